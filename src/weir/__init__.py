@@ -1,0 +1,1 @@
+"""weir: Kubernetes' extended taint and toleration system, explained, simulated and served."""
