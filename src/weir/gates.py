@@ -1,0 +1,200 @@
+"""Which features are on? Kubernetes feature gates as one immutable value.
+
+Spec: KEP-5471, KEP-5721, KEP-5500 and KEP-5055, each section "Feature Enablement and Rollback".
+Names, stages and defaults are upstream's where upstream has the gate. Every component holds its own
+value: a cluster in which they differ is an ordinary cluster (version skew), not a mistake.
+
+>>> Gates.parse("TaintTolerationCEL=true").enabled(TOLERATION_CEL)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Stage = Literal["ALPHA", "BETA", "GA"]
+
+TOLERATION_COMPARISON: Final = "TaintTolerationComparisonOperators"
+SEMVER_COMPARISON: Final = "TaintTolerationNodeAffinitySemverComparisonOperators"
+TOLERATION_CEL: Final = "TaintTolerationCEL"
+DEVICE_TAINTS: Final = "DRADeviceTaints"
+DEVICE_TAINT_RULES: Final = "DRADeviceTaintRules"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One feature gate: its default, how mature it is, and whether it can still be changed."""
+
+    name: str
+    default: bool
+    stage: Stage
+    locked: bool = False
+    needs: str = ""
+
+
+KNOWN: Final[Mapping[str, Gate]] = {
+    gate.name: gate
+    for gate in (
+        Gate(TOLERATION_COMPARISON, False, "ALPHA"),
+        Gate(SEMVER_COMPARISON, False, "ALPHA"),
+        Gate(TOLERATION_CEL, False, "ALPHA"),
+        Gate("MutablePVNodeAffinity", False, "ALPHA"),
+        Gate("NodeInclusionPolicyInPodTopologySpread", True, "GA", locked=True),
+        Gate("SchedulerPopFromBackoffQ", True, "BETA"),
+        Gate("SchedulerAsyncPreemption", True, "BETA"),
+        Gate("DynamicResourceAllocation", True, "GA"),
+        Gate(DEVICE_TAINTS, True, "BETA", needs="DynamicResourceAllocation"),
+        Gate(DEVICE_TAINT_RULES, True, "BETA", needs=DEVICE_TAINTS),
+        Gate("DRAAdminAccess", True, "BETA", needs="DynamicResourceAllocation"),
+        Gate("DRAPrioritizedList", True, "BETA", needs="DynamicResourceAllocation"),
+        Gate("DRAPartitionableDevices", True, "BETA", needs="DynamicResourceAllocation"),
+        Gate("DRAConsumableCapacity", True, "BETA", needs="DynamicResourceAllocation"),
+        Gate("DRADeviceBindingConditions", True, "BETA", needs="DynamicResourceAllocation"),
+        Gate("DRAResourceClaimDeviceStatus", True, "BETA", needs="DynamicResourceAllocation"),
+        Gate("DRAExtendedResource", True, "BETA", needs="DynamicResourceAllocation"),
+    )
+}
+
+#: Switches that stand for every gate of a stage that was not named itself.
+_GROUPS: Final[Mapping[str, Stage]] = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+
+
+class GateError(ValueError):
+    """A feature-gate setting that cannot be used, with what to write instead."""
+
+
+class Gates:
+    """The gates of one component: immutable, hashable, cheap to ask.
+
+    The three gates that matching asks on every comparison are plain attributes.
+
+    >>> Gates({"TaintTolerationComparisonOperators": True})
+    Gates('TaintTolerationComparisonOperators=true')
+    """
+
+    __slots__ = ("_on", "cel", "numeric", "semver")
+
+    _on: frozenset[str]
+    numeric: bool  #: `Lt` and `Gt` in tolerations (KEP-5471)
+    semver: bool  #: `SemverLt`, `SemverGt`, `SemverEq` (KEP-5721)
+    cel: bool  #: `expression` in tolerations (KEP-5500)
+
+    def __init__(self, settings: Mapping[str, bool] | None = None) -> None:
+        on = _resolve(settings or {})
+        object.__setattr__(self, "_on", on)
+        object.__setattr__(self, "numeric", TOLERATION_COMPARISON in on)
+        object.__setattr__(self, "semver", SEMVER_COMPARISON in on)
+        object.__setattr__(self, "cel", TOLERATION_CEL in on)
+
+    @classmethod
+    def parse(cls, text: str) -> Gates:
+        """Return the gates that *text* sets, in Kubernetes' `A=true,B=false` form.
+
+        >>> Gates.parse("AllAlpha=true,TaintTolerationCEL=false").cel
+        False
+        """
+        settings: dict[str, bool] = {}
+        for item in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, value = (part.strip() for part in item.partition("="))
+            if not equals:
+                raise GateError(f"missing bool value for feature gate {name}: write {name}=true")
+            if value not in _TRUE and value not in _FALSE:
+                raise GateError(f"invalid value of {name}: {value!r} is not a bool, write true or false")
+            settings[name] = value in _TRUE
+        return cls(settings)
+
+    @classmethod
+    def of(cls, value: GatesLike) -> Gates:
+        """Return *value* as Gates: a Gates, a mapping, Kubernetes' string form, or None for defaults."""
+        if isinstance(value, Gates):
+            return value
+        if isinstance(value, str):
+            return cls.parse(value)
+        return cls(value)
+
+    def enabled(self, name: str) -> bool:
+        """Return whether the gate *name* is on; asking for an unknown name is a bug and raises."""
+        if name not in KNOWN:
+            raise _unknown(name)
+        return name in self._on
+
+    def replace(self, settings: Mapping[str, bool]) -> Gates:
+        """Return these gates with *settings* changed."""
+        return Gates({**{name: name in self._on for name in KNOWN if not KNOWN[name].locked}, **settings})
+
+    def changes(self) -> str:
+        """Return the settings that differ from the defaults, in Kubernetes' string form."""
+        return ",".join(
+            f"{gate.name}={str(gate.name in self._on).lower()}"
+            for gate in KNOWN.values()
+            if (gate.name in self._on) != gate.default
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Gates are immutable; use gates.replace({{{name!r}: …}})")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Gates) and self._on == other._on
+
+    def __hash__(self) -> int:
+        return hash(self._on)
+
+    def __repr__(self) -> str:
+        return f"Gates({self.changes()!r})"
+
+    def __reduce__(self) -> tuple[type[Gates], tuple[dict[str, bool]]]:
+        return Gates, ({name: name in self._on for name in KNOWN if not KNOWN[name].locked},)
+
+
+#: What every public function takes for its `gates` argument.
+GatesLike = Gates | Mapping[str, bool] | str | None
+
+
+def _resolve(settings: Mapping[str, bool]) -> frozenset[str]:
+    for name, value in settings.items():
+        if name in _GROUPS:
+            continue
+        if name not in KNOWN:
+            raise _unknown(name)
+        if KNOWN[name].locked and value != KNOWN[name].default:
+            raise GateError(
+                f"cannot set feature gate {name} to {str(value).lower()}, "
+                f"feature is locked to {str(KNOWN[name].default).lower()}"
+            )
+    grouped = {stage: settings[group] for group, stage in _GROUPS.items() if group in settings}
+    on = frozenset(
+        gate.name
+        for gate in KNOWN.values()
+        if settings.get(gate.name, gate.default if gate.locked else grouped.get(gate.stage, gate.default))
+    )
+    for name, value in settings.items():
+        gate = KNOWN.get(name)
+        if gate and value and gate.needs and gate.needs not in on:
+            raise GateError(f"feature gate {name} needs {gate.needs}: turn that on as well")
+    # A feature whose prerequisite was turned off is off with it, so turning one gate off is enough.
+    while orphans := {name for name in on if KNOWN[name].needs and KNOWN[name].needs not in on}:
+        on -= orphans
+    return on
+
+
+def _unknown(name: str) -> GateError:
+    known: Iterable[str] = (*KNOWN, *_GROUPS)
+    return GateError(f"unrecognized feature gate: {name}; known gates: {', '.join(sorted(known))}")
+
+
+DEFAULTS: Final = Gates()
+
+#: The features of all four KEPs on: what the commands use unless told otherwise.
+ALL_FEATURES: Final = Gates(
+    {
+        TOLERATION_COMPARISON: True,
+        SEMVER_COMPARISON: True,
+        TOLERATION_CEL: True,
+        DEVICE_TAINTS: True,
+        DEVICE_TAINT_RULES: True,
+    }
+)
