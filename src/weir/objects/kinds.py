@@ -1,0 +1,400 @@
+"""Every kind the API serves, one row each.
+
+Spec: apiserver.md 4 "Create and update" (generation), 8 "Delete" (default policies), 14 "Discovery".
+Adding a kind is adding a row: routing, discovery, storage keys, authorization names and the fallback printer
+follow from it. What a row cannot say (defaults, validation, printer cells) is keyed by its `kind`.
+Rows with `stored=False` only describe bodies (Binding, Eviction, Scale, reviews, options).
+Not here: the fields of a kind (weir.objects.schema), its columns (weir.apiserver.tables).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["KINDS", "Kind", "Subresource", "by_kind", "find", "group_versions", "groups"]
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+CREATE_ONLY = ("create",)
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """One path below an object, the verbs it answers and the kind it speaks."""
+
+    name: str
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+    kind: str = ""  #: "" = the kind of the object itself
+    group: str = ""  #: group and version only when they differ from the object's
+    version: str = ""
+
+
+STATUS = Subresource("status")
+SCALE = Subresource("scale", kind="Scale", group="autoscaling", version="v1")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """One served kind in one version. Rows are unique objects: compare them with `is`."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[Subresource, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    stored: bool = True
+    #: metadata.generation is kept: 1 on create, +1 when anything but metadata and status changes
+    generation: bool = False
+    #: a PUT to a missing name creates it
+    create_on_update: bool = False
+    #: a PUT without resourceVersion is taken as "whatever is there"
+    unconditional_update: bool = True
+    #: what a delete without a policy does to dependents
+    default_propagation: Literal["Background", "Orphan"] = "Background"
+    #: status sent with a create is kept (nodes) instead of dropped
+    status_on_create: bool = False
+    #: which group and plural make the storage key (events are one resource in two groups)
+    storage_group: str | None = None
+    storage_version: str | None = None
+    #: seconds after which the store forgets the object; None = never
+    ttl_seconds: int | None = None
+    #: the answer to a delete that removed the object: the object itself instead of a Success Status
+    returns_deleted: bool = False
+    api_version: str = field(init=False, default="")
+    singular: str = ""
+    has_status: bool = field(init=False, default=False)
+    prefix: str = field(init=False, default="")  #: storage prefix of every object of this kind
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
+        put(self, "singular", self.singular or self.kind.lower())
+        put(self, "has_status", any(s.name == "status" for s in self.subresources))
+        group = self.group if self.storage_group is None else self.storage_group
+        put(self, "prefix", f"/registry/{group}/{self.plural}/" if group else f"/registry/{self.plural}/")
+
+    def subresource(self, name: str) -> Subresource | None:
+        """Return the subresource called *name*, if this kind has it."""
+        return next((s for s in self.subresources if s.name == name), None)
+
+    def key(self, namespace: str, name: str) -> str:
+        """Return the storage key of one object.
+
+        >>> by_kind("v1", "Pod").key("default", "web")
+        '/registry/pods/default/web'
+        """
+        return f"{self.prefix}{namespace}/{name}" if self.namespaced else self.prefix + name
+
+    @property
+    def storage_version_hash(self) -> str:
+        """Return what discovery prints so that clients notice a change of storage version.
+
+        >>> by_kind("v1", "Pod").storage_version_hash
+        'xPOwRZ+Yhw8='
+        """
+        group = self.group if self.storage_group is None else self.storage_group
+        text = f"{group}/{self.storage_version or self.version}/{self.kind}"
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def _core(kind: str, plural: str, short: str = "", **rest: object) -> Kind:
+    return _row("", "v1", kind, plural, short, **rest)
+
+
+def _row(group: str, version: str, kind: str, plural: str, short: str = "", **rest: object) -> Kind:
+    return Kind(group, version, kind, plural, short_names=tuple(short.split()), **rest)  # type: ignore[arg-type]
+
+
+def _body(group: str, version: str, kind: str, plural: str = "", **rest: object) -> Kind:
+    """Return a kind that is never stored; without a plural it is not served as a resource either."""
+    return Kind(group, version, kind, plural, stored=False, verbs=CREATE_ONLY if plural else (), **rest)  # type: ignore[arg-type]
+
+
+_CONNECT = ("create", "get")
+_PROXY = ("create", "delete", "get", "patch", "update")
+_ALL = ("all",)
+_EXTENSIONS = ("api-extensions",)
+_APPS, _RBAC, _STORAGE = "apps", "rbac.authorization.k8s.io", "storage.k8s.io"
+_AUTHN, _AUTHZ = "authentication.k8s.io", "authorization.k8s.io"
+_NAMESPACE_VERBS = tuple(v for v in ALL_VERBS if v != "deletecollection")
+
+KINDS: tuple[Kind, ...] = (
+    _body("", "v1", "Binding", "bindings"),
+    _core("ConfigMap", "configmaps", "cm"),
+    _core("Endpoints", "endpoints", "ep", singular="endpoints", create_on_update=True),
+    _core("Event", "events", "ev", create_on_update=True, ttl_seconds=3600),
+    _core("LimitRange", "limitranges", "limits", create_on_update=True),
+    _core(
+        "Namespace",
+        "namespaces",
+        "ns",
+        namespaced=False,
+        verbs=_NAMESPACE_VERBS,
+        subresources=(Subresource("finalize", ("update",)), STATUS),
+    ),
+    _core(
+        "Node",
+        "nodes",
+        "no",
+        namespaced=False,
+        status_on_create=True,
+        subresources=(Subresource("proxy", _PROXY, "NodeProxyOptions"), STATUS),
+    ),
+    _core(
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        "pvc",
+        subresources=(STATUS,),
+        returns_deleted=True,
+    ),
+    _core(
+        "PersistentVolume",
+        "persistentvolumes",
+        "pv",
+        namespaced=False,
+        subresources=(STATUS,),
+        returns_deleted=True,
+    ),
+    _core(
+        "Pod",
+        "pods",
+        "po",
+        categories=_ALL,
+        generation=True,
+        returns_deleted=True,
+        subresources=(
+            Subresource("attach", _CONNECT, "PodAttachOptions"),
+            Subresource("binding", CREATE_ONLY, "Binding"),
+            Subresource("ephemeralcontainers"),
+            Subresource("eviction", CREATE_ONLY, "Eviction", "policy", "v1"),
+            Subresource("exec", _CONNECT, "PodExecOptions"),
+            Subresource("log", ("get",)),
+            Subresource("portforward", _CONNECT, "PodPortForwardOptions"),
+            Subresource("proxy", _PROXY, "PodProxyOptions"),
+            Subresource("resize"),
+            STATUS,
+        ),
+    ),
+    _core("PodTemplate", "podtemplates", returns_deleted=True),
+    _core(
+        "ReplicationController",
+        "replicationcontrollers",
+        "rc",
+        categories=_ALL,
+        generation=True,
+        subresources=(SCALE, STATUS),
+        default_propagation="Orphan",
+    ),
+    _core("ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,), returns_deleted=True),
+    _core("Secret", "secrets"),
+    _core(
+        "ServiceAccount",
+        "serviceaccounts",
+        "sa",
+        subresources=(Subresource("token", CREATE_ONLY, "TokenRequest", _AUTHN, "v1"),),
+        returns_deleted=True,
+    ),
+    _core(
+        "Service",
+        "services",
+        "svc",
+        categories=_ALL,
+        subresources=(Subresource("proxy", _PROXY, "ServiceProxyOptions"), STATUS),
+        create_on_update=True,
+        returns_deleted=True,
+    ),
+    _row(_APPS, "v1", "ControllerRevision", "controllerrevisions"),
+    _row(
+        _APPS, "v1", "DaemonSet", "daemonsets", "ds", categories=_ALL, generation=True, subresources=(STATUS,)
+    ),
+    _row(
+        _APPS,
+        "v1",
+        "Deployment",
+        "deployments",
+        "deploy",
+        categories=_ALL,
+        generation=True,
+        subresources=(SCALE, STATUS),
+    ),
+    _row(
+        _APPS,
+        "v1",
+        "ReplicaSet",
+        "replicasets",
+        "rs",
+        categories=_ALL,
+        generation=True,
+        subresources=(SCALE, STATUS),
+    ),
+    _row(
+        _APPS,
+        "v1",
+        "StatefulSet",
+        "statefulsets",
+        "sts",
+        categories=_ALL,
+        generation=True,
+        subresources=(SCALE, STATUS),
+    ),
+    _row(
+        "events.k8s.io",
+        "v1",
+        "Event",
+        "events",
+        "ev",
+        create_on_update=True,
+        storage_group="",
+        ttl_seconds=3600,
+    ),
+    _body(_AUTHN, "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
+    _body(_AUTHN, "v1", "TokenReview", "tokenreviews", namespaced=False),
+    _body(_AUTHZ, "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews"),
+    _body(_AUTHZ, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
+    _body(_AUTHZ, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
+    _body(_AUTHZ, "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
+    _row(
+        "batch", "v1", "CronJob", "cronjobs", "cj", categories=_ALL, generation=True, subresources=(STATUS,)
+    ),
+    _row(
+        "batch",
+        "v1",
+        "Job",
+        "jobs",
+        categories=_ALL,
+        generation=True,
+        subresources=(STATUS,),
+        default_propagation="Orphan",
+    ),
+    _row(
+        "policy",
+        "v1",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        "pdb",
+        generation=True,
+        subresources=(STATUS,),
+        unconditional_update=False,
+    ),
+    _row(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False, create_on_update=True),
+    _row(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False, create_on_update=True),
+    _row(_RBAC, "v1", "RoleBinding", "rolebindings", create_on_update=True),
+    _row(_RBAC, "v1", "Role", "roles", create_on_update=True),
+    _row(
+        _STORAGE,
+        "v1",
+        "CSIDriver",
+        "csidrivers",
+        namespaced=False,
+        returns_deleted=True,
+        unconditional_update=False,
+    ),
+    _row(
+        _STORAGE,
+        "v1",
+        "CSINode",
+        "csinodes",
+        namespaced=False,
+        subresources=(STATUS,),
+        returns_deleted=True,
+        unconditional_update=False,
+    ),
+    _row(_STORAGE, "v1", "CSIStorageCapacity", "csistoragecapacities", unconditional_update=False),
+    _row(_STORAGE, "v1", "StorageClass", "storageclasses", "sc", namespaced=False, returns_deleted=True),
+    _row(
+        _STORAGE,
+        "v1",
+        "VolumeAttachment",
+        "volumeattachments",
+        namespaced=False,
+        subresources=(STATUS,),
+        returns_deleted=True,
+        unconditional_update=False,
+    ),
+    _row(
+        _STORAGE,
+        "v1",
+        "VolumeAttributesClass",
+        "volumeattributesclasses",
+        "vac",
+        namespaced=False,
+        returns_deleted=True,
+    ),
+    _row(
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        namespaced=False,
+        categories=_EXTENSIONS,
+        generation=True,
+        unconditional_update=False,
+    ),
+    _row(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        namespaced=False,
+        categories=_EXTENSIONS,
+        generation=True,
+        unconditional_update=False,
+    ),
+    _row(
+        "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", "pc", namespaced=False, generation=True
+    ),
+    _row("coordination.k8s.io", "v1", "Lease", "leases", create_on_update=True, unconditional_update=False),
+    _row("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False, unconditional_update=False),
+    _row("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", generation=True),
+    # Bodies that are spoken on subresources and in delete requests; not resources of their own.
+    _body("policy", "v1", "Eviction"),
+    _body("autoscaling", "v1", "Scale"),
+    _body(_AUTHN, "v1", "TokenRequest"),
+    _body("", "v1", "DeleteOptions", namespaced=False),
+)
+
+_FIND: dict[tuple[str, str, str], Kind] = {(k.group, k.version, k.plural): k for k in KINDS if k.plural}
+_BY_KIND: dict[tuple[str, str], Kind] = {(k.api_version, k.kind): k for k in KINDS}
+
+
+def find(group: str, version: str, plural: str) -> Kind | None:
+    """Return the kind served at this group, version and plural.
+
+    >>> find("apps", "v1", "deployments").kind
+    'Deployment'
+    """
+    return _FIND.get((group, version, plural))
+
+
+def by_kind(api_version: str, kind: str) -> Kind:
+    """Return the row of a kind as documents name it; KeyError when it is not served."""
+    return _BY_KIND[api_version, kind]
+
+
+def find_kind(api_version: str, kind: str) -> Kind | None:
+    """Return the row of a kind as documents name it, if it is served."""
+    return _BY_KIND.get((api_version, kind))
+
+
+def groups(kinds: Iterable[Kind] = KINDS) -> dict[str, list[str]]:
+    """Return the served groups with their versions, both in the order of the table."""
+    found: dict[str, list[str]] = {}
+    for kind in kinds:
+        versions = found.setdefault(kind.group, []) if kind.plural else []
+        if kind.version not in versions:
+            versions.append(kind.version)
+    return found
+
+
+def group_versions(group: str, version: str) -> list[Kind]:
+    """Return the kinds served at one group version, sorted by plural."""
+    return sorted(
+        (k for k in KINDS if k.plural and (k.group, k.version) == (group, version)), key=lambda k: k.plural
+    )
