@@ -3,8 +3,9 @@
 Spec: KEP-5721 "Node Affinity Logic" and the node-affinity rules of the scheduler: terms are ORed, the
 requirements of a term ANDed; an empty term, like an empty list of terms, matches nothing. Pod affinity, PV
 affinity and DaemonSets all ask here. The direction is *label OP requirement*.
-What surprises: `Gt` and `Lt` take any integer spelling here (`007`), unlike in tolerations. A requirement that
-cannot be read makes its whole term match nothing, silently. In a PersistentVolume, matchFields are ignored.
+What surprises: `Gt` and `Lt` take any integer spelling here (`007`), unlike in tolerations. A requirement
+that cannot be read makes its whole term match nothing, silently. In a PersistentVolume, matchFields are
+ignored.
 Not here: what may be written (weir.validate.node_selector).
 """
 

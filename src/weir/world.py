@@ -1,0 +1,114 @@
+"""What does the cluster look like? A read-only view of it at one moment, and edits of that view.
+
+Every decision that concerns more than one object reads a World. A hypothetical is an ordinary World: `what-if`,
+`explain` and proofs of a proposed fix call `overlay` and run the same functions again.
+Not here: following a live cluster (weir.client.cache builds Worlds from watches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final
+
+from weir.objects.core import (
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    View,
+    ViewError,
+    read,
+)
+
+#: Kinds a World understands, with the view that reads them and the field of World they live in.
+_PLACES: Final[Mapping[str, tuple[type[View], str]]] = {
+    "Node": (Node, "nodes"),
+    "Pod": (Pod, "pods"),
+    "PersistentVolume": (PersistentVolume, "volumes"),
+    "PersistentVolumeClaim": (PersistentVolumeClaim, "claims"),
+    "StorageClass": (StorageClass, "storage_classes"),
+}
+_CLUSTER_SCOPED: Final = frozenset({"nodes", "volumes", "storage_classes"})
+_EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class World:
+    """The objects of a cluster that decisions read, by name or by `namespace/name`."""
+
+    nodes: Mapping[str, Node] = field(default_factory=lambda: _EMPTY)
+    pods: Mapping[str, Pod] = field(default_factory=lambda: _EMPTY)
+    volumes: Mapping[str, PersistentVolume] = field(default_factory=lambda: _EMPTY)
+    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=lambda: _EMPTY)
+    storage_classes: Mapping[str, StorageClass] = field(default_factory=lambda: _EMPTY)
+
+    @classmethod
+    def of(cls, documents: Iterable[Any]) -> World:
+        """Return the World that *documents* describe; Lists are opened, other kinds are left out.
+
+        >>> World.of([{"kind": "Node", "metadata": {"name": "n1"}}]).nodes["n1"].taints
+        ()
+        """
+        places: dict[str, dict[str, View]] = {name: {} for _, name in _PLACES.values()}
+        for document in _flatten(documents):
+            kind = document.get("kind")
+            if not isinstance(kind, str) or kind not in _PLACES:
+                continue
+            view_type, place = _PLACES[kind]
+            view = read(view_type, document)
+            places[place][_key(view, place)] = view
+        return cls(**places)  # type: ignore[arg-type]
+
+    @cached_property
+    def _pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
+        by_node: dict[str, list[Pod]] = {}
+        for pod in self.pods.values():
+            if pod.spec.node_name:
+                by_node.setdefault(pod.spec.node_name, []).append(pod)
+        return {name: tuple(pods) for name, pods in by_node.items()}
+
+    def pods_on(self, node_name: str) -> tuple[Pod, ...]:
+        """Return the pods that use the node: bound to it and not ended."""
+        return tuple(pod for pod in self._pods_by_node.get(node_name, ()) if not pod.terminated)
+
+    def overlay(self, *changed: View, without: Iterable[View] = ()) -> World:
+        """Return this World with *changed* objects put in or replaced, and *without* taken out."""
+        places: dict[str, dict[str, View]] = {}
+        for view, remove in (*((v, False) for v in changed), *((v, True) for v in without)):
+            place = next(name for view_type, name in _PLACES.values() if isinstance(view, view_type))
+            objects = places.setdefault(place, dict(getattr(self, place)))
+            if remove:
+                objects.pop(_key(view, place), None)
+            else:
+                objects[_key(view, place)] = view
+        return replace(self, **places)  # type: ignore[arg-type]
+
+
+def _key(view: View, place: str) -> str:
+    metadata = view.metadata  # type: ignore[attr-defined]
+    if not metadata.name:
+        raise ViewError(f"{type(view).__name__}: metadata.name is missing")
+    return (
+        str(metadata.name)
+        if place in _CLUSTER_SCOPED
+        else f"{metadata.namespace or 'default'}/{metadata.name}"
+    )
+
+
+def _flatten(documents: Iterable[Any]) -> Iterable[dict[str, Any]]:
+    for document in documents:
+        if not isinstance(document, dict):
+            continue
+        if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
+            # A typed list (NodeList) may leave out the kind of its items.
+            kind = str(document["kind"]).removesuffix("List")
+            yield from _flatten(
+                {"kind": kind, **item} if kind and isinstance(item, dict) else item
+                for item in document["items"]
+            )
+        else:
+            yield document
