@@ -1,0 +1,108 @@
+"""What time is it, and who waits? Time as an argument.
+
+`RealClock` is the machine's. `VirtualClock` stands still until a test or a simulation moves it: sleepers
+wake in order of their time, each with the clock at exactly that time, so an hour passes in
+milliseconds and the same way every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """The one way components learn the time and wait."""
+
+    def time(self) -> float:
+        """Seconds since the epoch."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment; never goes back."""
+
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after *seconds*."""
+
+
+class RealClock:
+    """The machine's clock."""
+
+    def time(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class VirtualClock:
+    """A clock that moves only when told to.
+
+    >>> clock = VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    >>> async def hour(): await clock.sleep(3600); return clock.now().hour
+    >>> async def main():
+    ...     task = asyncio.create_task(hour())
+    ...     await clock.advance(timedelta(hours=2))
+    ...     return await task, clock.now().hour
+    >>> asyncio.run(main())
+    (1, 2)
+    """
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._start = start.timestamp()
+        self._elapsed = 0.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._count = 0
+
+    def time(self) -> float:
+        return self._start + self._elapsed
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._start, UTC) + timedelta(seconds=self._elapsed)
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._count += 1
+        heappush(self._sleepers, (self._elapsed + seconds, self._count, waiter))
+        await waiter
+
+    @property
+    def next_wake_seconds(self) -> float | None:
+        """How far away the next sleeper's time is; None when nobody sleeps."""
+        while self._sleepers and self._sleepers[0][2].done():
+            heappop(self._sleepers)
+        return self._sleepers[0][0] - self._elapsed if self._sleepers else None
+
+    async def advance(self, by: timedelta | float) -> None:
+        """Let time pass: wake every sleeper due, in order, and let the woken run before time goes on."""
+        seconds = by.total_seconds() if isinstance(by, timedelta) else by
+        until = self._elapsed + seconds
+        await self.settle()
+        while (wait := self.next_wake_seconds) is not None and self._elapsed + wait <= until:
+            due, _, waiter = heappop(self._sleepers)
+            self._elapsed = max(self._elapsed, due)
+            waiter.set_result(None)
+            await self.settle()
+        self._elapsed = until
+
+    async def settle(self, rounds: int = 50) -> None:
+        """Let everything that is ready run, without time passing."""
+        for _ in range(rounds):
+            await asyncio.sleep(0)

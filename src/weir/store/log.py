@@ -1,0 +1,269 @@
+"""What is the state at a revision? The multi-version state every backend keeps in memory.
+
+The current version of each key, the keys in order, and the changes since the compacted revision. The
+state at an older revision is the current one with the changes since then taken back, key by key:
+a change knows what was there before it, so old versions need no index of their own.
+
+Two steps, so that durability can lie between them: `decide` turns writes into results and changes
+nothing; `apply` makes the changes visible and tells the watches.
+
+Not here: durability (weir.store.sqlite, weir.store.etcd), when to compact (weir.store.compact).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from operator import attrgetter
+
+from weir.store.backend import (
+    NO_STAMP,
+    Compacted,
+    Conflict,
+    Deliver,
+    Ended,
+    Event,
+    Exists,
+    FutureRevision,
+    KeyValue,
+    Missing,
+    Page,
+    Result,
+    Write,
+    WriteError,
+)
+from weir.store.order import OrderedKeys, after_prefix
+from weir.store.watch import Fanout, Subscription
+
+_REVISION = attrgetter("revision")
+
+
+def refusal(write: Write, found: KeyValue | None) -> WriteError | None:
+    """Return why *write* must not happen when *found* is there, or None.
+
+    >>> str(refusal(Write("/a", b"x", expect=0), KeyValue("/a", b"", 3, 4)))
+    '/a: already exists, at revision 4'
+    """
+    expect = write.expect
+    if found is None:
+        if expect or write.value is None:
+            return Missing(write.key, expect or 0, 0)
+        return None
+    if expect is None or expect == found.mod_revision:
+        return None
+    return (Exists if expect == 0 else Conflict)(write.key, expect, found.mod_revision)
+
+
+def next_version(write: Write, found: KeyValue | None, revision: int, now: float) -> KeyValue | None:
+    """Return what the key becomes when *write* happens at *revision*."""
+    value = write.value
+    if value is None:
+        return None
+    if write.stamp != NO_STAMP:
+        value = b"%b%d%b" % (value[: write.stamp], revision, value[write.stamp :])
+    return KeyValue(
+        write.key,
+        value,
+        found.create_revision if found is not None else revision,
+        revision,
+        write.stamp,
+        now + write.ttl_seconds if write.ttl_seconds else 0.0,
+    )
+
+
+class Log:
+    """The state and its recent changes. Every backend has one; it does no I/O."""
+
+    def __init__(self, revision: int = 0, compacted: int = 0, items: Iterable[KeyValue] = ()) -> None:
+        self.revision = revision
+        self.compacted = compacted
+        self._current: dict[str, KeyValue] = {item.key: item for item in items}
+        self._order = OrderedKeys(self._current)
+        self._gone = OrderedKeys()  # deleted, but still part of a state that can be listed
+        self._events: list[Event] = []
+        self._by_key: dict[str, list[Event]] = {}  # the kept changes of each key
+        self._fanout = Fanout()
+        self._expiries: list[tuple[float, int, str]] = []
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        for item in self._current.values():
+            self._note_expiry(item)
+
+    # ---------------------------------------------------------------------------------------------- reads
+
+    def get(self, key: str) -> KeyValue | None:
+        return self._current.get(key)
+
+    def get_at(self, key: str, revision: int) -> KeyValue | None:
+        self._require_kept(revision)
+        return self._at(key, revision)
+
+    def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        """Return part of the list of *prefix*; see `Store.range`."""
+        if revision:
+            self._require_kept(revision)
+        stop = after_prefix(prefix)
+        low = max(start, prefix)
+        if revision and revision < self.revision:
+            items = self._range_at(low, stop, revision)
+        else:
+            current = self._current
+            if limit:
+                return self._first_of_range(low, stop, limit)
+            items = [current[key] for key in self._order.between(low, stop)]
+        if limit and len(items) > limit:
+            return Page(items[:limit], revision, len(items) - limit)
+        return Page(items, revision or self.revision)
+
+    def _first_of_range(self, low: str, stop: str, limit: int) -> Page:
+        items: list[KeyValue] = []
+        for key in self._order.between(low, stop):
+            items.append(self._current[key])
+            if len(items) == limit:
+                break
+        return Page(items, self.revision, self._order.count(low, stop) - len(items))
+
+    def _range_at(self, low: str, stop: str, revision: int) -> list[KeyValue]:
+        keys: Iterable[str] = self._order.between(low, stop)
+        gone = list(self._gone.between(low, stop))
+        if gone:
+            keys = sorted([*keys, *gone])
+        found = (self._at(key, revision) for key in keys)
+        return [item for item in found if item is not None]
+
+    def count(self, prefix: str) -> int:
+        return self._order.count(prefix, after_prefix(prefix))
+
+    def _at(self, key: str, revision: int) -> KeyValue | None:
+        item = self._current.get(key)
+        if item is not None and item.mod_revision <= revision:
+            return item
+        for event in reversed(self._by_key.get(key, ())):
+            if event.revision <= revision:
+                break
+            item = event.before
+        return item
+
+    def _require_kept(self, revision: int) -> None:
+        if revision < self.compacted:
+            raise Compacted(revision, self.compacted)
+        if revision > self.revision:
+            raise FutureRevision(revision, self.revision)
+
+    # --------------------------------------------------------------------------------------------- writes
+
+    def decide(self, writes: Iterable[Write], now: float) -> list[Result]:
+        """Return what each write would do, in order, each seeing those before it. Changes nothing."""
+        results: list[Result] = []
+        pending: dict[str, KeyValue | None] = {}
+        revision = self.revision
+        for write in writes:
+            key = write.key
+            found = pending[key] if key in pending else self._current.get(key)
+            error = refusal(write, found)
+            if error is not None:
+                results.append(Result(None, error, found))
+                continue
+            revision += 1
+            pending[key] = item = next_version(write, found, revision, now)
+            results.append(Result(Event(key, revision, item, found)))
+        return results
+
+    def apply(self, events: Sequence[Event]) -> None:
+        """Make *events* visible, in order, and tell the watches."""
+        for event in events:
+            key, item = event.key, event.now
+            if item is None:
+                del self._current[key]
+                self._order.discard(key)
+                self._gone.add(key)
+            else:
+                if event.before is None:
+                    self._order.add(key)
+                    if key in self._by_key:
+                        self._gone.discard(key)
+                self._current[key] = item
+                if item.expires:
+                    self._note_expiry(item)
+            changes = self._by_key.get(key)
+            if changes is None:
+                self._by_key[key] = [event]
+            else:
+                changes.append(event)
+        if events:
+            self._events.extend(events)
+            self.advance(events[-1].revision)
+            self._fanout.publish(events)
+
+    def advance(self, revision: int) -> None:
+        """Reads now see *revision*."""
+        self.revision = max(self.revision, revision)
+        while self._waiting and self._waiting[0][0] <= self.revision:
+            waiter = heappop(self._waiting)[2]
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def until(self, revision: int) -> None:
+        """Return as soon as reads see *revision*."""
+        if revision <= self.revision:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (revision, id(waiter), waiter))
+        await waiter
+
+    # -------------------------------------------------------------------------------------------- watches
+
+    def watch(self, prefix: str, after: int, deliver: Deliver, ended: Ended | None = None) -> Subscription:
+        """Start a watch; see `Store.watch`."""
+        if after < self.compacted:
+            raise Compacted(after, self.compacted)
+        missed: Iterable[Event] = ()
+        if after < self.revision:
+            missed = self._events[bisect_right(self._events, after, key=_REVISION) :]
+        return self._fanout.add(prefix, after, deliver, ended, missed)
+
+    @property
+    def fanout(self) -> Fanout:
+        return self._fanout
+
+    # ----------------------------------------------------------------------------------- expiry, compaction
+
+    def _note_expiry(self, item: KeyValue) -> None:
+        if item.expires:
+            heappush(self._expiries, (item.expires, item.mod_revision, item.key))
+
+    def expired(self, now: float) -> list[Write]:
+        """Return the deletions due at *now*; a key written again since then is not deleted."""
+        due: list[Write] = []
+        while self._expiries and self._expiries[0][0] <= now:
+            _, revision, key = heappop(self._expiries)
+            item = self._current.get(key)
+            if item is not None and item.mod_revision == revision:
+                due.append(Write(key, None, expect=revision))
+        return due
+
+    @property
+    def kept_changes(self) -> int:
+        """How many changes can still be replayed."""
+        return len(self._events)
+
+    def compact(self, revision: int) -> list[Event]:
+        """Forget what was superseded at or before *revision*, and return the changes forgotten."""
+        if revision > self.revision:
+            raise FutureRevision(revision, self.revision)
+        if revision <= self.compacted:
+            return []
+        self.compacted = revision
+        cut = bisect_right(self._events, revision, key=_REVISION)
+        forgotten = self._events[:cut]
+        del self._events[:cut]
+        for event in forgotten:
+            changes = self._by_key[event.key]
+            if len(changes) > 1:
+                del changes[0]
+                continue
+            del self._by_key[event.key]
+            if event.now is None:
+                self._gone.discard(event.key)
+        return forgotten

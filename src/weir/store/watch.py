@@ -1,0 +1,98 @@
+"""Who hears of a change? Fan-out from any kept revision, without gap or duplicate.
+
+Watches of one prefix form a group; a change finds its groups by cutting its key to the lengths
+in use, so its cost does not grow with the number of prefixes watched, and every watch of a group gets
+the same list of the same Event objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from weir.store.backend import Deliver, Ended, Event, StoreError
+
+
+class Subscription:
+    """A running watch; also what `Fanout` knows about it."""
+
+    __slots__ = ("_fanout", "after", "deliver", "ended", "prefix")
+
+    def __init__(
+        self, fanout: Fanout, prefix: str, after: int, deliver: Deliver, ended: Ended | None
+    ) -> None:
+        self._fanout = fanout
+        self.prefix, self.after, self.deliver, self.ended = prefix, after, deliver, ended
+
+    def cancel(self) -> None:
+        """Deliver nothing more."""
+        self._fanout.remove(self)
+
+
+class Fanout:
+    """The watches of one store."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Subscription, None]] = {}
+        self._lengths: dict[int, int] = {}  # length of prefix -> groups with that length
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
+
+    def add(
+        self, prefix: str, after: int, deliver: Deliver, ended: Ended | None, missed: Iterable[Event]
+    ) -> Subscription:
+        """Start a watch; *missed* is what already happened after *after*, in order."""
+        subscription = Subscription(self, prefix, after, deliver, ended)
+        group = self._groups.get(prefix)
+        if group is None:
+            group = self._groups[prefix] = {}
+            self._lengths[len(prefix)] = self._lengths.get(len(prefix), 0) + 1
+        group[subscription] = None
+        backlog = [event for event in missed if event.key.startswith(prefix)]
+        if backlog:
+            deliver(backlog)
+        return subscription
+
+    def remove(self, subscription: Subscription) -> None:
+        group = self._groups.get(subscription.prefix)
+        if group is None or subscription not in group:
+            return
+        del group[subscription]
+        if not group:
+            del self._groups[subscription.prefix]
+            length = len(subscription.prefix)
+            self._lengths[length] -= 1
+            if not self._lengths[length]:
+                del self._lengths[length]
+
+    def publish(self, events: Sequence[Event]) -> None:
+        """Hand *events* (in order) to every watch whose prefix they lie under."""
+        if not self._groups:
+            return
+        found: dict[str, list[Event]] = {}
+        for event in events:
+            key = event.key
+            for length in self._lengths:
+                prefix = key[:length]
+                if prefix in self._groups and len(prefix) == length:
+                    found.setdefault(prefix, []).append(event)
+        for prefix, batch in found.items():
+            for subscription in tuple(self._groups.get(prefix, ())):
+                self._hand_over(subscription, batch)
+
+    def _hand_over(self, subscription: Subscription, batch: list[Event]) -> None:
+        if subscription not in self._groups.get(subscription.prefix, ()):
+            return  # cancelled by one that was served before it
+        if batch[0].revision <= subscription.after:  # it asked for a future that has not come yet
+            batch = [event for event in batch if event.revision > subscription.after]
+        if batch:
+            subscription.deliver(batch)
+
+    def end(self, reason: StoreError) -> None:
+        """End every watch: the store cannot continue without a gap."""
+        everyone = [subscription for group in self._groups.values() for subscription in group]
+        self._groups.clear()
+        self._lengths.clear()
+        for subscription in everyone:
+            if subscription.ended is not None:
+                subscription.ended(reason)
