@@ -1,0 +1,102 @@
+"""How does a client find this server and prove who it is?
+
+Writes a kubeconfig with everything embedded (no file beside it that could be lost), mode 0600. A file that
+is already there is merged into: the named cluster, user and context are replaced, everybody else's stay,
+and `current-context` is only taken when there was none or the caller asks for it.
+Not here: reading one (weir.client).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+class KubeconfigError(ValueError):
+    """The existing file cannot be merged into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One way into one server: where it is, who signs for it, and what the bearer shows."""
+
+    server: str
+    authority: bytes | None = None
+    certificate: bytes | None = None
+    key: bytes | None = None
+    token: str | None = None
+
+
+def document(access: Access, name: str = "weir", user: str = "weir-admin") -> dict[str, Any]:
+    """Return a whole kubeconfig for *access*.
+
+    >>> document(Access("https://127.0.0.1:6443", token="t"))["contexts"]
+    [{'name': 'weir', 'context': {'cluster': 'weir', 'user': 'weir-admin'}}]
+    """
+    cluster: dict[str, Any] = {"server": access.server}
+    if access.authority:
+        cluster["certificate-authority-data"] = _base64(access.authority)
+    bearer: dict[str, Any] = {}
+    if access.certificate and access.key:
+        bearer["client-certificate-data"] = _base64(access.certificate)
+        bearer["client-key-data"] = _base64(access.key)
+    if access.token:
+        bearer["token"] = access.token
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "preferences": {},
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": user, "user": bearer}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
+        "current-context": name,
+    }
+
+
+def merge(existing: dict[str, Any], new: dict[str, Any], *, take_current: bool = True) -> dict[str, Any]:
+    """Return *existing* with *new*'s entries in place of those of the same name.
+
+    >>> merged = merge({"users": [{"name": "a"}], "current-context": "a"}, {"users": [{"name": "b"}]})
+    >>> merged["users"], merged["current-context"]
+    ([{'name': 'a'}, {'name': 'b'}], 'a')
+    """
+    merged = {**new, **existing}
+    for part in ("clusters", "users", "contexts"):
+        fresh = list(new.get(part) or ())
+        replaced = {entry.get("name") for entry in fresh}
+        merged[part] = [entry for entry in existing.get(part) or () if entry.get("name") not in replaced]
+        merged[part] += fresh
+    if new.get("current-context") and (take_current or not existing.get("current-context")):
+        merged["current-context"] = new["current-context"]
+    return merged
+
+
+def write(path: Path, config: dict[str, Any], *, take_current: bool = True) -> None:
+    """Put *config* at *path*, merged into what is there, mode 0600 from its first byte."""
+    try:
+        existing = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        existing = None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise KubeconfigError(
+            f"{path} is not a kubeconfig ({type(error).__name__}); not overwritten"
+        ) from error
+    if existing is not None:
+        if not isinstance(existing, dict) or existing.get("kind", "Config") != "Config":
+            raise KubeconfigError(f"{path} is not a kubeconfig; not overwritten")
+        config = merge(existing, config, take_current=take_current)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        yaml.safe_dump(config, file, sort_keys=False)
+    temporary.replace(path)
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
