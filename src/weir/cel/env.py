@@ -1,0 +1,177 @@
+"""What may an expression use: variables, object types, functions, macros and literal rules?
+
+Spec: cel.md 4.1, 5, 9. A library (weir.cel.library.*) is a `Library` of `Function`s; each `Overload` keeps
+its signature, its implementation and both of its cost rules side by side. An `Env` is libraries plus
+variables and object types; it is immutable and compared by identity, so it can key a cache.
+What surprises: overload order is declaration order and decides result types; functions of the same name
+from several libraries are merged, in library order.
+Not here: which libraries Kubernetes switches on (weir.cel.library), checking (weir.cel.checker).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from weir.cel.types import Type, object_named, type_of_type
+from weir.cel.values import TypeValue, Value
+
+if TYPE_CHECKING:
+    from weir.cel.costs import StaticCost
+
+#: Handed to `Overload.specialize` in place of an argument that is not a constant.
+UNKNOWN: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeCost:
+    """What one call costs while evaluating, beyond its arguments (cel.md 12).
+
+    `rule(args, result)` is the truth: args as for the implementation (receiver first), result the returned
+    value, or the `EvaluationError` the call ended with; an argument may be an `EvaluationError` too when
+    it failed (size 1). `inline` is the same number as a Python expression for generated code, used when the
+    call is resolved and arguments are fine: `{0}` stands for argument 0, `{n0}` for its length (a number
+    where the argument is a constant), e.g. `(({n0}+10)//10)*(({n1}+3)//4)`.
+    Leave it None when it needs the result.
+    `by_name`: applies also when a call has several candidates (dyn operands); otherwise those cost 1.
+    `needs_result`: the number depends on the result, so it is charged after the call.
+    """
+
+    rule: Callable[[Sequence[Value], Value], int]
+    inline: str | None = None
+    by_name: bool = False
+    needs_result: bool = False
+    constant: int | None = None  # set: always this number; rule and inline are not looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Specialized:
+    """An implementation made for constant arguments: called with the other arguments only.
+
+    `inline`, if given, is a Python expression with `{f}` for `function` and `{0}`, `{1}` … for the
+    remaining arguments, e.g. `{f}({0}) is not None`.
+    """
+
+    function: Callable[..., Value]
+    inline: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One signature of a function.
+
+    id: overload id of the spec (`starts_with_string`); cost rules and messages are keyed by it.
+    params: parameter types, receiver first for methods. result: result type.
+    member: True for `x.f(y)`, False for `f(x, y)`.
+    impl: called positionally with values whose run-time types fit `params` (the caller has checked); returns
+        the value or raises EvaluationError. None: handled by the evaluator itself (`&&`, index …).
+    fails: whether impl can raise EvaluationError for well-typed arguments. False lets generated code skip
+        work: claim it only when certain.
+    inline: the implementation as a Python expression over `{0}`, `{1}` … (no names besides those and builtins
+        len/str/int/min/max); the same value as impl, and may not raise. Only for hot, total operations.
+    specialize: called when the program is built, with constants or UNKNOWN for each argument; may return
+        a Specialized or None; EvaluationError raised here is a program error. Example: a literal regex.
+    cost: runtime rule; None = 1. static: static rule; None = 1, no result size.
+    """
+
+    id: str
+    params: tuple[Type, ...]
+    result: Type
+    member: bool = False
+    impl: Callable[..., Value] | None = None
+    fails: bool = True
+    inline: str | None = None
+    specialize: Callable[[Sequence[Value]], Specialized | None] | None = None
+    cost: RuntimeCost | None = None
+    static: StaticCost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function name with its overloads in declaration order.
+
+    fold: a call with only constant arguments is computed when the program is built and then costs nothing
+    (the conversions of cel.md 12: int uint double bool string bytes duration timestamp dyn type).
+    """
+
+    name: str
+    overloads: tuple[Overload, ...]
+    fold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Functions and types that are switched on together.
+
+    types: opaque types whose names become identifiers (`net.IP`). macros: groups of weir.cel.macros.GROUPS
+    this library switches on (`"two_variable"`, `"optional"`, `"sort_by"`, `"bind"`).
+    """
+
+    name: str
+    functions: tuple[Function, ...]
+    types: tuple[Type, ...] = ()
+    macros: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectType:
+    """A type with named fields. Values are Python objects with the fields as attributes.
+
+    python_class: the class of bound values, so that `type(x)` and dynamic access know them; a class with a
+    `cel_type` attribute needs none. A class is registered per environment.
+    """
+
+    name: str
+    fields: Mapping[str, Type]
+    python_class: type | None = None
+
+    @property
+    def type(self) -> Type:
+        """The CEL type of values."""
+        return object_named(self.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Env:
+    """Everything an expression is compiled against.
+
+    variables: name → type. sizes: declared maximum sizes for the static cost, keyed by path
+    (cel.md 11.3), `"*"` standing for any name: `{("taint", "key"): 317}`.
+    homogeneous_literals / validators: the Kubernetes literal checks of cel.md 4.5 and 4.6.
+    cost_limit: runtime budget of evaluations.
+    """
+
+    libraries: tuple[Library, ...]
+    variables: Mapping[str, Type] = field(default_factory=dict)
+    objects: tuple[ObjectType, ...] = ()
+    sizes: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    container: str = ""
+    homogeneous_literals: bool = True
+    validators: bool = True
+    macros_enabled: bool = True
+    cost_limit: int = 1_000_000
+    functions: Mapping[str, Function] = field(init=False)
+    object_types: Mapping[str, ObjectType] = field(init=False)
+    constants: Mapping[str, tuple[Type, Any]] = field(init=False)
+    macro_groups: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        merged: dict[str, Function] = {}
+        for library in self.libraries:
+            for function in library.functions:
+                known = merged.get(function.name)
+                if known is not None:
+                    function = Function(
+                        function.name, known.overloads + function.overloads, known.fold or function.fold
+                    )
+                merged[function.name] = function
+        constants: dict[str, tuple[Type, Any]] = {}
+        for library in self.libraries:
+            for declared in library.types:
+                constants[declared.name] = (type_of_type(declared), TypeValue(declared.name))
+        groups: frozenset[str] = frozenset().union(*(library.macros for library in self.libraries))
+        object.__setattr__(self, "functions", merged)
+        object.__setattr__(self, "object_types", {o.name: o for o in self.objects})
+        object.__setattr__(self, "constants", constants)
+        object.__setattr__(self, "macro_groups", groups)

@@ -1,0 +1,154 @@
+"""What kinds of values does CEL know, and how are their types written?
+
+Spec: cel.md 3 "Types and values". A `Type` is an immutable tree; `str(type)` is the notation Kubernetes
+prints in messages (`list(string)`, `optional_type(int)`). What surprises: `any` and `dyn` are static only,
+no value has them; `null` is written `null` as a type in messages but its name as an identifier is
+`null_type`; time types have a short notation (`timestamp`) and a long name (`google.protobuf.Timestamp`).
+Not here: values (weir.cel.values), assignability (weir.cel.unify).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+
+class Kind(enum.Enum):
+    """The constructor of a type."""
+
+    BOOL = enum.auto()
+    INT = enum.auto()
+    UINT = enum.auto()
+    DOUBLE = enum.auto()
+    STRING = enum.auto()
+    BYTES = enum.auto()
+    NULL = enum.auto()
+    DURATION = enum.auto()
+    TIMESTAMP = enum.auto()
+    LIST = enum.auto()
+    MAP = enum.auto()
+    TYPE = enum.auto()
+    OPTIONAL = enum.auto()
+    OBJECT = enum.auto()
+    OPAQUE = enum.auto()
+    WRAPPER = enum.auto()
+    DYN = enum.auto()
+    ANY = enum.auto()
+    ERROR = enum.auto()
+    PARAM = enum.auto()
+
+
+class Type:
+    """One type: its kind, its runtime name and its parameters.
+
+    >>> str(map_of(STRING, list_of(INT)))
+    'map(string, list(int))'
+    >>> TIMESTAMP.name
+    'google.protobuf.Timestamp'
+    """
+
+    __slots__ = ("_hash", "kind", "name", "params")
+
+    def __init__(self, kind: Kind, name: str, params: tuple[Type, ...] = ()) -> None:
+        self.kind: Final = kind
+        self.name: Final = name
+        self.params: Final = params
+        self._hash = hash((kind, name, params))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Type):
+            return NotImplemented
+        return (
+            self._hash == other._hash
+            and self.kind is other.kind
+            and self.name == other.name
+            and self.params == other.params
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        if self.kind is Kind.TIMESTAMP:
+            return "timestamp"
+        if self.kind is Kind.DURATION:
+            return "duration"
+        if self.kind is Kind.NULL:
+            return "null"
+        if self.kind is Kind.WRAPPER:
+            return f"wrapper({self.params[0]})"
+        if self.params:
+            return f"{self.name}({', '.join(map(str, self.params))})"
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<Type {self}>"
+
+
+BOOL: Final = Type(Kind.BOOL, "bool")
+INT: Final = Type(Kind.INT, "int")
+UINT: Final = Type(Kind.UINT, "uint")
+DOUBLE: Final = Type(Kind.DOUBLE, "double")
+STRING: Final = Type(Kind.STRING, "string")
+BYTES: Final = Type(Kind.BYTES, "bytes")
+NULL: Final = Type(Kind.NULL, "null_type")
+DURATION: Final = Type(Kind.DURATION, "google.protobuf.Duration")
+TIMESTAMP: Final = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
+DYN: Final = Type(Kind.DYN, "dyn")
+ANY: Final = Type(Kind.ANY, "any")
+ERROR: Final = Type(Kind.ERROR, "!error!")
+#: The type of types without saying of which; `type(int)` is `type_of_type(INT)`.
+TYPE: Final = Type(Kind.TYPE, "type")
+
+
+def list_of(element: Type) -> Type:
+    """The type of lists of *element*."""
+    return Type(Kind.LIST, "list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """The type of maps from *key* to *value*."""
+    return Type(Kind.MAP, "map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    """The type of optional *value*s."""
+    return Type(Kind.OPTIONAL, "optional_type", (value,))
+
+
+def type_of_type(of: Type) -> Type:
+    """The type of the type value *of*: what the checker gives the identifier `int`."""
+    return Type(Kind.TYPE, "type", (of,))
+
+
+def wrapper(of: Type) -> Type:
+    """The nullable form of a primitive type."""
+    return Type(Kind.WRAPPER, of.name, (of,))
+
+
+def opaque(name: str, *params: Type) -> Type:
+    """A library's own type, e.g. `kubernetes.Semver`."""
+    return Type(Kind.OPAQUE, name, params)
+
+
+def object_named(name: str) -> Type:
+    """A type with named fields, declared by the environment."""
+    return Type(Kind.OBJECT, name)
+
+
+def param(name: str) -> Type:
+    """A type parameter of an overload: `param("A")`."""
+    return Type(Kind.PARAM, name)
+
+
+A: Final = param("A")
+B: Final = param("B")
+K: Final = param("K")
+V: Final = param("V")
+T: Final = param("T")
+LIST_OF_A: Final = list_of(A)
+MAP_OF_A_B: Final = map_of(A, B)
+LIST_OF_DYN: Final = list_of(DYN)
+MAP_OF_DYN: Final = map_of(DYN, DYN)
