@@ -1,7 +1,7 @@
 """What does the cluster look like? A read-only view of it at one moment, and edits of that view.
 
-Every decision that concerns more than one object reads a World. A hypothetical is an ordinary World: `what-if`,
-`explain` and proofs of a proposed fix call `overlay` and run the same functions again.
+Every decision that concerns more than one object reads a World. A hypothetical is an ordinary World:
+`what-if`, `explain` and proofs of a proposed fix call `overlay` and run the same functions again.
 Not here: following a live cluster (weir.client.cache builds Worlds from watches).
 """
 

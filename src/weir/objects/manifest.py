@@ -1,0 +1,388 @@
+"""Which documents does this text hold, and where does each field stand in it?
+
+Reads YAML and JSON as Kubernetes' own tools read them: YAML 1.1 words (`yes`, `on`, `0o17`), timestamps left
+as text, keys made strings, merge keys applied. Every document remembers its places, so that a message can
+point at the line and column. Hostile text (deep nesting, alias bombs, binary) ends in one ManifestError.
+Not here: what a document means (weir.objects.core) or whether it is valid (weir.validate).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+#: Kubernetes objects are a few dozen levels deep; text beyond this is refused before it is walked.
+DEEPEST: Final = 200
+#: How many values aliases may add to one text; a bomb passes this within its first lines.
+MOST_ALIASED: Final = 200_000
+
+PathPart = str | int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something stands, counted from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class ManifestError(ValueError):
+    """Text that holds no readable document; says where and what is wrong."""
+
+    def __init__(self, place: Place, problem: str) -> None:
+        super().__init__(f"{place}: {problem}")
+        self.place, self.problem = place, problem
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document of a text: its value, and the places of its fields."""
+
+    value: Any
+    file: str
+    lines: Sequence[str] = field(repr=False)
+    duplicates: tuple[tuple[tuple[PathPart, ...], Place], ...] = ()
+    _node: yaml.Node | None = field(default=None, repr=False)
+    _root: tuple[PathPart, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Where the document begins."""
+        return self.place_of(())
+
+    def place_of(self, path: Sequence[PathPart], *, key: bool = False) -> Place:
+        """Return where the value at *path* (with *key*: its key) stands, or its nearest parent there is."""
+        node, mark_node = self._node, self._node
+        for part in (*self._root, *path):
+            found = _child(node, part)
+            if found is None:
+                break
+            key_node, node = found
+            mark_node = key_node if key and key_node is not None else node
+        if mark_node is None:
+            return Place(self.file, 1, 1)
+        return _place(self.file, mark_node.start_mark)
+
+    def width_of(self, path: Sequence[PathPart]) -> int:
+        """Return how many columns the scalar at *path* takes on its line; 1 for anything else."""
+        node = self._node
+        for part in (*self._root, *path):
+            found = _child(node, part)
+            if found is None:
+                return 1
+            node = found[1]
+        if isinstance(node, yaml.ScalarNode) and node.start_mark.line == node.end_mark.line:
+            return max(1, node.end_mark.column - node.start_mark.column)
+        return 1
+
+    def items(self) -> Iterator[Document]:
+        """Yield the document itself, or the members of a List, each with its own places."""
+        kind = self.value.get("kind") if isinstance(self.value, dict) else None
+        members = self.value.get("items") if isinstance(self.value, dict) else None
+        if not (isinstance(kind, str) and kind.endswith("List") and isinstance(members, list)):
+            yield self
+            return
+        for index, member in enumerate(members):
+            if isinstance(member, dict) and "kind" not in member and kind != "List":
+                api_version = self.value.get("apiVersion", "v1")
+                member = {"apiVersion": api_version, "kind": kind.removesuffix("List"), **member}
+            inner = Document(member, self.file, self.lines, (), self._node, (*self._root, "items", index))
+            yield from inner.items()
+
+
+def _child(node: yaml.Node | None, part: PathPart) -> tuple[yaml.Node | None, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        for key_node, value_node in reversed(node.value):  # the last of two equal keys is the one that counts
+            if isinstance(key_node, yaml.ScalarNode) and _key(_scalar(key_node)) == part:
+                return key_node, value_node
+    elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        return None, node.value[part]
+    return None
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_manifest(text: str | bytes, file: str = "<stdin>") -> list[Document]:
+    """Return the documents of *text*; empty ones are left out.
+
+    >>> [d.value["kind"] for d in read_manifest("kind: Pod\\n---\\nkind: Node\\n")]
+    ['Pod', 'Node']
+    >>> read_manifest("\\ta: 1", "pod.yaml")
+    Traceback (most recent call last):
+    weir.objects.manifest.ManifestError: pod.yaml:1:1: found character that cannot start any token
+    """
+    decoded = _decode(text, file)
+    lines = decoded.split("\n")
+    _refuse_deep_nesting(decoded, file)
+    documents: list[Document] = []
+    builder = _Builder(file)
+    for node in _compose(decoded, file):
+        builder.duplicates = []
+        value = builder.build(node, (), 0)
+        if value is not None:
+            documents.append(Document(value, file, lines, tuple(builder.duplicates), node))
+    return documents
+
+
+def read_values(text: str | bytes, file: str = "<stdin>") -> list[Any]:
+    """Return the documents of *text* as plain values: fast for JSON, for dumps whose places never matter."""
+    raw = text.encode() if isinstance(text, str) else text
+    if raw.lstrip()[:1] in (b"{", b"["):
+        try:
+            return [msgspec.json.decode(raw)]
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            pass  # the slow way says what is wrong, and where
+    return [document.value for document in read_manifest(text, file)]
+
+
+def _decode(text: str | bytes, file: str) -> str:
+    if isinstance(text, str):
+        decoded = text
+    else:
+        try:
+            decoded = text.decode("utf-16" if text[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = text.count(b"\n", 0, error.start) + 1
+            raise ManifestError(Place(file, line, 1), "this is not text (not UTF-8)") from None
+    if bad := _UNPRINTABLE.search(decoded):
+        line = decoded.count("\n", 0, bad.start()) + 1
+        column = bad.start() - decoded.rfind("\n", 0, bad.start())
+        raise ManifestError(
+            Place(file, line, column), f"this is not text (character {ord(bad.group()):#04x})"
+        )
+    return decoded
+
+
+_UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
+_BRACKETS: Final = re.compile(r"[\[\]{}]")
+_DEEP_BLOCK: Final = re.compile(rf"^(?: {{{DEEPEST}}}|(?:[-?][ \t]*){{{DEEPEST // 2}}})", re.MULTILINE)
+
+
+def _refuse_deep_nesting(text: str, file: str) -> None:
+    """Raise for text nested deeper than DEEPEST, before any recursive reader sees it."""
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(text):
+        depth = depth + 1 if bracket in "[{" else max(depth - 1, 0)
+        deepest = max(deepest, depth)
+    if deepest < DEEPEST // 2 and not _DEEP_BLOCK.search(text):
+        return  # an upper bound already says it is shallow
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=_loader_class()):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > DEEPEST:
+                    place = _place(file, event.start_mark)
+                    raise ManifestError(place, f"nested more than {DEEPEST} levels deep")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError as error:
+        raise _as_manifest_error(error, file) from None
+
+
+def _compose(text: str, file: str) -> Iterator[yaml.Node]:
+    loader = _loader_class()(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            if node is not None:
+                yield node
+    except yaml.YAMLError as error:
+        raise _as_manifest_error(error, file) from None
+    finally:
+        loader.dispose()
+
+
+def _as_manifest_error(error: yaml.YAMLError, file: str) -> ManifestError:
+    problem = str(getattr(error, "problem", None) or str(error).split("\n", 1)[0])
+    mark = getattr(error, "problem_mark", None)
+    context = getattr(error, "context", None)
+    if context and "did not find" in problem:
+        # Something was opened and never closed: where it was opened is the place to look at.
+        problem, mark = f"{problem} ({context})", getattr(error, "context_mark", None) or mark
+    return ManifestError(_place(file, mark), problem)
+
+
+def _place(file: str, mark: Any) -> Place:
+    return Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
+
+
+def _loader_class() -> Any:
+    """Return a loader that composes nodes without resolving their tags: resolving is ours."""
+    return _LOADER
+
+
+class _Unresolved:
+    """Leaves every node with its explicit tag or none."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        return ""
+
+    def descend_resolver(self, current_node: Any, current_index: Any) -> None: ...
+
+    def ascend_resolver(self) -> None: ...
+
+
+if yaml.__with_libyaml__:
+    from yaml._yaml import CParser
+
+    class _CLoader(_Unresolved, CParser):
+        def __init__(self, stream: str) -> None:
+            CParser.__init__(self, stream)
+
+        def dispose(self) -> None: ...
+
+    _LOADER: Any = _CLoader
+else:  # pragma: no cover - wheels carry the C parser
+
+    class _PyLoader(
+        _Unresolved, yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer
+    ):
+        def __init__(self, stream: str) -> None:
+            yaml.reader.Reader.__init__(self, stream)
+            yaml.scanner.Scanner.__init__(self)
+            yaml.parser.Parser.__init__(self)
+            yaml.composer.Composer.__init__(self)
+
+    _LOADER = _PyLoader
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Builder:
+    """Turns composed nodes into plain values, counting what aliases repeat."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.duplicates: list[tuple[tuple[PathPart, ...], Place]] = []
+        self._sizes: dict[int, int] = {}
+        self._built: dict[int, Any] = {}
+        self._open: set[int] = set()
+        self._aliased = 0
+        self._count = 0
+
+    def build(self, node: yaml.Node, path: tuple[PathPart, ...], depth: int) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            self._count += 1
+            return _scalar(node)
+        if depth > DEEPEST:
+            raise self._error(node, f"nested more than {DEEPEST} levels deep")
+        identity = id(node)
+        if identity in self._built:
+            self._aliased += self._sizes[identity]
+            self._count += self._sizes[identity]
+            if self._aliased > MOST_ALIASED:
+                raise self._error(node, "aliases repeat too much: this text expands beyond reason")
+            return self._built[identity]
+        if identity in self._open:
+            raise self._error(node, "an alias refers to a value that contains it")
+        self._open.add(identity)
+        before = self._count
+        self._count += 1
+        if isinstance(node, yaml.SequenceNode):
+            value: Any = [
+                self.build(item, (*path, index), depth + 1) for index, item in enumerate(node.value)
+            ]
+        else:
+            value = self._mapping(node, path, depth)
+        self._open.discard(identity)
+        self._built[identity] = value
+        self._sizes[identity] = self._count - before
+        return value
+
+    def _mapping(self, node: yaml.Node, path: tuple[PathPart, ...], depth: int) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self._error(key_node, "a mapping key must be a plain word, not a list or mapping")
+            if key_node.value == "<<" and not key_node.style:
+                self._merge(merged, self.build(value_node, path, depth + 1), value_node)
+                continue
+            key = _key(_scalar(key_node))
+            if key in own:
+                self.duplicates.append(((*path, key), _place(self.file, key_node.start_mark)))
+            own[key] = self.build(value_node, (*path, key), depth + 1)
+        return {**merged, **own} if merged else own
+
+    def _merge(self, merged: dict[str, Any], value: Any, node: yaml.Node) -> None:
+        for source in value if isinstance(value, list) else [value]:
+            if not isinstance(source, dict):
+                raise self._error(node, "map merge requires map or sequence of maps as the value")
+            for key, inherited in source.items():
+                merged.setdefault(key, inherited)
+
+    def _error(self, node: yaml.Node, problem: str) -> ManifestError:
+        return ManifestError(_place(self.file, node.start_mark), problem)
+
+
+_WORDS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+}
+_INTEGER: Final = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)\Z", re.ASCII)
+_FLOAT: Final = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?\Z", re.ASCII)
+_LONGEST_NUMBER: Final = 400
+
+
+def _scalar(node: yaml.ScalarNode) -> Any:
+    """Return the value of a scalar by Kubernetes' YAML rules; quoted text is always text."""
+    text: str = node.value
+    if node.style or node.tag == "tag:yaml.org,2002:str":
+        return text
+    if node.tag and not node.tag.startswith("tag:yaml.org,2002:"):
+        return text
+    return plain_scalar(text)
+
+
+def plain_scalar(text: str) -> Any:
+    """Return what the unquoted *text* means in YAML 1.1 as Kubernetes reads it.
+
+    >>> [plain_scalar(word) for word in ("on", "0o17", "1_000", "1.50", "2024-01-15", "5m")]
+    [True, 15, 1000, 1.5, '2024-01-15', '5m']
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "0123456789+-." or len(text) > _LONGEST_NUMBER:
+        return text
+    digits = text.replace("_", "")
+    if _INTEGER.match(digits):
+        number = _integer(digits)
+        if -(2**63) <= number < 2**64:
+            return number
+        return float(number) if _FLOAT.match(digits) else text
+    return float(digits) if _FLOAT.match(digits) else text
+
+
+def _integer(digits: str) -> int:
+    sign, digits = (-1, digits[1:]) if digits[0] == "-" else (1, digits.lstrip("+"))
+    if len(digits) > 1 and digits[0] == "0" and digits[1] in "01234567":
+        return sign * int(digits, 8)
+    return sign * int(digits, 0)
+
+
+def _key(value: Any) -> str:
+    """Return a mapping key as JSON needs it: text."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
