@@ -1,0 +1,222 @@
+"""Does this field selector select this object?
+
+Spec: apiserver.md 9.2 "Selectors". Only `=`, `==` and `!=` joined by commas, and only on the few fields each
+kind offers; a missing field counts as the empty string.
+Not here: label selectors (.labels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weir.values.quoting import quote
+
+__all__ = ["EVERYTHING", "Requirement", "Selector", "SelectorError", "fields_of", "parse"]
+
+Document = Mapping[str, Any]
+Getter = Callable[[Document], str]
+
+
+class SelectorError(ValueError):
+    """A selector that cannot be read or names a field its kind does not offer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One comparison of one field."""
+
+    field: str
+    equal: bool
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.field}{'=' if self.equal else '!='}{self.value}"
+
+
+def _path(*names: str) -> Getter:
+    def read(document: Document) -> str:
+        found: Any = document
+        for name in names:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if found is None:
+            return ""
+        if isinstance(found, bool):
+            return "true" if found else "false"
+        return str(found)
+
+    return read
+
+
+def _flag(*names: str) -> Getter:
+    read = _path(*names)
+    return lambda document: read(document) or "false"
+
+
+def _count(*names: str) -> Getter:
+    read = _path(*names)
+    return lambda document: read(document) or "0"
+
+
+def _event_source(document: Document) -> str:
+    return _path("source", "component")(document) or _path("reportingComponent")(document)
+
+
+def _pod_ip(document: Document) -> str:
+    addresses = (document.get("status") or {}).get("podIPs") or ()
+    return addresses[0].get("ip", "") if addresses else _path("status", "podIP")(document)
+
+
+def _plain(*dotted: str) -> dict[str, Getter]:
+    return {name: _path(*name.split(".")) for name in dotted}
+
+
+_META = _plain("metadata.name", "metadata.namespace")
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+#: (group, kind) → what it offers besides metadata.name and metadata.namespace
+_OFFERED: dict[tuple[str, str], dict[str, Getter]] = {
+    ("", "Pod"): {
+        **_plain(
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.nominatedNodeName",
+        ),
+        "spec.hostNetwork": _flag("spec", "hostNetwork"),
+        "status.podIP": _pod_ip,
+        "status.podIPs": _pod_ip,
+    },
+    ("", "Node"): {"spec.unschedulable": _flag("spec", "unschedulable")},
+    ("", "Namespace"): _plain("status.phase"),
+    ("", "Secret"): _plain("type"),
+    ("", "Service"): _plain("spec.clusterIP", "spec.type"),
+    ("", "ReplicationController"): {"status.replicas": _count("status", "replicas")},
+    ("apps", "ReplicaSet"): {"status.replicas": _count("status", "replicas")},
+    ("batch", "Job"): {"status.successful": _count("status", "succeeded")},
+    ("", "Event"): {
+        **{f"involvedObject.{name}": _path("involvedObject", name) for name in _REFERENCE},
+        **_plain("reason", "reportingComponent", "type"),
+        "source": _event_source,
+    },
+    ("events.k8s.io", "Event"): {
+        **{f"regarding.{name}": _path("regarding", name) for name in _REFERENCE},
+        **_plain("reason", "type"),
+        "reportingController": _path("reportingController"),
+    },
+    ("resource.k8s.io", "ResourceSlice"): _plain("spec.driver", "spec.nodeName"),
+}
+#: kinds whose conversion words the refusal of an unknown field in its own way
+_OWN_WORDING = frozenset(key for key in _OFFERED if key != ("resource.k8s.io", "ResourceSlice"))
+
+
+def fields_of(group: str, kind: str) -> Mapping[str, Getter]:
+    """Return the fields that objects of this kind can be selected by."""
+    return {**_META, **_OFFERED.get((group, kind), {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All requirements must hold; none at all selects everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def bind(self, group: str, kind: str) -> tuple[tuple[Getter, bool, str], ...]:
+        """Return the requirements as (getter, equal, value); raises for a field the kind does not offer."""
+        offered = fields_of(group, kind)
+        bound = []
+        for requirement in self.requirements:
+            getter = offered.get(requirement.field)
+            if getter is None:
+                if (group, kind) in _OWN_WORDING:
+                    raise SelectorError(f"field label not supported: {requirement.field}")
+                known = ", ".join(quote(name) for name in offered)
+                raise SelectorError(f"{quote(requirement.field)} is not a known field selector: only {known}")
+            bound.append((getter, requirement.equal, requirement.value))
+        return tuple(bound)
+
+    def matches(self, document: Document, group: str = "", kind: str = "") -> bool:
+        """Return whether this selects *document*.
+
+        >>> pod = {"metadata": {"name": "web"}, "status": {"phase": "Pending"}}
+        >>> parse("status.phase!=Running,metadata.name=web").matches(pod, "", "Pod")
+        True
+        """
+        return all((get(document) == value) is equal for get, equal, value in self.bind(group, kind))
+
+    def value_of(self, field: str) -> str | None:
+        """Return the value an equality requirement fixes *field* to, if one does."""
+        return next((r.value for r in self.requirements if r.equal and r.field == field), None)
+
+    def __bool__(self) -> bool:
+        return bool(self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+EVERYTHING = Selector()
+
+
+def parse(text: str) -> Selector:
+    r"""Return the selector *text* stands for; raises SelectorError.
+
+    >>> str(parse("a=1,b!=2"))
+    'a=1,b!=2'
+    >>> parse("metadata.name")
+    Traceback (most recent call last):
+    ...
+    weir.selectors.fields.SelectorError: invalid selector: 'metadata.name'; can't understand 'metadata.name'
+    """
+    found: list[Requirement] = []
+    for part in _terms(text):
+        if not part:
+            continue
+        for at in range(len(part)):
+            operator = next((op for op in ("!=", "==", "=") if part.startswith(op, at)), "")
+            if operator:
+                value = _unescape(part[at + len(operator) :])
+                found.append(Requirement(part[:at], operator != "!=", value))
+                break
+        else:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+    return Selector(tuple(found))
+
+
+def _terms(text: str) -> list[str]:
+    """Split at commas that no backslash protects."""
+    terms, start, escaped = [], 0, False
+    for at, char in enumerate(text):
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char == ",":
+            terms.append(text[start:at])
+            start = at + 1
+    terms.append(text[start:])
+    return terms
+
+
+def _unescape(text: str) -> str:
+    if not any(char in text for char in "\\,="):
+        return text
+    out, escaped = [], False
+    for char in text:
+        if escaped:
+            if char not in "\\,=":
+                raise SelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
+            out.append(char)
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char in ",=":
+            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
+        else:
+            out.append(char)
+    if escaped:
+        raise SelectorError("invalid field selector: invalid escape sequence: \\")
+    return "".join(out)
