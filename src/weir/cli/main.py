@@ -1,0 +1,226 @@
+"""`weir`: one command, its sub-commands found by module name and imported only when used.
+
+A module `weir/cli/<command>.py` is a command when it holds a click command called like itself; adding the
+file is all it takes. Help texts of the list come from the table below, so that `weir --help` imports nothing
+else. Exit codes: 0 fine, 1 findings, 2 usage or unreadable input, 3 cluster unreachable, 70 a bug in weir.
+Errors are one line on stderr; `--debug` (or WEIR_DEBUG=1) adds the traceback.
+Not here: what the commands do (one file each), tables and colour (weir.cli.render).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+FINE: Final = 0
+FINDINGS: Final = 1
+USAGE: Final = 2
+UNREACHABLE: Final = 3
+INTERRUPTED: Final = 130
+BUG: Final = 70
+
+#: What `weir --help` says, in this order; a command whose module does not exist is left out.
+SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
+    (
+        "Questions about files",
+        (
+            ("explain", "Say where a pod fits, why not elsewhere, and the smallest change that helps"),
+            ("lint", "Check manifests with the API server's own words, and for traps it accepts"),
+            ("cel", "Compile, check and evaluate a CEL expression, with its cost"),
+            ("what-if", "Say what a change to the cluster would do before making it"),
+        ),
+    ),
+    (
+        "A cluster",
+        (
+            ("up", "Run a whole control plane in one process"),
+            ("apiserver", "Serve the Kubernetes API"),
+            ("scheduler", "Place pods"),
+            ("controllers", "Evict pods from tainted nodes and devices, run DaemonSets"),
+            ("kubelet", "Play nodes and the life of their pods"),
+            ("webhook", "Serve admission webhooks that bring the new operators to older clusters"),
+            ("dashboard", "Show a cluster in the browser"),
+        ),
+    ),
+)
+_NOT_COMMANDS: Final = frozenset({"__init__", "main", "render"})
+
+EXAMPLES: Final = """\
+Examples:
+  weir explain -f pod.yaml --cluster snapshot.yaml
+  kubectl get nodes,pods -A -o yaml | weir explain -f pod.yaml --cluster -
+  weir lint manifests/
+"""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are the modules beside this one, imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        modules = {path.stem for path in Path(__file__).parent.glob("*.py")} - _NOT_COMMANDS
+        found = {name.replace("_", "-") for name in modules if not name.startswith("_")}
+        listed = [name for _, commands in SECTIONS for name, _ in commands if name in found]
+        return listed + sorted(found - set(listed))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"weir.cli.{name}"), name)
+        assert isinstance(command, click.Command), f"weir.cli.{name} has no click command called {name}"
+        if not any(parameter.name == "debug" for parameter in command.params):
+            command.params.append(_debug_option(hidden=True))
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = _closest(args[0], self.list_commands(ctx))
+            if not close or "Did you mean" in error.message:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {close!r}?", ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        present = self.list_commands(ctx)
+        sections = [(title, dict(commands)) for title, commands in SECTIONS]
+        known = {name for _, commands in sections for name in commands}
+        sections.append(("More", {name: "" for name in present if name not in known}))
+        width = max(map(len, present), default=0)
+        for title, commands in sections:
+            rows = [(name.ljust(width), text) for name, text in commands.items() if name in present]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write("\n" + EXAMPLES)
+
+
+def _closest(word: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, known, n=1)), "")
+
+
+def _remember_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().meta["weir.debug"] = True
+
+
+def _debug_option(hidden: bool = False) -> click.Option:
+    return click.Option(
+        ["--debug"],
+        is_flag=True,
+        hidden=hidden,
+        expose_value=False,
+        is_eager=True,
+        callback=_remember_debug,
+        help="Show the traceback of an error.",
+    )
+
+
+def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            click.echo(f"weir {version('weir')}")
+        except PackageNotFoundError:
+            click.echo("weir (not installed)")
+        ctx.exit()
+
+
+weir = LazyGroup(
+    name="weir",
+    help="Kubernetes' extended taints and tolerations: explained, checked, simulated and served.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=True,
+    params=[
+        _debug_option(),
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_print_version,
+            help="Print the version and leave.",
+        ),
+    ],
+    callback=lambda: None,
+)
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run `weir` with *args* (the process's own when None) and leave with its exit code."""
+    sys.exit(run(list(sys.argv[1:] if args is None else args)))
+
+
+def run(args: list[str]) -> int:
+    """Return the exit code of `weir *args*`; what went wrong is one line on stderr."""
+    debug = bool(os.environ.get("WEIR_DEBUG")) or "--debug" in args
+    try:
+        result = weir.main(args=args, prog_name="weir", standalone_mode=False)
+    except Exception as error:
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        return _report(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return result if isinstance(result, int) else FINE
+
+
+def _report(error: Exception) -> int:
+    """Say in one line what went wrong and return the exit code for it."""
+    match error:
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(error.format_message())
+            return USAGE
+        case click.UsageError():
+            where = error.ctx.command_path if error.ctx else "weir"
+            return _say(f"{error.format_message()} (see {where} --help)", USAGE)
+        case click.Abort():
+            return INTERRUPTED
+        case click.ClickException():
+            return _say(error.format_message(), error.exit_code)
+        case BrokenPipeError():
+            # The reader left (`weir … | head`): nothing is wrong, and nothing more can be written.
+            sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+            return FINE
+        case ConnectionError():
+            return _say(f"cannot reach the cluster: {_one_line(error)}", UNREACHABLE)
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            return _say(f"{where}{error.strerror or _one_line(error)}", USAGE)
+        case ValueError() if type(error).__module__.startswith("weir."):
+            return _say(_one_line(error), USAGE)
+        case MemoryError() | RecursionError():
+            return _say("the input is too large or nested too deeply", USAGE)
+    from weir.errors import ServiceUnavailable, WeirError
+
+    if isinstance(error, WeirError):
+        return _say(_one_line(error), UNREACHABLE if isinstance(error, ServiceUnavailable) else FINDINGS)
+    return _say(f"internal error: {type(error).__name__}: {_one_line(error)} (--debug shows where)", BUG)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _say(message: str, code: int) -> int:
+    click.echo(f"weir: {message}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()
