@@ -1,0 +1,114 @@
+"""What is wrong in these documents? Runs the rules and gives each problem its place.
+
+Inline comments switch rules off where they stand: `# weir: ignore=W012` on the line of the finding or the line
+above it, several codes with commas, and `# weir: ignore` for all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from weir.gates import Gates
+from weir.lint.rule import Finding, Problem, Rule, show_path
+from weir.lint.rules import RULES
+from weir.lint.subject import Facts, Subject
+from weir.objects.manifest import Document
+
+_IGNORE: Final = re.compile(r"#\s*weir:\s*ignore(?:=([\w,\s-]+))?")
+#: A message quotes the value it is about; one of megabytes is cut so that a report stays readable.
+_LONGEST_MESSAGE: Final = 2000
+_LONGEST_LINE: Final = 400
+
+
+def lint(
+    documents: Iterable[Document],
+    gates: Gates,
+    *,
+    known: Iterable[Document] = (),
+    rules: Sequence[Rule] = RULES,
+) -> list[Finding]:
+    """Return what *rules* find in *documents*, by file and line; *known* documents only lend their nodes.
+
+    >>> from weir.gates import ALL_FEATURES
+    >>> from weir.objects.manifest import read_manifest
+    >>> pod = "kind: Pod\\nspec: {tolerations: [{operator: Exists}]}"
+    >>> [finding.rule.code for finding in lint(read_manifest(pod), ALL_FEATURES) if finding.rule.code != "W001"]
+    ['W011']
+    """
+    subjects = [Subject(item) for document in documents for item in document.items()]
+    background = [Subject(item) for document in known for item in document.items()]
+    facts = Facts.of([*subjects, *background], gates)
+    findings = [finding for subject in subjects for finding in _check(subject, facts, rules)]
+    return sorted(findings, key=lambda found: (found.file, found.line, found.column, found.rule.code))
+
+
+def _check(subject: Subject, facts: Facts, rules: Sequence[Rule]) -> Iterator[Finding]:
+    for rule in rules:
+        for problem in rule.check(subject, facts):
+            finding = _place(subject, rule, problem)
+            if not _ignored(finding, subject.document.lines):
+                yield finding
+
+
+def _place(subject: Subject, rule: Rule, problem: Problem) -> Finding:
+    document = subject.document
+    place = document.place_of(problem.path)
+    source = document.lines[place.line - 1] if place.line <= len(document.lines) else ""
+    return Finding(
+        rule=rule,
+        severity=problem.severity or rule.severity,
+        file=place.file,
+        line=place.line,
+        column=place.column,
+        width=document.width_of(problem.path),
+        source=source[:_LONGEST_LINE],
+        object=subject.name,
+        field=show_path(problem.path),
+        message=_cut(problem.message),
+        fix=_cut(problem.fix),
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} … ({len(text)} characters)"
+
+
+def _ignored(finding: Finding, lines: Sequence[str]) -> bool:
+    for number in (finding.line, finding.line - 1):
+        if not 1 <= number <= len(lines):
+            continue
+        line = lines[number - 1]
+        comment = _IGNORE.search(line)
+        if comment is None or (number < finding.line and not line.lstrip().startswith("#")):
+            continue  # a comment behind another line's value speaks of that line
+        if comment.group(1) is None:
+            return True
+        names = {name.strip().casefold() for name in comment.group(1).split(",")}
+        if finding.rule.code.casefold() in names or finding.rule.name in names:
+            return True
+    return False
+
+
+class UnknownRule(ValueError):
+    """A rule that does not exist was named; the message lists those that do."""
+
+
+def choose(only: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
+    """Return the rules named in *only* (all when it is empty) without those in *ignore*, by code or name."""
+    wanted, unwanted = _named(only), _named(ignore)
+    return [rule for rule in RULES if (not wanted or rule in wanted) and rule not in unwanted]
+
+
+def _named(names: Iterable[str]) -> list[Rule]:
+    by_name = {name: rule for rule in RULES for name in (rule.code.casefold(), rule.name)}
+    chosen: list[Rule] = []
+    for name in (part.strip() for text in names for part in text.split(",")):
+        if not name:
+            continue
+        if name.casefold() not in by_name:
+            known = ", ".join(f"{rule.code} ({rule.name})" for rule in RULES)
+            raise UnknownRule(f"unknown rule {name!r}; the rules are {known}")
+        chosen.append(by_name[name.casefold()])
+    return chosen

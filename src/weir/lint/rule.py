@@ -1,0 +1,80 @@
+"""What is a lint rule, and what does it find?
+
+A rule has a stable code, one line that says what it finds, a help text that becomes its documentation page, and a
+check over one subject. Rules are pure: the subject and the facts of the whole run are their arguments.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weir.lint.subject import Facts, Subject
+
+Path = tuple[str | int, ...]
+
+
+class Severity(enum.Enum):
+    """How much a finding weighs; only errors and warnings make the run fail."""
+
+    ERROR = "error"  # the API server refuses it
+    WARNING = "warning"  # accepted, and very likely not what was meant
+    NOTE = "note"  # accepted; worth knowing
+
+    @property
+    def fails(self) -> bool:
+        return self is not Severity.NOTE
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a rule found in a subject, before it is given its place in the file."""
+
+    path: Path
+    message: str
+    fix: str = ""
+    severity: Severity | None = None  #: when it differs from the rule's
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing lint looks for."""
+
+    code: str
+    name: str
+    severity: Severity
+    summary: str
+    help: str
+    check: Callable[[Subject, Facts], Iterator[Problem]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem at its place: what every output format prints."""
+
+    rule: Rule
+    severity: Severity
+    file: str
+    line: int
+    column: int
+    width: int
+    source: str  #: the line of text it stands on
+    object: str  #: `Pod web`, `Deployment shop/cart`
+    field: str  #: `spec.tolerations[0].value`
+    message: str
+    fix: str
+
+
+def show_path(path: Path) -> str:
+    """Return *path* as the API server writes it.
+
+    >>> show_path(("spec", "tolerations", 0, "value"))
+    'spec.tolerations[0].value'
+    """
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

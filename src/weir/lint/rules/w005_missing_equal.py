@@ -1,0 +1,72 @@
+"""W005: the comparison is strict, and the limit itself is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from weir.lint.rule import Path, Problem, Rule, Severity
+from weir.lint.subject import Facts, Subject
+from weir.objects.core import Taint, Toleration
+from weir.taints.operators import NUMERIC, SEMVER
+from weir.taints.toleration import find_tolerating
+from weir.values.semver import find_tolerant
+
+_BOUND = {"Gt": "above", "Lt": "below", "SemverGt": "above", "SemverLt": "below"}
+
+
+def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
+    """Yield the strict comparisons whose limit no other entry covers."""
+    entries = [toleration for _, toleration in subject.tolerations]
+    for path, toleration in subject.tolerations:
+        if toleration.operator in _BOUND and toleration.value:
+            yield from _judge(path, toleration, entries, facts)
+
+
+def _judge(
+    path: Path, toleration: Toleration, entries: Sequence[Toleration], facts: Facts
+) -> Iterator[Problem]:
+    effects = [toleration.effect] if toleration.effect else ["NoSchedule"]
+    at_limit = [taint for taint in facts.taints_for(toleration) if _is_limit(taint.value, toleration)]
+    if facts.nodes and not at_limit:
+        return
+    taints = at_limit or [Taint(toleration.key, toleration.value, effect) for effect in effects]
+    if all(find_tolerating(entries, taint, facts.gates) for taint in taints):
+        return
+    equal = "SemverEq" if toleration.operator in SEMVER else "Equal"
+    bound = _BOUND[toleration.operator]
+    known = f"a node carries exactly {taints[0]}, and " if at_limit else ""
+    yield Problem(
+        (*path, "value"),
+        f"{toleration.operator} {toleration.value} means strictly {bound} {toleration.value}: "
+        f"{known}the limit itself is not tolerated",
+        f"if the limit should be included, add {{key: {toleration.key}, operator: {equal}, "
+        f'value: "{toleration.value}"}}',
+        Severity.WARNING if at_limit else Severity.NOTE,
+    )
+
+
+def _is_limit(value: str, toleration: Toleration) -> bool:
+    if toleration.operator in NUMERIC:
+        return value == toleration.value
+    version = find_tolerant(value)
+    return version is not None and version == find_tolerant(toleration.value)
+
+
+RULE = Rule(
+    code="W005",
+    name="limit-not-included",
+    severity=Severity.WARNING,
+    summary="Gt and Lt are strict: the limit itself is not tolerated.",
+    help="""\
+There is no `>=`. `Gt 950` does not tolerate a taint of exactly 950; "at least 950" takes two entries, or the next
+integer:
+
+```yaml
+tolerations:
+- {key: sla, operator: Equal, value: "950", effect: NoExecute}
+- {key: sla, operator: Gt, value: "950", effect: NoExecute}
+```
+
+With nodes given, only a limit that a node really carries is reported, as a warning; without nodes it is a note.""",
+    check=check,
+)

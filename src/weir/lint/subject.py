@@ -1,0 +1,163 @@
+"""What do the rules look at? One object of the files, and the facts of the whole run.
+
+A subject carries the tolerations, node requirements and taints of one object with the path of each; entries
+too broken to read are left out here, because the API server's own verdict (W001) already names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from weir.gates import Gates
+from weir.lint.rule import Path
+from weir.objects.core import NodeSelectorRequirement, Taint, Toleration, View, ViewError, read
+from weir.objects.manifest import Document
+from weir.objects.templates import TEMPLATE_PATHS, find_template
+
+V = TypeVar("V", bound=View)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One object to check, with its document for places."""
+
+    document: Document
+
+    @property
+    def value(self) -> Any:
+        return self.document.value
+
+    @cached_property
+    def kind(self) -> str:
+        kind = self.value.get("kind") if isinstance(self.value, dict) else None
+        return kind if isinstance(kind, str) else ""
+
+    @cached_property
+    def name(self) -> str:
+        metadata = _mapping(_mapping(self.value).get("metadata"))
+        name = metadata.get("name") or metadata.get("generateName") or "(no name)"
+        namespace = metadata.get("namespace")
+        return f"{self.kind or 'object'} {f'{namespace}/' if namespace else ''}{name}"
+
+    @cached_property
+    def owns_pods(self) -> bool:
+        """Whether a controller creates pods from this object, and would keep trying."""
+        return self.kind in TEMPLATE_PATHS and self.kind not in ("Pod", "PodTemplate")
+
+    @cached_property
+    def pod_spec_path(self) -> Path | None:
+        """The path of the pod spec inside this object, or None when it describes no pods."""
+        if find_template(self.value) is None:
+            return None
+        return (*TEMPLATE_PATHS[self.kind], "spec")
+
+    @cached_property
+    def _pod_spec(self) -> Mapping[str, Any]:
+        return _mapping(_mapping(find_template(self.value)).get("spec"))
+
+    @cached_property
+    def tolerations(self) -> list[tuple[Path, Toleration]]:
+        """The readable tolerations with their paths."""
+        if self.pod_spec_path is None:
+            return []
+        entries = self._pod_spec.get("tolerations")
+        return list(_read_list(Toleration, entries, (*self.pod_spec_path, "tolerations")))
+
+    @cached_property
+    def taints(self) -> list[tuple[Path, Taint]]:
+        """A Node's readable taints with their paths."""
+        if self.kind != "Node":
+            return []
+        entries = _mapping(_mapping(self.value).get("spec")).get("taints")
+        return list(_read_list(Taint, entries, ("spec", "taints")))
+
+    @cached_property
+    def requirements(self) -> list[tuple[Path, NodeSelectorRequirement]]:
+        """Every matchExpressions requirement of node affinity, of pods and of volumes, with its path."""
+        found: list[tuple[Path, NodeSelectorRequirement]] = []
+        for path, term in self._terms():
+            entries = _mapping(term).get("matchExpressions")
+            found += _read_list(NodeSelectorRequirement, entries, (*path, "matchExpressions"))
+        return found
+
+    def _terms(self) -> Iterator[tuple[Path, Any]]:
+        required, preferred = (
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+        )
+        if self.pod_spec_path is not None:
+            path: Path = (*self.pod_spec_path, "affinity", "nodeAffinity")
+            affinity = _mapping(_mapping(self._pod_spec.get("affinity")).get("nodeAffinity"))
+            terms = _mapping(affinity.get(required)).get("nodeSelectorTerms")
+            yield from _enumerate(terms, (*path, required, "nodeSelectorTerms"))
+            for at, weighted in _enumerate(affinity.get(preferred), (*path, preferred)):
+                yield (*at, "preference"), _mapping(weighted).get("preference")
+        elif self.kind == "PersistentVolume":
+            affinity = _mapping(_mapping(_mapping(self.value).get("spec")).get("nodeAffinity"))
+            terms = _mapping(affinity.get("required")).get("nodeSelectorTerms")
+            yield from _enumerate(terms, ("spec", "nodeAffinity", "required", "nodeSelectorTerms"))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known beyond one object: the nodes of the run, and the gates."""
+
+    gates: Gates
+    taints: tuple[Taint, ...] = ()  #: distinct taints of all known nodes
+    labels: Mapping[str, frozenset[str]] = field(default_factory=dict)  #: label key → known values
+    nodes: int = 0
+
+    @classmethod
+    def of(cls, subjects: Iterable[Subject], gates: Gates) -> Facts:
+        """Return the facts that the Nodes among *subjects* tell."""
+        taints: dict[Taint, None] = {}
+        labels: dict[str, set[str]] = {}
+        nodes = 0
+        for subject in subjects:
+            if subject.kind != "Node":
+                continue
+            nodes += 1
+            for _, taint in subject.taints:
+                taints[Taint(taint.key, taint.value, taint.effect)] = None
+            metadata = _mapping(_mapping(subject.value).get("metadata"))
+            for key, value in _mapping(metadata.get("labels")).items():
+                if isinstance(value, str):
+                    labels.setdefault(str(key), set()).add(value)
+        return cls(gates, tuple(taints), {key: frozenset(values) for key, values in labels.items()}, nodes)
+
+    @cached_property
+    def values_by_key(self) -> Mapping[str, tuple[str, ...]]:
+        """Taint key → the distinct values nodes give it, in order of appearance."""
+        values: dict[str, dict[str, None]] = {}
+        for taint in self.taints:
+            values.setdefault(taint.key, {})[taint.value] = None
+        return {key: tuple(found) for key, found in values.items()}
+
+    def taints_for(self, toleration: Toleration) -> list[Taint]:
+        """Return the known taints that *toleration* could be about: same key and effect."""
+        return [
+            taint
+            for taint in self.taints
+            if (not toleration.key or toleration.key == taint.key)
+            and (not toleration.effect or toleration.effect == taint.effect)
+        ]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _enumerate(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        yield (*path, index), item
+
+
+def _read_list(view: type[V], entries: Any, path: Path) -> Iterator[tuple[Path, V]]:
+    for at, entry in _enumerate(entries, path):
+        try:
+            yield at, read(view, entry)
+        except ViewError:
+            continue
