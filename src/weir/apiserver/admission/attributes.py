@@ -1,0 +1,120 @@
+"""What does an admission plugin know about one write?
+
+One `Attributes` is made per write. Plugins read it, and the mutating ones edit `object` in place; nothing is
+copied. `Reader` is how a plugin sees other objects (the namespace, a priority class): always from memory,
+never to be modified. A plugin is a name and, for the writes it handles, `admit` (may edit) and/or `validate`
+(may only refuse).
+
+Spec: core.md 7; apiserver.md 5.1 (refusals).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from weir.apiserver.authn import User
+from weir.errors import Forbidden
+from weir.objects.kinds import Kind, by_kind
+
+Document = dict[str, Any]
+
+CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
+
+NAMESPACE = by_kind("v1", "Namespace")
+NODE = by_kind("v1", "Node")
+POD = by_kind("v1", "Pod")
+SERVICE_ACCOUNT = by_kind("v1", "ServiceAccount")
+LIMIT_RANGE = by_kind("v1", "LimitRange")
+RESOURCE_QUOTA = by_kind("v1", "ResourceQuota")
+PERSISTENT_VOLUME = by_kind("v1", "PersistentVolume")
+PERSISTENT_VOLUME_CLAIM = by_kind("v1", "PersistentVolumeClaim")
+PRIORITY_CLASS = by_kind("scheduling.k8s.io/v1", "PriorityClass")
+RUNTIME_CLASS = by_kind("node.k8s.io/v1", "RuntimeClass")
+STORAGE_CLASS = by_kind("storage.k8s.io/v1", "StorageClass")
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Attributes:
+    """One write on its way to the store."""
+
+    __slots__ = (
+        "dry_run",
+        "kind",
+        "name",
+        "namespace",
+        "object",
+        "old",
+        "operation",
+        "options",
+        "subresource",
+        "user",
+        "warnings",
+    )
+
+    def __init__(
+        self,
+        operation: str,
+        kind: Kind,
+        *,
+        namespace: str = "",
+        name: str = "",
+        object: Document | None = None,
+        old: Document | None = None,
+        user: User,
+        subresource: str = "",
+        options: Mapping[str, Any] = _NOTHING,
+        dry_run: bool = False,
+        warnings: list[str] | None = None,
+    ) -> None:
+        self.operation = operation
+        self.kind = kind
+        self.namespace = namespace
+        self.name = name
+        self.object = object
+        self.old = old
+        self.user = user
+        self.subresource = subresource
+        self.options = options
+        self.dry_run = dry_run
+        self.warnings: list[str] = [] if warnings is None else warnings
+
+    def shown_name(self) -> str:
+        """Return what a refusal calls the object: a name yet to be generated shows as its prefix."""
+        if self.name:
+            return self.name
+        metadata = (self.object or {}).get("metadata") or _NOTHING
+        return str(metadata.get("name") or metadata.get("generateName") or "Unknown")
+
+    def forbidden(self, text: str) -> Forbidden:
+        """Return the refusal `<plural> "<name>" is forbidden: <text>`."""
+        return Forbidden.admission(self.kind, self.shown_name(), text)
+
+
+class Reader(Protocol):
+    """Other objects, from memory. `namespace` is "" for kinds without one. What it returns is shared."""
+
+    def get_now(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None: ...
+
+    def list_now(self, kind: Kind, namespace: str | None) -> list[Mapping[str, Any]]: ...
+
+    def version(self, kind: Kind) -> int:
+        """Return a number that changes whenever an object of *kind* does."""
+        ...
+
+
+class Plugin(Protocol):
+    """One admission plugin; `admit` and `validate` are both optional (see `chain`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        """Return whether this plugin may have anything to say; asked once per kind of write."""
+        ...
+
+
+def is_pod(kind: Kind, subresource: str) -> bool:
+    """Return whether a write is to pods themselves."""
+    return kind is POD and not subresource

@@ -1,0 +1,215 @@
+"""In which order do admission plugins see a write, and which of them see it at all?
+
+Spec: core.md 7 (order of the mutating plugins); upstream's order for the rest: namespace, limits, account,
+node, priority, tolerations, storage, runtime class, then webhooks, then quota. `mutate` runs before object
+validation, `validate` after it. When a webhook changed the object, the plugins before it look once more.
+
+Which plugins handle a kind of write is worked out once per (operation, kind, subresource); the plan of an
+ordinary pod is a handful of bound methods. Nothing here awaits: only when a webhook has to be called does
+`mutate` or `validate` return something to await.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from weir.apiserver.admission.attributes import Attributes, Plugin, Reader
+from weir.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from weir.apiserver.admission.extended_resource_toleration import ExtendedResourceToleration
+from weir.apiserver.admission.limit_ranger import LimitRanger
+from weir.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from weir.apiserver.admission.pod_toleration_restriction import PodTolerationRestriction
+from weir.apiserver.admission.priority import Priority
+from weir.apiserver.admission.runtime_class import RuntimeClass
+from weir.apiserver.admission.service_account import ServiceAccount
+from weir.apiserver.admission.storage import (
+    DefaultStorageClass,
+    PersistentVolumeClaimResize,
+    StorageObjectInUseProtection,
+)
+from weir.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+from weir.apiserver.admission.toleration_lists import Toleration
+from weir.objects.kinds import Kind
+
+MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
+VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
+ORDER = (
+    "NamespaceLifecycle",
+    "LimitRanger",
+    "ServiceAccount",
+    "NodeRestriction",
+    "TaintNodesByCondition",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "ExtendedResourceToleration",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
+    "ResourceQuota",
+)
+OFF_BY_DEFAULT = frozenset({"PodTolerationRestriction", "ExtendedResourceToleration"})
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class PluginError(ValueError):
+    """A plugin name nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Which plugins run, and what they were told."""
+
+    enable: Iterable[str] = ()
+    disable: Iterable[str] = ()
+    not_ready_seconds: int = 300
+    unreachable_seconds: int = 300
+    default_tolerations: Sequence[Toleration] = ()
+    tolerations_whitelist: Sequence[Toleration] = ()
+
+    def enabled(self) -> frozenset[str]:
+        """Return the names of the plugins that run; switching off wins.
+
+        >>> "ServiceAccount" in Settings(disable=["ServiceAccount"]).enabled()
+        False
+        """
+        unknown = sorted({*self.enable, *self.disable} - set(ORDER))
+        if unknown:
+            raise PluginError(f"unknown admission plugins: {', '.join(unknown)}; known: {', '.join(ORDER)}")
+        return (frozenset(ORDER) - OFF_BY_DEFAULT | set(self.enable)) - set(self.disable)
+
+
+class Webhooks(Protocol):
+    """Both kinds of webhooks (weir.apiserver.webhooks); each answers None when none has to be called."""
+
+    def mutate(self, a: Attributes, again: Callable[[Attributes], None]) -> Awaitable[None] | None: ...
+
+    def validate(self, a: Attributes) -> Awaitable[None] | None: ...
+
+
+class Durations(Protocol):
+    """Where the time of each plugin is told (weir.observe.metrics)."""
+
+    def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Callable[[float], None]: ...
+
+
+class _Silent:
+    def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Callable[[float], None]:
+        return lambda seconds: None
+
+
+@dataclass(slots=True)
+class _Step:
+    """One plugin's part in one kind of write."""
+
+    run: Callable[[Attributes], None]
+    passed: Callable[[float], None]
+    refused: Callable[[float], None]
+
+
+Plan = tuple[_Step, ...]
+
+
+@dataclass(slots=True)
+class Chain:
+    """The plugins in their order."""
+
+    plugins: Sequence[Plugin]
+    webhooks: Webhooks | None = None
+    durations: Durations = field(default_factory=_Silent)
+    clock: Callable[[], float] = time.perf_counter
+    _mutating: dict[tuple[str, Kind, str], Plan] = field(default_factory=dict)
+    _validating: dict[tuple[str, Kind, str], Plan] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        reader: Reader,
+        settings: Settings | None = None,
+        *,
+        more: Iterable[Plugin] = (),
+        webhooks: Webhooks | None = None,
+        durations: Durations | None = None,
+        new_suffix: Callable[[], str] | None = None,
+    ) -> Chain:
+        """Return the chain of *settings*; *more* are plugins that need more than a reader."""
+        settings = settings or Settings()
+        enabled = settings.enabled()
+        known: list[Plugin] = [
+            NamespaceLifecycle(reader),
+            LimitRanger(reader),
+            ServiceAccount(reader, new_suffix or _random_suffix),
+            TaintNodesByCondition(),
+            Priority(reader),
+            DefaultTolerationSeconds(settings.not_ready_seconds, settings.unreachable_seconds),
+            PodTolerationRestriction(reader, settings.default_tolerations, settings.tolerations_whitelist),
+            ExtendedResourceToleration(),
+            DefaultStorageClass(reader),
+            StorageObjectInUseProtection(),
+            PersistentVolumeClaimResize(reader),
+            RuntimeClass(reader),
+            *more,
+        ]
+        plugins = sorted(
+            (plugin for plugin in known if plugin.name in enabled),
+            key=lambda plugin: ORDER.index(plugin.name),
+        )
+        return cls(plugins, webhooks, durations or _Silent())
+
+    def mutate(self, a: Attributes) -> Awaitable[None] | None:
+        """Let every mutating plugin edit the object; an awaitable when webhooks have to be called."""
+        self._run_mutating(a)
+        return self.webhooks.mutate(a, self._run_mutating) if self.webhooks is not None else None
+
+    def validate(self, a: Attributes) -> Awaitable[None] | None:
+        """Let every validating plugin refuse; an awaitable when webhooks have to be called."""
+        key = (a.operation, a.kind, a.subresource)
+        plan = self._validating.get(key)
+        if plan is None:
+            plan = self._validating[key] = self._plan(key, "validate")
+        self._run(plan, a)
+        return self.webhooks.validate(a) if self.webhooks is not None else None
+
+    def _run_mutating(self, a: Attributes) -> None:
+        key = (a.operation, a.kind, a.subresource)
+        plan = self._mutating.get(key)
+        if plan is None:
+            plan = self._mutating[key] = self._plan(key, "admit")
+        self._run(plan, a)
+
+    def _run(self, plan: Plan, a: Attributes) -> None:
+        clock = self.clock
+        started = clock()
+        for step in plan:
+            try:
+                step.run(a)
+            except Exception:
+                step.refused(clock() - started)
+                raise
+            now = clock()
+            step.passed(now - started)
+            started = now
+
+    def _plan(self, key: tuple[str, Kind, str], method: str) -> Plan:
+        operation, kind, subresource = key
+        steps = []
+        for plugin in self.plugins:
+            run = getattr(plugin, method, None)
+            if run is not None and plugin.handles(operation, kind, subresource):
+                passed, refused = (
+                    self.durations.child(plugin.name, method, operation, rejected)
+                    for rejected in (False, True)
+                )
+                steps.append(_Step(run, passed, refused))
+        return tuple(steps)
+
+
+def _random_suffix() -> str:
+    return "".join(random.choices(_SUFFIX, k=5))

@@ -1,0 +1,51 @@
+"""ExtendedResourceToleration: who asks for an extended resource may use the nodes set aside for it.
+
+Spec: core.md 7. Off by default. Nodes with, say, GPUs are tainted with the resource's name as key; pods that
+request the resource get the matching toleration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, is_pod
+from weir.apiserver.admission.pod_resources import containers
+from weir.apiserver.admission.toleration_lists import add_or_update
+from weir.objects.kinds import Kind
+from weir.values.names import check_label_key
+
+
+def is_extended_resource(name: str) -> bool:
+    """Return whether *name* is a resource Kubernetes itself knows nothing about.
+
+    >>> [is_extended_resource(n) for n in ("cpu", "example.com/gpu", "kubernetes.io/x", "requests.a.b/c")]
+    [False, True, False, False]
+    """
+    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return not check_label_key(f"requests.{name}")
+
+
+def requested_extended_resources(spec: Mapping[str, Any]) -> list[str]:
+    """Return the extended resources that containers request, sorted."""
+    names: set[str] = set()
+    for container in containers(spec):
+        requests = (container.get("resources") or {}).get("requests")
+        if requests:
+            names.update(name for name in requests if is_extended_resource(name))
+    return sorted(names)
+
+
+class ExtendedResourceToleration:
+    name = "ExtendedResourceToleration"
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        return is_pod(kind, subresource) and operation in (CREATE, UPDATE)
+
+    def admit(self, a: Attributes) -> None:
+        assert a.object is not None
+        spec = a.object.setdefault("spec", {})
+        for resource in requested_extended_resources(spec):
+            toleration = {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
+            add_or_update(spec.setdefault("tolerations", []), toleration)

@@ -1,0 +1,46 @@
+"""NamespaceLifecycle: nothing is created in a namespace that is missing or going away.
+
+Spec: core.md 7; apiserver.md 1.2 (create in a missing namespace). The three namespaces a cluster cannot live
+without may not be deleted. Asking whether one may do something (LocalSubjectAccessReview) stays possible in a
+missing namespace: an answer about the namespace would tell more than the asker may know.
+"""
+
+from __future__ import annotations
+
+from weir.apiserver.admission.attributes import CREATE, DELETE, NAMESPACE, Attributes, Reader
+from weir.errors import NotFound
+from weir.objects.kinds import Kind
+
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+
+class NamespaceLifecycle:
+    name = "NamespaceLifecycle"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        if kind is NAMESPACE:
+            return operation == DELETE
+        return operation == CREATE and kind.namespaced and kind.kind != "LocalSubjectAccessReview"
+
+    def admit(self, a: Attributes) -> None:
+        if a.kind is NAMESPACE:
+            if a.name in IMMORTAL:
+                raise a.forbidden("this namespace may not be deleted")
+            return
+        namespace = self._reader.get_now(NAMESPACE, "", a.namespace)
+        if namespace is None:
+            raise NotFound.object(NAMESPACE, a.namespace)
+        if (namespace.get("status") or {}).get("phase") == "Terminating":
+            refused = a.forbidden(
+                f"unable to create new content in namespace {a.namespace} because it is being terminated"
+            )
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {a.namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            refused.details = {**(refused.details or {}), "causes": [cause]}
+            raise refused

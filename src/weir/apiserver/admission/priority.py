@@ -1,0 +1,119 @@
+"""Priority: a pod's priority is a number its class gives it, never one the pod makes up.
+
+Spec: core.md 7 "Priority"; apiserver.md 5.1 (refusals). On update the number given at creation is kept when a
+client leaves it out. Among several classes marked as default the lowest value wins; marking a second one is
+refused. The two built-in classes are ordinary objects made at start-up (`BUILT_IN`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.apiserver.admission.attributes import (
+    CREATE,
+    PRIORITY_CLASS,
+    UPDATE,
+    Attributes,
+    Reader,
+    is_pod,
+)
+from weir.objects.kinds import Kind
+
+PREEMPT_LOWER = "PreemptLowerPriority"
+
+BUILT_IN: tuple[Mapping[str, Any], ...] = tuple(
+    {
+        "kind": "PriorityClass",
+        "apiVersion": "scheduling.k8s.io/v1",
+        "metadata": {"name": name},
+        "value": value,
+        "description": f"Used for system critical pods that must {what}.",
+        "preemptionPolicy": PREEMPT_LOWER,
+    }
+    for name, value, what in (
+        (
+            "system-cluster-critical",
+            2000000000,
+            "run in the cluster, but can be moved to another node if necessary",
+        ),
+        ("system-node-critical", 2000001000, "not be moved from their current node"),
+    )
+)
+_NO_CLASS: Mapping[str, Any] = {"value": 0, "preemptionPolicy": PREEMPT_LOWER}
+
+
+class Priority:
+    name = "Priority"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._default: tuple[int, Mapping[str, Any] | None] | None = None
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        return operation in (CREATE, UPDATE) and (
+            is_pod(kind, subresource) or (kind is PRIORITY_CLASS and not subresource)
+        )
+
+    def admit(self, a: Attributes) -> None:
+        if a.kind is PRIORITY_CLASS:
+            return
+        assert a.object is not None
+        spec = a.object.setdefault("spec", {})
+        if a.operation == UPDATE:
+            stored = (a.old or {}).get("spec") or {}
+            for kept in ("priority", "preemptionPolicy"):
+                if spec.get(kept) is None and stored.get(kept) is not None:
+                    spec[kept] = stored[kept]
+            return
+        name = spec.get("priorityClassName")
+        if name:
+            chosen = self._reader.get_now(PRIORITY_CLASS, "", name)
+            if chosen is None:
+                raise a.forbidden(f"no PriorityClass with name {name} was found")
+        else:
+            default = self._default_class()
+            if default is not None:
+                spec["priorityClassName"] = default["metadata"]["name"]
+            chosen = default or _NO_CLASS
+        self._set(a, spec, chosen)
+
+    def validate(self, a: Attributes) -> None:
+        """Refuse a second default class."""
+        if a.kind is not PRIORITY_CLASS or not (a.object or {}).get("globalDefault"):
+            return
+        default = self._default_class()
+        if default is not None and (a.operation == CREATE or default["metadata"]["name"] != a.name):
+            name = default["metadata"]["name"]
+            raise a.forbidden(
+                f"PriorityClass {name} is already marked as default. Only one default can exist"
+            )
+
+    @staticmethod
+    def _set(a: Attributes, spec: dict[str, Any], chosen: Mapping[str, Any]) -> None:
+        computed, given = chosen.get("value", 0), spec.get("priority")
+        if given is not None and given != computed:
+            raise a.forbidden(
+                f"the integer value of priority ({given}) must not be provided in pod spec; priority "
+                f"admission controller computed {computed} from the given PriorityClass name"
+            )
+        spec["priority"] = computed
+        policy, given_policy = chosen.get("preemptionPolicy"), spec.get("preemptionPolicy")
+        if policy is None:
+            return
+        if given_policy is not None and given_policy != policy:
+            raise a.forbidden(
+                f"the string value of PreemptionPolicy ({given_policy}) must not be provided in pod spec; "
+                f"priority admission controller computed {policy} from the given PriorityClass name"
+            )
+        spec["preemptionPolicy"] = policy
+
+    def _default_class(self) -> Mapping[str, Any] | None:
+        version = self._reader.version(PRIORITY_CLASS)
+        known = self._default
+        if known is not None and known[0] == version:
+            return known[1]
+        marked = [c for c in self._reader.list_now(PRIORITY_CLASS, None) if c.get("globalDefault")]
+        lowest = min(marked, key=lambda one: one.get("value", 0), default=None)
+        self._default = (version, lowest)
+        return lowest

@@ -1,0 +1,114 @@
+"""Storage guards: DefaultStorageClass, StorageObjectInUseProtection, PersistentVolumeClaimResize.
+
+Spec: apiserver.md 5.2 (finalizers of volumes and claims). Three small plugins about the same two kinds:
+a claim without a class gets the default class, the newest when several are marked; volumes and claims get the
+finalizer that keeps them while in use; a claim grows only when it is bound and its class allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.apiserver.admission.attributes import (
+    CREATE,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    UPDATE,
+    Attributes,
+    Reader,
+)
+from weir.objects.kinds import Kind
+from weir.values.quantity import find_quantity
+
+IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+IS_DEFAULT_BETA = "storageclass.beta.kubernetes.io/is-default-class"
+CLASS_BETA = "volume.beta.kubernetes.io/storage-class"
+FINALIZERS = {
+    "PersistentVolume": "kubernetes.io/pv-protection",
+    "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
+    "VolumeAttributesClass": "kubernetes.io/vac-protection",
+}
+
+
+def default_class(classes: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the class claims get by default: of those marked the newest, then the first by name."""
+    marked = [one for one in classes if _is_default(one)]
+    marked.sort(key=lambda one: one["metadata"]["name"])
+    marked.sort(key=lambda one: one["metadata"].get("creationTimestamp") or "", reverse=True)
+    return marked[0] if marked else None
+
+
+def _is_default(one: Mapping[str, Any]) -> bool:
+    annotations = one["metadata"].get("annotations") or {}
+    return annotations.get(IS_DEFAULT) == "true" or annotations.get(IS_DEFAULT_BETA) == "true"
+
+
+def class_of_claim(claim: Mapping[str, Any]) -> str | None:
+    """Return the class a claim asks for; None when it leaves the choice, "" when it wants none."""
+    annotations = (claim.get("metadata") or {}).get("annotations") or {}
+    if CLASS_BETA in annotations:
+        return str(annotations[CLASS_BETA])
+    name = (claim.get("spec") or {}).get("storageClassName")
+    return None if name is None else str(name)
+
+
+class DefaultStorageClass:
+    name = "DefaultStorageClass"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        return operation == CREATE and kind is PERSISTENT_VOLUME_CLAIM and not subresource
+
+    def admit(self, a: Attributes) -> None:
+        assert a.object is not None
+        if class_of_claim(a.object) is None:
+            default = default_class(self._reader.list_now(STORAGE_CLASS, None))
+            if default is not None:
+                a.object.setdefault("spec", {})["storageClassName"] = default["metadata"]["name"]
+
+
+class StorageObjectInUseProtection:
+    name = "StorageObjectInUseProtection"
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        return operation == CREATE and kind.kind in FINALIZERS and not subresource
+
+    def admit(self, a: Attributes) -> None:
+        assert a.object is not None
+        finalizers = a.object.setdefault("metadata", {}).setdefault("finalizers", [])
+        finalizer = FINALIZERS[a.kind.kind]
+        if finalizer not in finalizers:
+            finalizers.append(finalizer)
+
+
+class PersistentVolumeClaimResize:
+    name = "PersistentVolumeClaimResize"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        return operation == UPDATE and kind is PERSISTENT_VOLUME_CLAIM and not subresource
+
+    def validate(self, a: Attributes) -> None:
+        assert a.object is not None and a.old is not None
+        before, after = (_storage(claim) for claim in (a.old, a.object))
+        if before is None or after is None or not before < after:
+            return
+        if (a.old.get("status") or {}).get("phase") != "Bound":
+            raise a.forbidden("Only bound persistent volume claims can be expanded")
+        name = class_of_claim(a.object)
+        found = self._reader.get_now(STORAGE_CLASS, "", name) if name else None
+        if found is None or name != class_of_claim(a.old) or not found.get("allowVolumeExpansion"):
+            raise a.forbidden(
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions "
+                "the pvc must support resize"
+            )
+
+
+def _storage(claim: Mapping[str, Any]) -> Any:
+    requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
+    return find_quantity(str(requests.get("storage", "0")))

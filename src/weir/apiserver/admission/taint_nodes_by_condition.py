@@ -1,0 +1,24 @@
+"""TaintNodesByCondition: a new node takes no pods until somebody has seen it ready.
+
+Spec: core.md 7. Done for every new node, also one that reports Ready: the node lifecycle controller takes the
+taint off again.
+"""
+
+from __future__ import annotations
+
+from weir.apiserver.admission.attributes import CREATE, NODE, Attributes
+from weir.apiserver.admission.default_toleration_seconds import NOT_READY
+from weir.objects.kinds import Kind
+
+
+class TaintNodesByCondition:
+    name = "TaintNodesByCondition"
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        return operation == CREATE and kind is NODE and not subresource
+
+    def admit(self, a: Attributes) -> None:
+        assert a.object is not None
+        taints = a.object.setdefault("spec", {}).setdefault("taints", [])
+        if not any(t.get("key") == NOT_READY and t.get("effect") == "NoSchedule" for t in taints):
+            taints.append({"key": NOT_READY, "effect": "NoSchedule"})
