@@ -77,6 +77,12 @@ class Log:
     """The state and its recent changes. Every backend has one; it does no I/O."""
 
     def __init__(self, revision: int = 0, compacted: int = 0, items: Iterable[KeyValue] = ()) -> None:
+        self._fanout = Fanout()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self.reset(revision, compacted, items)
+
+    def reset(self, revision: int, compacted: int, items: Iterable[KeyValue]) -> None:
+        """Start over from *items*; whoever watches has to be told."""
         self.revision = revision
         self.compacted = compacted
         self._current: dict[str, KeyValue] = {item.key: item for item in items}
@@ -84,9 +90,7 @@ class Log:
         self._gone = OrderedKeys()  # deleted, but still part of a state that can be listed
         self._events: list[Event] = []
         self._by_key: dict[str, list[Event]] = {}  # the kept changes of each key
-        self._fanout = Fanout()
         self._expiries: list[tuple[float, int, str]] = []
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         for item in self._current.values():
             self._note_expiry(item)
 
@@ -134,6 +138,11 @@ class Log:
 
     def count(self, prefix: str) -> int:
         return self._order.count(prefix, after_prefix(prefix))
+
+    def event_at(self, revision: int) -> Event | None:
+        """Return the kept change that made *revision*."""
+        at = bisect_right(self._events, revision, key=_REVISION) - 1
+        return self._events[at] if at >= 0 and self._events[at].revision == revision else None
 
     def _at(self, key: str, revision: int) -> KeyValue | None:
         item = self._current.get(key)

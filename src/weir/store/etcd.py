@@ -1,0 +1,426 @@
+"""The shared store: several API servers on one etcd.
+
+Reads come from memory, as in every backend; the memory follows etcd through one watch, which starts
+at etcd's own compacted revision, so a server that was just started can still resume its clients'
+watches. A write is a transaction at etcd and is acknowledged when the watch has brought it back. Writes
+asked for at the same time travel together: one transaction holding a small conditional transaction for each.
+
+What surprises: revisions are etcd's with ten more bits (weir.store.etcd_wire). A deletion travels alone,
+because a deleted key has no value to say its place in the transaction. `ttl_seconds` is etcd's
+lease, shared by keys written at about the same time, and expires by etcd's clock.
+
+Not here: how things are written in etcd (weir.store.etcd_wire).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Self
+
+import grpc.aio
+
+from weir.store import etcd_messages as pb
+from weir.store.backend import (
+    Compacted,
+    Deliver,
+    Ended,
+    Event,
+    KeyValue,
+    Page,
+    Result,
+    StoreError,
+    StoreUnavailable,
+    Watch,
+    Write,
+)
+from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
+from weir.store.etcd_wire import (
+    LAST_PLACE,
+    EtcdConnection,
+    EtcdOptions,
+    decode,
+    encode_value,
+    main_of,
+    place_of,
+    revision_of,
+    unavailable,
+)
+from weir.store.log import Log, next_version, refusal
+
+_TXN_WRITES = 64  # etcd refuses transactions of more than 128 by default
+_TXN_BYTES = 1 << 20  # and of more than 1.5 MiB
+_PAGE = 1000
+_LEASE_KEYS = 500  # they expire in one revision, and a revision has places for 1024
+_BEHIND_SECONDS = 0.05
+
+
+class _Asked(NamedTuple):
+    writes: Sequence[Write]
+    answer: asyncio.Future[list[Result]]
+
+
+class _Lease(NamedTuple):
+    lease_id: int
+    usable_until: float
+    keys: int
+
+
+class EtcdStore:
+    """The contract of `weir.store.backend.Store`, in etcd v3."""
+
+    def __init__(
+        self, connection: EtcdConnection, prefix: str, time: Callable[[], float], keep_seconds: float
+    ) -> None:
+        """Use `open`."""
+        self._etcd, self._time = connection, time
+        self._prefix = prefix.encode()
+        self._first, self._end = self._prefix, self._prefix + b"\xff"
+        self._log = Log()
+        self._retention = Retention(keep_seconds)
+        self._main = 0  # etcd's revision up to which the watch has brought everything
+        self._asked: list[_Asked] = []
+        self._sender: asyncio.Task[None] | None = None
+        self._follower: asyncio.Task[None] | None = None
+        self._leases: dict[float, _Lease] = {}
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        options: EtcdOptions | str = "127.0.0.1:2379",
+        *,
+        prefix: str = "/weir",
+        time: Callable[[], float] = time.time,
+        keep_seconds: float = DEFAULT_KEEP_SECONDS,
+    ) -> Self:
+        """Connect, and return when memory shows what etcd holds under *prefix*. Raises StoreUnavailable."""
+        if isinstance(options, str):
+            options = EtcdOptions(endpoints=options.split(","))
+        store = cls(EtcdConnection(options), prefix, time, keep_seconds)
+        try:
+            await store._load()
+            store._follower = asyncio.create_task(store._follow())
+            await store.fresh()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    # ---------------------------------------------------------------------------------------------- reads
+
+    @property
+    def revision(self) -> int:
+        return self._log.revision
+
+    @property
+    def compacted(self) -> int:
+        return self._log.compacted
+
+    def get(self, key: str) -> KeyValue | None:
+        return self._log.get(key)
+
+    def get_at(self, key: str, revision: int) -> KeyValue | None:
+        return self._log.get_at(key, revision)
+
+    def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        return self._log.range(prefix, start=start, limit=limit, revision=revision)
+
+    def count(self, prefix: str) -> int:
+        return self._log.count(prefix)
+
+    def watch(self, prefix: str, after: int, deliver: Deliver, ended: Ended | None = None) -> Watch:
+        return self._log.watch(prefix, after, deliver, ended)
+
+    async def until(self, revision: int) -> None:
+        await self._log.until(revision)
+
+    async def fresh(self) -> int:
+        self._require_open()
+        probe = await self._etcd.range(key=self._sync_key, count_only=True)
+        main: int = probe.header.revision
+        if main > self._main:
+            try:
+                await asyncio.wait_for(self._log.until(revision_of(main)), _BEHIND_SECONDS)
+            except TimeoutError:
+                # What moved etcd's revision may lie outside our keys and will never arrive: write
+                # something that will. (etcd's own progress notices overtake events before 3.4.25.)
+                put = {"request_put": {"key": self._sync_key, "value": b""}}
+                done = await self._etcd.txn(pb.TxnRequest(success=[put]))
+                await self._log.until(revision_of(done.header.revision))
+        return self._log.revision
+
+    @property
+    def _sync_key(self) -> bytes:
+        return self._prefix + b"!"  # before every key of ours, which begin with a slash
+
+    # ------------------------------------------------------------------------------------ following etcd
+
+    async def _load(self) -> None:
+        """Read the oldest state etcd still has; the watch brings everything since."""
+        while True:
+            oldest = await self._oldest()
+            try:
+                items = await self._items_at(oldest) if oldest else []
+            except Compacted:
+                continue  # another server compacted while we were reading
+            self._main = oldest
+            at = revision_of(max(oldest, 1))  # an empty etcd begins at 1
+            self._log.reset(at, at, items)
+            return
+
+    async def _oldest(self) -> int:
+        """Return etcd's compacted revision; 0 when it never was compacted."""
+        try:
+            await self._etcd.range(key=self._sync_key, revision=1)
+            return 0
+        except Compacted:
+            stream = await self._etcd.watch(self._first, self._end, 1)
+            try:
+                while (response := await stream.read()) is not grpc.aio.EOF:
+                    if response.compact_revision:
+                        return int(response.compact_revision)
+            except grpc.aio.AioRpcError as error:
+                raise unavailable(error) from None
+            finally:
+                stream.cancel()
+            raise StoreUnavailable("etcd closed the connection") from None
+
+    async def _items_at(self, main: int) -> list[KeyValue]:
+        items: list[KeyValue] = []
+        start = self._first
+        while True:
+            page = await self._etcd.range(key=start, range_end=self._end, limit=_PAGE, revision=main)
+            for stored in page.kvs:
+                if stored.key != self._sync_key:
+                    items.append(decode(self._key_of(stored.key), stored))
+            if not page.more:
+                return items
+            start = page.kvs[-1].key + b"\0"
+
+    def _key_of(self, key: bytes) -> str:
+        return key[len(self._prefix) :].decode()
+
+    async def _follow(self) -> None:
+        """Keep memory up with etcd, for ever; reconnect after a failure, start over after a gap."""
+        pause = 0.05
+        while not self._closed:
+            try:
+                stream = await self._etcd.watch(self._first, self._end, self._main + 1)
+                try:
+                    while (response := await stream.read()) is not grpc.aio.EOF:
+                        if response.compact_revision:
+                            raise Compacted(self._log.revision, revision_of(response.compact_revision))
+                        if response.canceled:
+                            self._etcd.forget_token()
+                            break
+                        self._take(response)
+                        pause = 0.05
+                finally:
+                    stream.cancel()
+            except Compacted as gap:
+                with suppress(StoreUnavailable):
+                    await self._load()
+                    self._log.fanout.end(gap)
+                    continue
+            except (grpc.aio.AioRpcError, StoreUnavailable):
+                self._etcd.forget_token()
+                await self._etcd.next_endpoint()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def _take(self, response: Any) -> None:
+        """Make one watch response visible; etcd never splits a revision over two."""
+        events: list[Event] = []
+        pending: dict[str, KeyValue | None] = {}
+        main = deletions = 0
+        crowded = False
+        for change in response.events:
+            stored = change.kv
+            if stored.mod_revision != main:
+                main, deletions = stored.mod_revision, 0
+            if stored.key == self._sync_key or not stored.key.startswith(self._prefix + b"/"):
+                continue
+            key = self._key_of(stored.key)
+            before = pending[key] if key in pending else self._log.get(key)
+            if change.type == pb.EVENT_DELETE:
+                crowded |= deletions > LAST_PLACE
+                revision = revision_of(main, min(deletions, LAST_PLACE))
+                deletions += 1
+                item = None
+                if before is None:
+                    continue
+            else:
+                item = decode(key, stored)
+                revision = revision_of(main, place_of(stored.value))
+            pending[key] = item
+            events.append(Event(key, revision, item, before))
+        if main:
+            self._main = main
+            self._log.apply(events)
+            self._log.advance(revision_of(main))
+        if crowded:  # somebody emptied etcd by hand: too many changes to number, so nobody may resume within
+            self._log.fanout.end(Compacted(self._log.revision, self._log.revision))
+
+    # --------------------------------------------------------------------------------------------- writes
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+
+    async def commit(self, writes: Sequence[Write]) -> list[Result]:
+        self._require_open()
+        answer: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
+        self._asked.append(_Asked(writes, answer))
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send())
+        return await answer
+
+    async def _send(self) -> None:
+        """Send what was asked for, a group at a time, until nothing is left."""
+        try:
+            while self._asked:
+                group, self._asked = self._asked, []
+                outcomes = await self._send_group([write for asked in group for write in asked.writes])
+                at = 0
+                for asked in group:
+                    part = outcomes[at : at + len(asked.writes)]
+                    at += len(asked.writes)
+                    if asked.answer.done():
+                        continue
+                    failed = next((one for one in part if isinstance(one, StoreError)), None)
+                    if failed is not None:
+                        asked.answer.set_exception(failed)
+                    else:
+                        asked.answer.set_result([one for one in part if isinstance(one, Result)])
+        finally:
+            self._sender = None
+
+    async def _send_group(self, writes: Sequence[Write]) -> list[Result | StoreUnavailable]:
+        outcomes: list[Result | StoreUnavailable] = []
+        at = 0
+        while at < len(writes):
+            part = _one_transaction(writes, at)
+            at += len(part)
+            try:
+                outcomes += await self._transact(part)
+            except StoreUnavailable as error:
+                outcomes += [error] * len(part)
+        return outcomes
+
+    async def _transact(self, writes: Sequence[Write]) -> list[Result]:
+        operations = []
+        for place, write in enumerate(writes):
+            operations.append({"request_txn": await self._conditional(write, place)})
+        answer = await self._etcd.txn(pb.TxnRequest(success=operations))
+        main: int = answer.header.revision
+        parts = [operation.response_txn for operation in answer.responses]
+        newest = max((self._wait_for(part, main) for part in parts), default=0)
+        await self._log.until(newest)
+        return [
+            self._result(write, place, part, main)
+            for place, (write, part) in enumerate(zip(writes, parts, strict=True))
+        ]
+
+    async def _conditional(self, write: Write, place: int) -> dict[str, Any]:
+        """Return the small transaction that does *write* if its condition holds, and else reads the key."""
+        key = self._prefix + write.key.encode()
+        operation: dict[str, Any]
+        if write.value is None:
+            operation = {"request_delete_range": {"key": key}}
+        else:
+            stored = encode_value(write.value, place, write.stamp)
+            lease = await self._lease(write.ttl_seconds) if write.ttl_seconds else 0
+            operation = {"request_put": {"key": key, "value": stored, "lease": lease}}
+        compare: list[dict[str, Any]] = []
+        if write.expect is not None:
+            compare.append(_compare(key, pb.COMPARE_EQUAL, main_of(write.expect)))
+        if write.value is None:  # a deletion needs something to delete
+            compare.append(_compare(key, pb.COMPARE_GREATER, 0))
+        return {
+            "compare": compare,
+            "success": [operation],
+            "failure": [{"request_range": {"key": key}}],
+        }
+
+    @staticmethod
+    def _wait_for(part: Any, main: int) -> int:
+        """Return the revision memory must show before this outcome may be told."""
+        if part.succeeded:
+            return revision_of(main)
+        found = part.responses[0].response_range.kvs
+        return revision_of(found[0].mod_revision) if found else 0
+
+    def _result(self, write: Write, place: int, part: Any, main: int) -> Result:
+        if part.succeeded:
+            revision = revision_of(main, place)
+            event = self._log.event_at(revision)
+            if event is None:  # compacted since; tell what is known
+                event = Event(write.key, revision, next_version(write, None, revision, 0.0), None)
+            return Result(event)
+        kvs = part.responses[0].response_range.kvs
+        found = decode(write.key, kvs[0]) if kvs else None
+        return Result(None, refusal(write, found), found)
+
+    async def _lease(self, ttl_seconds: float) -> int:
+        """Return a lease that lets a key written now live for *ttl_seconds* or a little longer."""
+        now = self._time()
+        lease = self._leases.get(ttl_seconds)
+        if lease is None or lease.usable_until < now or lease.keys >= _LEASE_KEYS:
+            shared_seconds = min(60.0, ttl_seconds * 0.05)
+            lease_id = await self._etcd.grant_lease(max(1, round(ttl_seconds + shared_seconds)))
+            lease = _Lease(lease_id, now + shared_seconds, 0)
+        self._leases[ttl_seconds] = lease._replace(keys=lease.keys + 1)
+        return lease.lease_id
+
+    # ------------------------------------------------------------------------------------- upkeep and end
+
+    async def compact(self, revision: int) -> None:
+        if revision <= self._log.compacted:
+            return
+        self._log.compact(revision)
+        whole = main_of(revision + 1) - 1  # a revision of which only a part is compacted stays at etcd
+        if whole > 0:
+            await self._etcd.compact(whole)
+
+    async def upkeep(self, now: float) -> None:
+        await self.compact(self._retention.compact_to(now, self._log))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._sender is not None:
+            with suppress(StoreError):
+                await self._sender
+        if self._follower is not None:
+            self._follower.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._follower
+        await self._etcd.close()
+        self._log.fanout.end(StoreUnavailable("the store is closed"))
+
+
+def _compare(key: bytes, result: int, main: int) -> dict[str, Any]:
+    return {"result": result, "target": pb.TARGET_MOD, "key": key, "mod_revision": main}
+
+
+def _one_transaction(writes: Sequence[Write], at: int) -> Sequence[Write]:
+    """Return the longest run of *writes* from *at* on that etcd takes as one transaction."""
+    if writes[at].value is None:
+        return writes[at : at + 1]
+    keys: set[str] = set()
+    size = 0
+    end = at
+    while end < len(writes) and end - at < _TXN_WRITES:
+        write = writes[end]
+        if write.value is None or write.key in keys:
+            break
+        size += len(write.value) + len(write.key)
+        if size > _TXN_BYTES and end > at:
+            break
+        keys.add(write.key)
+        end += 1
+    return writes[at:end]

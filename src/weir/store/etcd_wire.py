@@ -1,0 +1,222 @@
+"""How are weir's keys, values and revisions written in etcd, and how is etcd called?
+
+A revision of weir's is etcd's revision with ten more bits: the place of the write within its
+transaction. etcd gives every write of a transaction the same revision; a reader that resumes after
+one of them would miss the others. A value is stored behind six bytes of header that say the place and
+where the revision is to be inserted, because etcd assigns the revision after the value is sent.
+
+Not here: the cache and the writes (weir.store.etcd).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from weir.store import etcd_messages as pb
+from weir.store.backend import NO_STAMP, Compacted, KeyValue, StoreUnavailable
+
+PLACE_BITS = 10
+LAST_PLACE = (1 << PLACE_BITS) - 1
+_HEADER = struct.Struct(">BBhi")  # format, unused, place in the transaction, stamp
+_FORMAT = 1
+_CALL_SECONDS = 5.0
+
+
+def revision_of(main: int, place: int = LAST_PLACE) -> int:
+    """Return weir's revision for etcd's *main*; without *place*, the state after all of it.
+
+    >>> revision_of(2, 0), revision_of(2)
+    (2048, 3071)
+    """
+    return main << PLACE_BITS | place
+
+
+def main_of(revision: int) -> int:
+    """Return etcd's revision that *revision* is part of."""
+    return revision >> PLACE_BITS
+
+
+def encode_value(value: bytes, place: int, stamp: int) -> bytes:
+    """Return what is stored in etcd for *value*."""
+    return _HEADER.pack(_FORMAT, 0, place, stamp) + value
+
+
+def place_of(stored: bytes) -> int:
+    """Return the place a stored value's write had in its transaction; 0 for what weir did not write."""
+    if len(stored) < _HEADER.size or stored[0] != _FORMAT:
+        return 0
+    place: int = _HEADER.unpack_from(stored)[2]
+    return place
+
+
+def decode(key: str, stored: Any) -> KeyValue:
+    """Return etcd's key-value pair *stored* as weir's."""
+    raw: bytes = stored.value
+    place, stamp, value = 0, NO_STAMP, raw
+    if len(raw) >= _HEADER.size and raw[0] == _FORMAT:
+        _, _, place, stamp = _HEADER.unpack_from(raw)
+        value = raw[_HEADER.size :]
+    revision = revision_of(stored.mod_revision, place)
+    if stamp != NO_STAMP:
+        value = b"%b%d%b" % (value[:stamp], revision, value[stamp:])
+    return KeyValue(key, value, revision_of(stored.create_revision, 0), revision, stamp)
+
+
+@dataclass(frozen=True)
+class EtcdOptions:
+    """Where etcd is and how to be let in."""
+
+    endpoints: Sequence[str] = ("127.0.0.1:2379",)
+    ca_file: Path | None = None  # given: TLS
+    cert_file: Path | None = None  # given with key_file: the client's certificate
+    key_file: Path | None = None
+    server_name: str = ""  # when the certificate names another host than the endpoint
+    username: str = ""
+    password: str = ""
+
+
+class EtcdConnection:
+    """Calls to etcd; one endpoint at a time, the next one after a failure. Raises StoreUnavailable."""
+
+    def __init__(self, options: EtcdOptions) -> None:
+        self._options = options
+        self._at = 0
+        self._token = ""
+        self._channel = self._open_channel()
+        self._calls: dict[str, Any] = {}
+
+    def _open_channel(self) -> Any:
+        options = self._options
+        settings: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.keepalive_time_ms", 10_000),
+            ("grpc.keepalive_timeout_ms", 5_000),
+        ]
+        endpoint = options.endpoints[self._at % len(options.endpoints)]
+        secure = (
+            endpoint.startswith("https://") or options.ca_file is not None or options.cert_file is not None
+        )
+        target = endpoint.split("://", 1)[-1]
+        if not secure:
+            return grpc.aio.insecure_channel(target, settings)
+        try:
+            pem = [
+                p.read_bytes() if p else None for p in (options.ca_file, options.key_file, options.cert_file)
+            ]
+        except OSError as error:
+            raise StoreUnavailable(f"cannot read {error.filename}: {error.strerror}") from None
+        if options.server_name:
+            settings.append(("grpc.ssl_target_name_override", options.server_name))
+        credentials = grpc.ssl_channel_credentials(*pem)  # type: ignore[no-untyped-call]
+        return grpc.aio.secure_channel(target, credentials, settings)
+
+    async def next_endpoint(self) -> None:
+        """Use the next endpoint from now on."""
+        if len(self._options.endpoints) > 1:
+            old, self._at = self._channel, self._at + 1
+            self._channel, self._calls = self._open_channel(), {}
+            await old.close()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    def _call(self, path: str, request: Any, response: Any, *, stream: bool = False) -> Any:
+        call = self._calls.get(path)
+        if call is None:
+            make = self._channel.stream_stream if stream else self._channel.unary_unary
+            call = self._calls[path] = make(
+                f"/etcdserverpb.{path}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=response.FromString,
+            )
+        return call
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("token", self._token),) if self._token else ()
+
+    async def _authenticate(self) -> None:
+        request = pb.AuthenticateRequest(name=self._options.username, password=self._options.password)
+        call = self._call("Auth/Authenticate", pb.AuthenticateRequest, pb.AuthenticateResponse)
+        self._token = (await call(request, timeout=_CALL_SECONDS)).token
+
+    async def _invoke(self, path: str, message: Any, response: Any) -> Any:
+        """Call; a token that ran out is renewed once (etcd refused, so nothing happened yet)."""
+        try:
+            if self._options.username and not self._token:
+                await self._authenticate()
+            call = self._call(path, type(message), response)
+            try:
+                return await call(message, timeout=_CALL_SECONDS, metadata=self._metadata())
+            except grpc.aio.AioRpcError as error:
+                if not self._options.username or error.code() is not grpc.StatusCode.UNAUTHENTICATED:
+                    raise
+                await self._authenticate()
+                return await call(message, timeout=_CALL_SECONDS, metadata=self._metadata())
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                await self.next_endpoint()
+            raise unavailable(error) from None
+        except asyncio.InvalidStateError as error:  # the channel was closed under the call
+            raise StoreUnavailable("etcd: the connection was closed", unknown=True) from error
+
+    async def range(self, **fields: Any) -> Any:
+        """Read a range; linearizable. Raises Compacted when `revision` is gone."""
+        return await self._invoke("KV/Range", pb.RangeRequest(**fields), pb.RangeResponse)
+
+    async def txn(self, request: Any) -> Any:
+        return await self._invoke("KV/Txn", request, pb.TxnResponse)
+
+    async def compact(self, main: int) -> None:
+        """Compact etcd at *main*; not an error when another server already did."""
+        with suppress(Compacted):
+            await self._invoke("KV/Compact", pb.CompactionRequest(revision=main), pb.CompactionResponse)
+
+    async def grant_lease(self, ttl_seconds: int) -> int:
+        request = pb.LeaseGrantRequest(TTL=ttl_seconds)
+        return int((await self._invoke("Lease/LeaseGrant", request, pb.LeaseGrantResponse)).ID)
+
+    async def watch(self, key: bytes, range_end: bytes, start: int) -> Any:
+        """Open a stream of everything in the range from etcd's revision *start* on; call `.read()` on it."""
+        if self._options.username and not self._token:
+            try:
+                await self._authenticate()
+            except grpc.aio.AioRpcError as error:
+                raise unavailable(error) from None
+        call = self._call("Watch/Watch", pb.WatchRequest, pb.WatchResponse, stream=True)
+        stream = call(metadata=self._metadata())
+        create = {"key": key, "range_end": range_end, "start_revision": start}
+        await stream.write(pb.WatchRequest(create_request=create))
+        return stream
+
+    def forget_token(self) -> None:
+        """Authenticate again before the next call."""
+        self._token = ""
+
+
+_CLEAN = (  # etcd answered that it did nothing
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.OUT_OF_RANGE,
+)
+
+
+def unavailable(error: grpc.aio.AioRpcError) -> StoreUnavailable | Compacted:
+    """Return the store's error for one of gRPC's."""
+    code, details = error.code(), error.details() or ""
+    if code is grpc.StatusCode.OUT_OF_RANGE and "compacted" in details:
+        return Compacted(0, 0)
+    words = details.removeprefix("etcdserver: ") or code.name.lower()
+    return StoreUnavailable(f"etcd: {words}", unknown=code not in _CLEAN)

@@ -1,0 +1,253 @@
+"""How does a change survive the process? The log of changes in a SQLite file.
+
+One table, one row per change, in order of revision: appending is the cheapest thing a B-tree does, and
+one transaction per group of changes means one fsync per group. What is current follows from reading the
+rows in order, so there is no second table to keep in step. Each row carries a checksum, because
+SQLite's file format would return a flipped bit as data.
+
+All calls block; weir.store.sqlite makes them from its one writer thread.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from weir.store.backend import Event, KeyValue, StoreUnavailable
+
+T = TypeVar("T")
+
+FORMAT = 1
+_CHUNK = 64  # rows per INSERT statement: fewer steps through the interpreter's lock
+_CHECKPOINT_BYTES = 32 << 20
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS log (
+  rev INTEGER PRIMARY KEY, key TEXT NOT NULL, create_rev INTEGER NOT NULL,
+  value BLOB, stamp INTEGER NOT NULL, expires REAL NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+_CLEAN = {  # the transaction did not happen and the file is as it was
+    "SQLITE_FULL": "no space left",
+    "SQLITE_READONLY": "it is read-only",
+    "SQLITE_BUSY": "another program has it locked",
+    "SQLITE_LOCKED": "another program has it locked",
+    "SQLITE_PERM": "access denied",
+    "SQLITE_CANTOPEN": "it cannot be opened or created there",
+}
+_CORRUPT = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_SCHEMA")
+
+
+class JournalError(StoreUnavailable):
+    """A failure of the file; *broken* when only opening it again can tell what it holds."""
+
+    def __init__(self, message: str, *, broken: bool) -> None:
+        super().__init__(message, unknown=broken)
+        self.broken = broken
+
+
+class Loaded(NamedTuple):
+    """What the file holds."""
+
+    compacted: int
+    items: list[KeyValue]  # current as of the compacted revision
+    events: list[Event]  # what changed since
+    stale: list[int]  # rows a compaction was interrupted before removing
+
+
+def _checksum(key: str, create_revision: int, revision: int, value: bytes | None) -> int:
+    head = b"%d %d %b %d" % (revision, create_revision, key.encode(), -1 if value is None else len(value))
+    return zlib.crc32(value or b"", zlib.crc32(head))
+
+
+def _row(event: Event) -> tuple[object, ...]:
+    item = event.now
+    if item is None:
+        crc = _checksum(event.key, 0, event.revision, None)
+        return (event.revision, event.key, 0, None, -1, 0.0, crc)
+    crc = _checksum(item.key, item.create_revision, item.mod_revision, item.value)
+    return (
+        item.mod_revision,
+        item.key,
+        item.create_revision,
+        item.value,
+        item.stamp,
+        item.expires,
+        crc,
+    )
+
+
+def _insert(rows: int) -> str:
+    return "INSERT INTO log VALUES " + ",".join(["(?,?,?,?,?,?,?)"] * rows)
+
+
+class Journal:
+    """The file. Not safe for use from two threads at once."""
+
+    def __init__(self, path: Path, *, sync_delay: float = 0.0, max_pages: int = 0) -> None:
+        """Open or create the file. *sync_delay* (seconds) stands for a slower disk, *max_pages* for a
+        smaller one; both are for tests and benches. Raises StoreUnavailable."""
+        self.path = path
+        self._sync_delay = sync_delay
+        self._wal = path.with_name(path.name + "-wal")
+        self._unchecked = 0  # changes not yet moved from the write-ahead log into the file
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it will hold secrets
+        except OSError as error:
+            raise StoreUnavailable(f"cannot open the store {path}: {error.strerror}") from None
+        self._db = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+        self._guarded(lambda: self._prepare(max_pages), "open")
+
+    def _prepare(self, max_pages: int) -> None:
+        db = self._db
+        mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        if mode != "wal":
+            raise JournalError(f"cannot open the store {self.path}: no write-ahead log there", broken=False)
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.executescript(_SCHEMA)
+        if max_pages:
+            db.execute(f"PRAGMA max_page_count = {int(max_pages)}")
+        row = db.execute("SELECT number FROM meta WHERE name = 'format'").fetchone()
+        if row is None:
+            db.execute("INSERT INTO meta VALUES ('format', ?), ('compacted', 1)", (FORMAT,))
+        elif row[0] != FORMAT:
+            message = f"the store {self.path} has format {row[0]}, this version reads format {FORMAT}"
+            raise JournalError(message, broken=False)
+
+    def _guarded(self, action: Callable[[], T], verb: str) -> T:
+        try:
+            return action()
+        except sqlite3.Error as error:
+            raise self._translated(error, verb) from error
+
+    def _translated(self, error: sqlite3.Error, verb: str) -> JournalError:
+        name = getattr(error, "sqlite_errorname", "") or ""
+        text = f"cannot {verb} the store {self.path}: "
+        for prefix in _CORRUPT:
+            if name.startswith(prefix):
+                hint = "; it was left as it is: restore a copy, or move it away to start empty"
+                return JournalError(f"{text}the file is damaged ({error}){hint}", broken=True)
+        for prefix, reason in _CLEAN.items():
+            if name.startswith(prefix):
+                return JournalError(f"{text}{reason}", broken=False)
+        return JournalError(f"{text}{error} ({name or 'no code'})", broken=True)
+
+    # ---------------------------------------------------------------------------------------------- reading
+
+    def load(self) -> Loaded:
+        """Read everything. Raises StoreUnavailable when the file is damaged."""
+        return self._guarded(self._load, "read")
+
+    def _load(self) -> Loaded:
+        compacted: int = self._db.execute("SELECT number FROM meta WHERE name = 'compacted'").fetchone()[0]
+        current: dict[str, KeyValue] = {}
+        stale: list[int] = []
+        events: list[Event] = []
+        for rev, key, create_rev, value, stamp, expires, crc in self._db.execute(
+            "SELECT rev, key, create_rev, value, stamp, expires, crc FROM log ORDER BY rev"
+        ):
+            if crc != _checksum(key, create_rev, rev, value):
+                hint = "it was left as it is: restore a copy, or move it away to start empty"
+                raise JournalError(f"the store {self.path} is damaged at revision {rev}; {hint}", broken=True)
+            item = None if value is None else KeyValue(key, value, create_rev, rev, stamp, expires)
+            before = current.pop(key, None)
+            if item is not None:
+                current[key] = item
+            if rev > compacted:
+                events.append(Event(key, rev, item, before))
+                continue
+            if before is not None:
+                stale.append(before.mod_revision)
+            if item is None:
+                stale.append(rev)
+        kept = {event.key: event.before for event in reversed(events)}
+        items = [kept.get(key, item) for key, item in current.items()]
+        items += [before for key, before in kept.items() if key not in current]
+        return Loaded(compacted, [item for item in items if item is not None], events, sorted(stale))
+
+    # ---------------------------------------------------------------------------------------------- writing
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Make *events* durable, all or none. Raises JournalError."""
+        self._transaction(lambda: self._insert_rows(events), "write to")
+        self._unchecked += len(events)
+
+    def _insert_rows(self, events: Sequence[Event]) -> None:
+        at, size = 0, _CHUNK
+        while at < len(events):
+            while size > len(events) - at:
+                size //= 2  # few distinct statements, all of them in the connection's cache
+            parameters: list[object] = []
+            for event in events[at : at + size]:
+                parameters += _row(event)
+            self._db.execute(_insert(size), parameters)
+            at += size
+
+    def set_compacted(self, revision: int) -> None:
+        """Note that nothing before *revision* can be asked for any more."""
+        sql = "UPDATE meta SET number = ? WHERE name = 'compacted'"
+        self._transaction(lambda: self._db.execute(sql, (revision,)), "compact")
+
+    def forget(self, revisions: Sequence[int]) -> None:
+        """Remove these rows; call it in order of revision, or a deleted key comes back after a crash."""
+        sql = f"DELETE FROM log WHERE rev IN ({','.join(map(str, revisions))})"
+        self._transaction(lambda: self._db.execute(sql), "compact")
+
+    def _transaction(self, action: Callable[[], object], verb: str) -> None:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            action()
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            failure = self._translated(error, verb)
+            if self._db.in_transaction:
+                try:
+                    self._db.execute("ROLLBACK")
+                except sqlite3.Error:
+                    failure.broken = failure.unknown = True
+            raise failure from error
+        if self._sync_delay:
+            time.sleep(self._sync_delay)
+
+    # ----------------------------------------------------------------------------------------- housekeeping
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether the write-ahead log has grown past what should wait for a quiet moment."""
+        try:
+            return self._wal.stat().st_size > _CHECKPOINT_BYTES and self._unchecked > 0
+        except OSError:
+            return False
+
+    def checkpoint(self) -> None:
+        """Move what was written into the main file. A failure costs nothing: it is tried again."""
+        if self._unchecked:
+            try:
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                self._unchecked = 0
+            except sqlite3.Error:
+                pass  # the write-ahead log still holds everything; the next append says what is wrong
+
+    def close(self) -> None:
+        with suppress(sqlite3.Error):
+            self._db.close()
+
+
+def rows_to_forget(events: Iterable[Event]) -> list[int]:
+    """Return the rows that nobody can read once *events* are compacted, in order of revision."""
+    rows: list[int] = []
+    for event in events:
+        if event.before is not None:
+            rows.append(event.before.mod_revision)
+        if event.now is None:
+            rows.append(event.revision)
+    return sorted(rows)

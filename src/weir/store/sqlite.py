@@ -1,0 +1,301 @@
+"""The embedded store: one machine, one process, nothing acknowledged is ever lost.
+
+Reads come from memory (weir.store.log). Writes of all callers who ask while the disk is busy become
+durable together in one transaction with one fsync (group commit), written by one thread; they become
+visible, and are acknowledged, after that.
+
+After a clean refusal (disk full, locked) the store goes on and the next write is tried afresh. After a
+failure that leaves the file's content in doubt it refuses writes until opened again; reads go on.
+
+Not here: the file (weir.store.journal).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from weir.store.backend import Deliver, Ended, Event, KeyValue, Page, Result, StoreUnavailable, Watch, Write
+from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
+from weir.store.journal import Journal, JournalError, rows_to_forget
+from weir.store.lockfile import LockFile
+from weir.store.log import Log
+
+_GROUP_WRITES = 4096  # more than this waits for the next group, to bound everybody's waiting
+_SLICE_ROWS = 500
+_IDLE_SECONDS = 0.05
+
+Job = Callable[[], None]
+
+
+class _Asked(NamedTuple):
+    """Writes of one caller, and where the answer goes."""
+
+    writes: Sequence[Write]
+    answer: asyncio.Future[list[Result]]
+
+
+class _Writer(threading.Thread):
+    """Runs jobs one after another; when there is none for a moment, moves the log into the main file."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(name="weir-store-writer", daemon=True)
+        self._journal = journal
+        self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                job = self.jobs.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                self._journal.checkpoint()
+                job = self.jobs.get()
+            if job is None:
+                return
+            job()
+            if self._journal.checkpoint_due:
+                self._journal.checkpoint()
+
+
+class SqliteStore:
+    """The contract of `weir.store.backend.Store`, in a SQLite file."""
+
+    def __init__(
+        self, lock: LockFile, journal: Journal, log: Log, time: Callable[[], float], keep_seconds: float
+    ) -> None:
+        """Use `open`."""
+        self._lock, self._journal, self._log, self._time = lock, journal, log, time
+        self._retention = Retention(keep_seconds)
+        self._writer = _Writer(journal)
+        self._loop = asyncio.get_running_loop()
+        self._asked: list[_Asked] = []
+        self._chores: deque[tuple[Job, asyncio.Future[None]]] = deque()
+        self._busy = False
+        self._chore_is_next = False
+        self._broken: StoreUnavailable | None = None
+        self._stale: list[int] = []
+        self._closing: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path | str,
+        *,
+        time: Callable[[], float] = time.time,
+        keep_seconds: float = DEFAULT_KEEP_SECONDS,
+        sync_delay: float = 0.0,
+        max_pages: int = 0,
+    ) -> Self:
+        """Open the store at *path*, creating it if there is none. Raises Locked, StoreUnavailable.
+
+        *sync_delay* and *max_pages* imitate a slow or a small disk, for tests and benches.
+        """
+        path = Path(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StoreUnavailable(f"cannot open the store {path}: {error.strerror}") from None
+        lock = LockFile(path.with_name(path.name + ".lock"))
+        try:
+            journal = await asyncio.to_thread(Journal, path, sync_delay=sync_delay, max_pages=max_pages)
+            try:
+                loaded = await asyncio.to_thread(journal.load)
+            except BaseException:
+                journal.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+        log = Log(loaded.compacted, loaded.compacted, loaded.items)
+        log.apply(loaded.events)
+        store = cls(lock, journal, log, time, keep_seconds)
+        store._stale = loaded.stale
+        return store
+
+    # ---------------------------------------------------------------------------------------------- reads
+
+    @property
+    def revision(self) -> int:
+        return self._log.revision
+
+    @property
+    def compacted(self) -> int:
+        return self._log.compacted
+
+    def get(self, key: str) -> KeyValue | None:
+        return self._log.get(key)
+
+    def get_at(self, key: str, revision: int) -> KeyValue | None:
+        return self._log.get_at(key, revision)
+
+    def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        return self._log.range(prefix, start=start, limit=limit, revision=revision)
+
+    def count(self, prefix: str) -> int:
+        return self._log.count(prefix)
+
+    def watch(self, prefix: str, after: int, deliver: Deliver, ended: Ended | None = None) -> Watch:
+        return self._log.watch(prefix, after, deliver, ended)
+
+    async def fresh(self) -> int:
+        return self._log.revision
+
+    async def until(self, revision: int) -> None:
+        await self._log.until(revision)
+
+    # --------------------------------------------------------------------------------------------- writes
+
+    async def commit(self, writes: Sequence[Write]) -> list[Result]:
+        self._require_open()
+        answer: asyncio.Future[list[Result]] = self._loop.create_future()
+        self._asked.append(_Asked(writes, answer))
+        if not self._busy:
+            self._busy = True
+            self._loop.call_soon(self._next)  # whoever else is ready now joins this group
+        return await answer
+
+    def _require_open(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if self._closing is not None:
+            raise StoreUnavailable("the store is closed")
+
+    def _next(self) -> None:
+        """Start the next job of the writer: a group of writes or a chore, in turn when there are both."""
+        if self._chores and (self._chore_is_next or not self._asked):
+            self._chore_is_next = False
+            job, done = self._chores.popleft()
+            self._hand_over(job, lambda error: self._chore_done(done, error))
+        elif self._asked:
+            self._chore_is_next = True
+            self._start_group()
+        else:
+            self._busy = False
+            if self._closing is not None and not self._closing.done():
+                self._closing.set_result(None)
+
+    def _start_group(self) -> None:
+        group = self._take_group()
+        if self._broken is not None:
+            self._group_done(group, [], [], self._broken)
+            return
+        results = self._log.decide([write for asked in group for write in asked.writes], self._time())
+        events = [result.event for result in results if result.event is not None]
+        if not events:
+            self._group_done(group, results, events, None)
+            return
+        journal = self._journal
+        self._hand_over(
+            lambda: journal.append(events), lambda error: self._group_done(group, results, events, error)
+        )
+
+    def _take_group(self) -> list[_Asked]:
+        total = 0
+        for count, asked in enumerate(self._asked, 1):
+            total += len(asked.writes)
+            if total >= _GROUP_WRITES:
+                group, self._asked = self._asked[:count], self._asked[count:]
+                return group
+        group, self._asked = self._asked, []
+        return group
+
+    def _hand_over(self, job: Job, done: Callable[[StoreUnavailable | None], None]) -> None:
+        """Run *job* in the writer's thread, then *done* here with what went wrong."""
+        loop = self._loop
+
+        def run() -> None:
+            failure: StoreUnavailable | None = None
+            try:
+                job()
+            except StoreUnavailable as error:
+                failure = error
+            except Exception as error:  # a defect; still, nobody may wait for ever
+                failure = JournalError(f"the store failed: {error!r}", broken=True)
+            loop.call_soon_threadsafe(done, failure)
+
+        self._writer.jobs.put(run)
+
+    def _group_done(
+        self,
+        group: list[_Asked],
+        results: list[Result],
+        events: list[Event],
+        error: StoreUnavailable | None,
+    ) -> None:
+        if error is None:
+            self._log.apply(events)
+            at = 0
+            for asked in group:
+                end = at + len(asked.writes)
+                if not asked.answer.done():
+                    asked.answer.set_result(results[at:end])
+                at = end
+        else:
+            self._note(error)
+            for asked in group:
+                if not asked.answer.done():
+                    asked.answer.set_exception(error)
+        self._next()
+
+    def _note(self, error: StoreUnavailable) -> None:
+        if isinstance(error, JournalError) and error.broken and self._broken is None:
+            self._broken = StoreUnavailable(f"{error}; no more writes until the store is opened again")
+
+    # ------------------------------------------------------------------------------------- upkeep and end
+
+    def _chore_done(self, done: asyncio.Future[None], error: StoreUnavailable | None) -> None:
+        if error is not None:
+            self._note(error)
+        if not done.done():
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+        self._next()
+
+    async def _chore(self, job: Job) -> None:
+        self._require_open()
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._chores.append((job, done))
+        if not self._busy:
+            self._busy = True
+            self._loop.call_soon(self._next)
+        await done
+
+    async def compact(self, revision: int) -> None:
+        if revision > self._log.compacted:
+            self._stale += rows_to_forget(self._log.compact(revision))
+            compacted = self._log.compacted
+            await self._chore(lambda: self._journal.set_compacted(compacted))
+        await self._forget_stale()
+
+    async def _forget_stale(self) -> None:
+        """Remove rows nobody can read any more, a slice at a time so that writers get their turn."""
+        while self._stale:
+            part = self._stale[:_SLICE_ROWS]
+            await self._chore(lambda part=part: self._journal.forget(part))  # type: ignore[misc]
+            del self._stale[: len(part)]
+
+    async def upkeep(self, now: float) -> None:
+        if due := self._log.expired(now):
+            await self.commit(due)
+        await self.compact(self._retention.compact_to(now, self._log))
+
+    async def close(self) -> None:
+        if self._closing is None:
+            self._closing = self._loop.create_future()
+            if not self._busy:
+                self._closing.set_result(None)
+            await self._closing
+            self._writer.jobs.put(None)
+            await asyncio.to_thread(self._writer.join)
+            self._journal.close()
+            self._lock.release()
+            self._log.fanout.end(StoreUnavailable("the store is closed"))

@@ -1,0 +1,104 @@
+"""A real etcd for the tests: found or installed, started on a port that was free, removed afterwards."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def find_etcd() -> str:
+    """Return the etcd program; install the distribution's package where that is possible, else skip."""
+    found = os.environ.get("ETCD_BIN") or shutil.which("etcd")
+    if not found and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(
+            ["apt-get", "install", "-y", "--no-install-recommends", "etcd-server"],
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            capture_output=True,
+            timeout=300,
+        )
+        found = shutil.which("etcd")
+    if not found:
+        message = "etcd is not installed (package etcd-server): the etcd store is not tested here"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class EtcdServer:
+    """One etcd process and its data, which survive `stop` and are there again after `start`."""
+
+    def __init__(
+        self, program: str, directory: Path, arguments: Sequence[str] = (), scheme: str = "http"
+    ) -> None:
+        self._program, self._directory, self._arguments, self._scheme = program, directory, arguments, scheme
+        self._client, self._peer = free_port(), free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self._client}"
+
+    def start(self) -> None:
+        client, peer = f"{self._scheme}://127.0.0.1:{self._client}", f"http://127.0.0.1:{self._peer}"
+        log = (self._directory / "etcd.log").open("ab")
+        self._process = subprocess.Popen(
+            [
+                self._program,
+                *("--data-dir", str(self._directory / "data")),
+                *("--listen-client-urls", client, "--advertise-client-urls", client),
+                *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+                *("--initial-cluster", f"default={peer}"),
+                *self._arguments,
+            ],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "ETCD_UNSUPPORTED_ARCH": platform.machine().replace("aarch64", "arm64")},
+        )
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and self._process.poll() is None:
+            if b"serving client requests" in self.log() or b"serving insecure client requests" in self.log():
+                return
+            time.sleep(0.02)
+        raise RuntimeError(f"etcd did not start: {self.log().decode(errors='replace')[-2000:]}")
+
+    def log(self) -> bytes:
+        return (self._directory / "etcd.log").read_bytes()
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            (self._directory / "etcd.log").write_bytes(b"")
+
+
+@contextmanager
+def running_etcd(arguments: Sequence[str] = (), scheme: str = "http") -> Iterator[EtcdServer]:
+    program = find_etcd()
+    fast = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=fast if fast.is_dir() else None, prefix="weir-etcd-") as directory:
+        server = EtcdServer(program, Path(directory), arguments, scheme)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.kill()
