@@ -1,0 +1,43 @@
+"""Runs benchmarks: `python -m bench NAME [--json]`, without a name lists them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+
+def main(arguments: list[str]) -> int:
+    names = [argument for argument in arguments if not argument.startswith("-")]
+    known = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    if not names:
+        print("\n".join(known))
+        return 0
+    if unknown := [name for name in names if name not in known]:
+        print(f"bench: unknown benchmark {unknown[0]!r}; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    for name in names:
+        figures = importlib.import_module(f"bench.{name}").run()
+        if "--json" in arguments:
+            machine = {
+                "python": platform.python_version(),
+                "machine": platform.machine(),
+                "cores": os.cpu_count(),
+            }
+            print(json.dumps({"bench": name, "machine": machine, "figures": [asdict(f) for f in figures]}))
+            continue
+        print(f"{name} (Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores)")
+        for found in figures:
+            baseline = f"   baseline {found.baseline:,.3g} {found.unit}" if found.baseline is not None else ""
+            ratio = f"   ratio {found.ratio:,.2f}" if found.ratio is not None else ""
+            target = f"   ({found.target})" if found.target else ""
+            print(f"  {found.figure:<58} {found.value:>12,.4g} {found.unit}{baseline}{ratio}{target}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
