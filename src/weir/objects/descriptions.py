@@ -1,0 +1,108 @@
+"""What does a field mean, in Kubernetes' own words?
+
+The package lightkube-models carries the description of every kind and field in its docstrings. Its modules are read
+as text, never imported: importing them pulls in a whole client, 23 MB and a sixth of a second. Read when an OpenAPI
+document is first asked for. Fields of weir's own are described here.
+Not here: which fields there are (weir.objects.schema).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Description", "describe"]
+
+_CLASS: Final = re.compile(
+    r'^class (\w+)\(DictMixin\):\n    r"""(.*?)"""\n(.*?)(?=^@dataclass|^class |^\w|\Z)', re.S | re.M
+)
+_ATTRIBUTE: Final = re.compile(r"^    (\w+): '([^\n]*?)'(?: = (.*))?$", re.M)
+_PARAMETER: Final = re.compile(
+    r"^      \* \*\*(\w+)\*\* ``(?:[^`]*)`` - (.*?)(?=^      \* \*\*|\Z)", re.S | re.M
+)
+_JSON_NAME: Final = re.compile(r"""metadata=\{"json": "([^"]+)"\}""")
+
+#: Fields weir serves and Kubernetes 1.37 does not, by struct and field, whatever the group and version.
+ADDED: Final = {
+    ("Toleration", "expression"): (
+        "Expression is a CEL expression over the variable `taint` (key, value, effect) that decides whether this "
+        "toleration matches a taint. It must evaluate to a boolean. When it is set, key, operator, value and effect "
+        "must be empty. Requires the feature gate TaintTolerationCEL."
+    ),
+    ("DeviceToleration", "expression"): (
+        "Expression is a CEL expression over the variable `taint` (key, value, effect) that decides whether this "
+        "toleration matches a device taint. When it is set, key, operator, value and effect must be empty."
+    ),
+    ("DeviceTaint", "description"): "Description says to people why the taint is there. At most 1024 bytes.",
+    ("DeviceTaint", "data"): "Data is a JSON object with details for programs. At most 10 KiB.",
+    ("DeviceTaint", "evictionsPerSecond"): (
+        "EvictionsPerSecond limits how fast pods are evicted because of this taint. Only used with the effect "
+        "NoExecute; 10 when unset."
+    ),
+    ("ResourceSliceSpec", "taints"): (
+        "Taints names devices of this pool, by name, and the taints they carry. May not be combined with devices or "
+        "sharedCounters."
+    ),
+    (
+        "DeviceTaintSelector",
+        "deviceClassName",
+    ): "DeviceClassName selects the devices that match this DeviceClass.",
+    ("DeviceTaintSelector", "selectors"): "Selectors are CEL expressions that must all be true for a device.",
+    ("SliceDeviceTaint", "device"): "Device is the name of the device that carries the taint.",
+    ("SliceDeviceTaint", "taint"): "Taint is what the device carries.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The words for one struct, and for each of its fields by JSON name."""
+
+    text: str
+    fields: dict[str, str]
+    #: The package's own type annotations, by JSON name.
+    types: dict[str, str]
+
+
+@cache
+def _module(group: str, version: str) -> dict[str, Description]:
+    spec = find_spec("lightkube.models")  # runs lightkube's tiny package files, not its models
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    path = Path(places[0]) / f"{group}_{version}.py" if places else None
+    if path is None or not path.is_file():
+        return {}
+    return {match[1]: _parse(match[2], match[3]) for match in _CLASS.finditer(path.read_text("utf-8"))}
+
+
+def _parse(docstring: str, body: str) -> Description:
+    text, _, parameters = docstring.partition("**parameters**")
+    names: dict[str, str] = {}
+    types: dict[str, str] = {}
+    for attribute in _ATTRIBUTE.finditer(body):
+        alias = _JSON_NAME.search(attribute[3] or "")
+        names[attribute[1]] = alias[1] if alias else attribute[1]
+        types[names[attribute[1]]] = attribute[2]
+    fields = {names.get(found[1], found[1]): _unwrap(found[2]) for found in _PARAMETER.finditer(parameters)}
+    return Description(_unwrap(text), fields, types)
+
+
+def _unwrap(text: str) -> str:
+    """Return *text* without the package's line breaks; blank lines and list items stay apart."""
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return "\n\n".join(" ".join(line.strip() for line in paragraph.splitlines()) for paragraph in paragraphs)
+
+
+def describe(name: str) -> Description:
+    """Return the description of the struct called *name* in the field table; empty words when there are none.
+
+    >>> describe("core.v1.Toleration").fields["key"].partition(".")[0]
+    'Key is the taint key that the toleration applies to'
+    """
+    package, _, struct = name.rpartition(".")
+    group, _, version = package.partition(".")
+    found = _module(group, version).get(struct) or Description("", {}, {})
+    added = {field: text for (of, field), text in ADDED.items() if of == struct}
+    return Description(found.text, {**found.fields, **added}, found.types) if added else found

@@ -1,0 +1,290 @@
+"""Which document does a request body hold, and is it of the kind the URL speaks about?
+
+Spec: apiserver.md 2 "Decoding" (every 400 text, `fieldValidation`). A document is a plain dict kept whole, as the
+real server would print it after reading it: quantities canonical, times in UTC, zero values dropped or printed as
+Go does, unknown fields gone. Almost every body takes the fast way (weir.objects.typed); the exact one
+(weir.objects.exact) is for bodies with something odd about them, and finds the words.
+Not here: defaults (weir.objects.defaults), rules about values (weir.validate).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn, Protocol
+
+import msgspec
+
+from weir.errors import BadRequest, DecodeError
+from weir.objects import schema, typed
+from weir.objects.exact import Unreadable, decode_exactly
+from weir.objects.jsontext import JsonError, Pairs, parse_json, plain
+from weir.objects.manifest import ManifestError, read_manifest
+from weir.values.quoting import quote
+
+__all__ = ["check", "controller_of", "decode", "metadata", "parse_yaml"]
+
+_SUMMARY_BYTES: Final = 30
+_SCHEME: Final = '"pkg/api/legacyscheme/scheme.go:30"'
+#: What Go prints for the struct it looks for the kind in.
+_KIND_STRUCT: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+class KindRow(Protocol):
+    """What this module needs of a served kind (weir.objects.kinds.Kind)."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def api_version(self) -> str: ...
+
+
+def decode(
+    body: bytes, kind: KindRow, *, yaml: bool = False, field_validation: str = "Warn"
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the document *body* holds and its warnings; raises BadRequest in the real server's words.
+
+    >>> from weir.objects.kinds import by_kind
+    >>> decode(b'{"data": {"k": "v"}, "bogus": 1}', by_kind("v1", "ConfigMap"))
+    ({'kind': 'ConfigMap', 'apiVersion': 'v1', 'metadata': {}, 'data': {'k': 'v'}}, ['unknown field "bogus"'])
+    """
+    if not yaml:
+        document = _decode_fast(body, kind)
+        if document is not None:
+            return document, []
+    return _decode_exactly(body, kind, yaml, field_validation)
+
+
+def check(
+    document: dict[str, Any], kind: KindRow, *, field_validation: str = "Warn"
+) -> tuple[dict[str, Any], list[str]]:
+    """Return an already parsed *document* read as its kind, and its warnings.
+
+    Raises DecodeError with the decoder's sentence alone, for whoever has to wrap it (the result of a patch).
+    """
+    root = root_of(kind)
+    try:
+        return typed.convert(document, root), []
+    except typed.Refused:
+        pass
+    try:
+        return _judge(*decode_exactly(_pairs(document), root), field_validation)
+    except Unreadable as error:
+        raise DecodeError(str(error)) from None
+
+
+def root_of(kind: KindRow) -> schema.Struct:
+    """Return the struct of a served kind."""
+    root = schema.find_root(kind.api_version, kind.kind)
+    if root is None:
+        raise LookupError(f"no fields are known for {kind.api_version} {kind.kind}")
+    return root
+
+
+def metadata(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document's metadata, made when absent, so that it can be edited in place."""
+    found = document.get("metadata")
+    if not isinstance(found, dict):
+        found = document["metadata"] = {}
+    return found
+
+
+def controller_of(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the owner reference marked as controller, if there is one.
+
+    >>> controller_of({"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "2", "controller": True}]}})["uid"]
+    '2'
+    """
+    owners = (document.get("metadata") or {}).get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+# ── the fast way ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _decode_fast(body: bytes, kind: KindRow) -> dict[str, Any] | None:
+    """Return the document, or None when anything about *body* needs the exact way."""
+    try:
+        raw = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return None
+    if (
+        type(raw) is not dict
+        or raw.get("kind") != kind.kind
+        or raw.get("apiVersion") != kind.api_version
+        or _may_have_duplicates(body, raw)
+    ):
+        return None
+    try:
+        return typed.convert(raw, root_of(kind))
+    except typed.Refused:
+        return None
+
+
+def _may_have_duplicates(body: bytes, raw: dict[str, Any]) -> bool:
+    """Whether the text may hold more keys than its value: every key ends in `":`, or the exact way decides."""
+    if b" :" in body or b"\n:" in body or b"\t:" in body or b"\r:" in body or b'\\\\"' in body:
+        return True
+    return body.count(b'":') - body.count(b'\\":') != _count_keys(raw)
+
+
+def _count_keys(value: dict[str, Any]) -> int:
+    count = len(value)
+    for item in value.values():
+        if type(item) is dict:
+            count += _count_keys(item)
+        elif type(item) is list:
+            count += _count_in_list(item)
+    return count
+
+
+def _count_in_list(items: list[Any]) -> int:
+    count = 0
+    for item in items:
+        if type(item) is dict:
+            count += _count_keys(item)
+        elif type(item) is list:
+            count += _count_in_list(item)
+    return count
+
+
+# ── the exact way ────────────────────────────────────────────────────────────────────────────────
+
+
+def _decode_exactly(body: bytes, kind: KindRow, yaml: bool, mode: str) -> tuple[dict[str, Any], list[str]]:
+    value, doubled = parse_yaml(body, kind.kind) if yaml else (_parse(body, kind.kind), [])
+    if value is None:
+        value = Pairs()
+    sent_version, sent_kind = _type_of(value, body, kind)
+    version = sent_version.rpartition("/")[2]
+    prefix = f"{sent_kind} in version {quote(version)} cannot be handled as a {kind.kind}: "
+    root = schema.find_root(sent_version, sent_kind)
+    if root is None:
+        raise BadRequest(
+            f"{prefix}no kind {quote(sent_kind)} is registered for version {quote(sent_version)} in scheme {_SCHEME}"
+        )
+    try:
+        document, problems = decode_exactly(value, root)
+    except Unreadable as error:
+        raise BadRequest(prefix + str(error)) from None
+    if (sent_version, sent_kind) != (kind.api_version, kind.kind):
+        into = root_of(kind)
+        package = into.name.partition(".")[0]
+        raise BadRequest(
+            f"{prefix}converting ({version}.{root.go}) to ({package}.{into.go}): unknown conversion"
+        )
+    try:
+        document, warnings = _judge(document, doubled + problems, mode)
+    except Unreadable as error:
+        raise BadRequest(prefix + str(error)) from None
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **document}, warnings
+
+
+def _judge(document: dict[str, Any], problems: list[str], mode: str) -> tuple[dict[str, Any], list[str]]:
+    """Apply fieldValidation to what strict decoding complains about."""
+    if problems and mode == "Strict":
+        raise Unreadable("strict decoding error: " + ", ".join(problems))
+    return document, problems if mode != "Ignore" else []
+
+
+def _parse(body: bytes, kind: str) -> Any:
+    try:
+        return parse_json(body)
+    except JsonError as error:
+        _refuse(body, kind, f"couldn't get version/kind; json parse error: {error}")
+
+
+def parse_yaml(body: bytes, kind: str) -> tuple[Any, list[str]]:
+    """Return the first YAML document of *body* (JSON included) as pairs, and its doubled keys as problems."""
+    try:
+        documents = read_manifest(body, "body")
+    except ManifestError as error:
+        text = f"yaml: line {error.place.line}: {error.problem}"
+        _refuse(
+            body, kind, f"couldn't get version/kind; json parse error: error converting YAML to JSON: {text}"
+        )
+    if not documents:
+        return None, []
+    first = documents[0]
+    doubled = [
+        f"line {place.line}: key {quote(str(path[-1]))} already set in map"
+        for path, place in first.duplicates
+        if path
+    ]
+    if doubled:
+        doubled = ["error converting YAML to JSON: yaml: unmarshal errors:\n  " + "\n  ".join(doubled)]
+    return _pairs(first.value), doubled
+
+
+def _type_of(value: Any, body: bytes, kind: KindRow) -> tuple[str, str]:
+    """Return the apiVersion and kind a body means; what it leaves out comes from the URL."""
+    if type(value) is not Pairs:
+        word = {bool: "bool", str: "string", list: "array"}.get(type(value), "number")
+        _refuse(
+            body,
+            kind.kind,
+            "couldn't get version/kind; json parse error: "
+            f"json: cannot unmarshal {word} into Go value of type {_KIND_STRUCT}",
+        )
+    found = {"apiversion": "", "kind": ""}
+    for key, item in value:
+        name = key.lower()  # this one look-up of Go's is not case-sensitive
+        if name in found and item is not None:
+            if type(item) is not str:
+                word = _json_word(item)
+                go = "apiVersion" if name == "apiversion" else "kind"
+                _refuse(
+                    body,
+                    kind.kind,
+                    "couldn't get version/kind; json parse error: "
+                    f"json: cannot unmarshal {word} into Go struct field .{go} of type string",
+                )
+            found[name] = item
+    if found["apiversion"].count("/") > 1:
+        _refuse(body, kind.kind, f"unexpected GroupVersion string: {found['apiversion']}")
+    return found["apiversion"] or kind.api_version, found["kind"] or kind.kind
+
+
+def _json_word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "number"
+    return "object" if type(value) is Pairs else "array"
+
+
+def _refuse(body: bytes, kind: str, problem: str) -> NoReturn:
+    raise BadRequest(
+        f"the object provided is unrecognized (must be of type {kind}): {problem} ({_summary(body)})"
+    )
+
+
+def _summary(body: bytes) -> str:
+    """Return the beginning of a body that could not be read, as the real server shows it.
+
+    >>> _summary(b""), _summary(b"{}"), _summary(b"[1]")
+    ('<empty>', '{}', '5b315d')
+    """
+    if not body:
+        return "<empty>"
+    cut = body[:_SUMMARY_BYTES]
+    shown = cut.decode("utf-8", "replace") if body[:1] == b"{" else cut.hex()
+    return shown + " ..." if len(body) > _SUMMARY_BYTES else shown
+
+
+def _pairs(value: Any) -> Any:
+    """Return plain dicts and lists in the form the exact reader takes."""
+    if isinstance(value, dict):
+        return Pairs((key, _pairs(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return [_pairs(item) for item in value]
+    return value
+
+
+def unpaired(value: Any) -> Any:
+    """Return what the careful reader read as plain dicts and lists."""
+    return plain(value)

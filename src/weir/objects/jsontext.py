@@ -1,0 +1,239 @@
+"""What does this JSON text hold, with every duplicate key and number literal kept?
+
+Spec: apiserver.md 2 "Decoding". The careful reader behind weir.objects.exact: objects come back as pairs (a
+duplicate key is something to report), fractions keep their spelling (`1.0` is not an integer to Go), and text that
+is not JSON raises JsonError in the words of Go's scanner.
+Not here: the fast reader (weir.objects.typed), YAML (weir.objects.document).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from weir.values.quoting import quote
+
+__all__ = ["Fraction", "JsonError", "Pairs", "parse_json", "plain"]
+
+_WHITE: Final = " \t\r\n"
+_LONGEST_INTEGER: Final = 20
+
+
+class JsonError(ValueError):
+    """The text is not JSON; the message is Go's."""
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A JSON object as it was written: keys in order, duplicates included."""
+
+    __slots__ = ()
+
+
+class Fraction(float):
+    """A number that is not a plain int64 literal; `text` is how it was written."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Fraction:
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the value *body* holds; objects are Pairs.
+
+    >>> parse_json(b'{"a": 1.0, "a": 2}')
+    [('a', 1.0), ('a', 2)]
+    >>> parse_json(b'{"a": tru}')
+    Traceback (most recent call last):
+    weir.objects.jsontext.JsonError: invalid character '}' in literal true (expecting 'e')
+    """
+    text = body.decode("utf-8", "replace")
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise JsonError("exceeded max depth") from None
+    except ValueError:
+        raise JsonError(_Scanner(text).problem()) from None
+
+
+def plain(value: Any) -> Any:
+    """Return *value* with Pairs as dicts (the last duplicate wins) and Fractions as floats."""
+    if type(value) is Pairs:
+        return {key: plain(item) for key, item in value}
+    if type(value) is list:
+        return [plain(item) for item in value]
+    if type(value) is Fraction:
+        return float(value)
+    if type(value) is str:
+        return whole_text(value)
+    return value
+
+
+def whole_text(text: str) -> str:
+    """Return *text* with lone surrogates replaced, as Go does when it reads an escape."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _integer(text: str) -> int | Fraction:
+    return int(text) if len(text) <= _LONGEST_INTEGER else Fraction(text)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(text)
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=Pairs, parse_float=Fraction, parse_int=_integer, parse_constant=_refuse
+)
+
+
+class _Problem(Exception):
+    """What the scanner ran into."""
+
+
+class _Scanner:
+    """Finds the first place where *text* stops being JSON. Only called for text that is known to be wrong."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text + " "  # Go's scanner ends its input with a blank
+        self._end = len(text)
+        self._at = 0
+
+    def problem(self) -> str:
+        try:
+            self._skip_white()
+            self._value()
+            self._skip_white()
+            if self._at < self._end:
+                raise self._unexpected("after top-level value")
+        except _Problem as problem:
+            return str(problem)
+        except RecursionError:
+            return "exceeded max depth"
+        return "unexpected end of JSON input"
+
+    def _peek(self) -> str:
+        if self._at > self._end:
+            raise _Problem("unexpected end of JSON input")
+        return self._text[self._at]
+
+    def _skip_white(self) -> None:
+        while self._at < self._end and self._text[self._at] in _WHITE:
+            self._at += 1
+
+    def _need(self) -> str:
+        """Return the next character that is not white space; the end of input is its own problem."""
+        self._skip_white()
+        if self._at >= self._end:
+            raise _Problem("unexpected end of JSON input")
+        return self._text[self._at]
+
+    def _unexpected(self, context: str) -> _Problem:
+        char = self._text[self._at]
+        if ord(char) > 0x7F:  # Go looks at one byte
+            char = chr(char.encode("utf-8", "replace")[0])
+        shown = {"'": "\\'", '"': '"'}.get(char) or quote(char)[1:-1]
+        return _Problem(f"invalid character '{shown}' {context}")
+
+    def _value(self) -> None:
+        char = self._need()
+        if char == "{":
+            self._object()
+        elif char == "[":
+            self._array()
+        elif char == '"':
+            self._string()
+        elif char == "-" or "0" <= char <= "9":
+            self._number()
+        elif char in "tfn":
+            self._literal({"t": "true", "f": "false", "n": "null"}[char])
+        else:
+            raise self._unexpected("looking for beginning of value")
+
+    def _object(self) -> None:
+        self._at += 1
+        if self._need() == "}":
+            self._at += 1
+            return
+        while True:
+            if self._need() != '"':
+                raise self._unexpected("looking for beginning of object key string")
+            self._string()
+            if self._need() != ":":
+                raise self._unexpected("after object key")
+            self._at += 1
+            self._value()
+            char = self._need()
+            if char not in ",}":
+                raise self._unexpected("after object key:value pair")
+            self._at += 1
+            if char == "}":
+                return
+
+    def _array(self) -> None:
+        self._at += 1
+        if self._need() == "]":
+            self._at += 1
+            return
+        while True:
+            self._value()
+            char = self._need()
+            if char not in ",]":
+                raise self._unexpected("after array element")
+            self._at += 1
+            if char == "]":
+                return
+
+    def _string(self) -> None:
+        self._at += 1
+        while (char := self._peek()) != '"':
+            if ord(char) < 0x20:
+                raise self._unexpected("in string literal")
+            self._at += 1
+            if char == "\\":
+                if self._peek() not in 'bfnrt\\/"u':
+                    raise self._unexpected("in string escape code")
+                self._at += 1
+                if self._text[self._at - 1] == "u":
+                    self._hex()
+        self._at += 1
+
+    def _hex(self) -> None:
+        for _ in range(4):
+            if self._peek() not in "0123456789abcdefABCDEF":
+                raise self._unexpected("in \\u hexadecimal character escape")
+            self._at += 1
+
+    def _literal(self, word: str) -> None:
+        for expected in word:
+            if self._peek() != expected:
+                raise self._unexpected(f"in literal {word} (expecting '{expected}')")
+            self._at += 1
+
+    def _digits(self, context: str) -> None:
+        if not ("0" <= self._peek() <= "9"):
+            raise self._unexpected(context)
+        while "0" <= self._peek() <= "9":
+            self._at += 1
+
+    def _number(self) -> None:
+        if self._peek() == "-":
+            self._at += 1
+        if self._peek() == "0":
+            self._at += 1
+        else:
+            self._digits("in numeric literal")
+        if self._peek() == ".":
+            self._at += 1
+            self._digits("after decimal point in numeric literal")
+        if self._peek() in "eE":
+            self._at += 1
+            if self._peek() in "+-":
+                self._at += 1
+            self._digits("in exponent of numeric literal")
