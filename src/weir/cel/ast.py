@@ -42,6 +42,8 @@ NOT_STRICTLY_FALSE: Final = "@not_strictly_false"
 MAP_INSERT: Final = "cel.@mapInsert"
 #: The accumulator of macros; not a name a user can write.
 ACCUMULATOR: Final = "@result"
+#: `Ident.constant` of a name that is a variable.
+NO_CONSTANT: Final = object()
 
 
 class Node:
@@ -66,14 +68,14 @@ class Literal(Node):
 
 
 class Ident(Node):
-    """A name; `constant` is the value of a name that is no variable (`int`, `net.IP`), else `ABSENT`."""
+    """A name; `constant` is the value of a name that is no variable (`int`, `net.IP`), else NO_CONSTANT."""
 
     __slots__ = ("constant", "name")
 
     def __init__(self, id: int, pos: int, name: str) -> None:
         super().__init__(id, pos)
         self.name = name
-        self.constant: Any = None
+        self.constant: Any = NO_CONSTANT
 
 
 class Select(Node):

@@ -1,0 +1,559 @@
+"""Which expression does the text spell?
+
+Spec: cel.md 2 "Syntax", 14.1 "Limits", 14.2 for the wording of syntax errors. A hand-written parser that words and
+recovers from mistakes like the generated one Kubernetes uses: one token too many or too few is named as
+such, and after a mistake nothing more is reported until a token fits again. Macros are expanded on the way.
+What surprises: `a && b && c …` becomes a balanced tree, so chains of any length stay shallow; everything else is
+limited to 250 levels, which also bounds the recursion here.
+Not here: tokens (weir.cel.lexer), literals (weir.cel.literals), macros (weir.cel.macros).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from weir.cel import ast, lexer, literals
+from weir.cel.ast import Call, Entry, Ident, ListExpr, Literal, MapExpr, Node, Select, StructExpr
+from weir.cel.lexer import EOF, ESC_IDENTIFIER, IDENTIFIER, Token, tokenize
+from weir.cel.macros import MacroError, Macros
+from weir.cel.source import CompileError, Issue, Source, limit_error
+
+MAX_CODE_POINTS: Final = 100_000
+MAX_DEPTH: Final = 250
+
+_RESERVED_WORDS = """
+    as break const continue else false for function if import in let loop namespace null package return true var
+    void while
+"""
+RESERVED: Final = frozenset(_RESERVED_WORDS.split())
+_TOKEN_ORDER = """
+    == != in < <= >= > && || [ ] { } ( ) . , - ! ? : + * / % true false null
+    NUM_FLOAT NUM_INT NUM_UINT STRING BYTES IDENTIFIER ESC_IDENTIFIER
+"""
+#: Token kinds in the order the generated parser numbers them; sets of expected tokens are listed in it.
+_ORDER: Final = tuple(_TOKEN_ORDER.split())
+_RELATIONS: Final = {
+    "==": ast.EQUALS, "!=": ast.NOT_EQUALS, "<": ast.LESS, "<=": ast.LESS_EQUALS,
+    ">": ast.GREATER, ">=": ast.GREATER_EQUALS, "in": ast.IN,
+}  # fmt: skip
+_SUMS: Final = {"+": ast.ADD, "-": ast.SUBTRACT}
+_PRODUCTS: Final = {"*": ast.MULTIPLY, "/": ast.DIVIDE, "%": ast.MODULO}
+_OPERATORS: Final = frozenset((*_RELATIONS, *_SUMS, *_PRODUCTS, "&&", "||", "?"))
+_AFTER_PRIMARY: Final = _OPERATORS | {".", "["}
+_START_TOKENS = "[ { ( . - ! true false null NUM_FLOAT NUM_INT NUM_UINT STRING BYTES IDENTIFIER"
+_START: Final = frozenset(_START_TOKENS.split())
+_NUMBERS: Final = ("NUM_INT", "NUM_FLOAT")
+
+
+class _Mistake(Exception):
+    """A rule cannot go on; it has been reported."""
+
+
+class _TooDeep(Exception):
+    """A limit on nesting was passed."""
+
+
+def parse(source: Source, macros: Macros) -> Node:
+    """The expression *source* spells, macros expanded; raises CompileError listing every mistake."""
+    if len(source.text) > MAX_CODE_POINTS:
+        raise limit_error(
+            f"expression code point size exceeds limit: size: {len(source.text)}, limit {MAX_CODE_POINTS}"
+        )
+    tokens, issues = tokenize(source)
+    allow_recursion(_nesting(tokens))
+    parser = _Parser(source, tokens, issues, macros)
+    try:
+        root = parser.start()
+    except _TooDeep as limit:
+        raise limit_error(str(limit)) from None
+    if parser.issues:
+        raise source.error(parser.issues)
+    return root
+
+
+def allow_recursion(levels: int) -> None:
+    """Let Python recurse over an expression *levels* deep.
+
+    Levels are bounded by the parser (250, and a few nodes for each macro), Python frames need no C stack, so
+    a higher limit is safe; it is raised once, only for expressions that need it, and never lowered.
+    """
+    needed = 600 + levels * 40
+    if levels > 8 and sys.getrecursionlimit() < needed:
+        sys.setrecursionlimit(needed)
+
+
+def _nesting(tokens: list[Token]) -> int:
+    deepest = depth = 0
+    for kind, _, _ in tokens:
+        if kind in ("(", "[", "{", "?"):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif kind in (")", "]", "}"):
+            depth -= 1
+    return min(deepest, MAX_DEPTH + 1)
+
+
+class _Parser:
+    def __init__(self, source: Source, tokens: list[Token], issues: list[Issue], macros: Macros) -> None:
+        self.source = source
+        self.tokens = tokens
+        self.issues = issues
+        self.macros = macros
+        self.index = 0
+        self.kind = tokens[0].kind
+        self.recovering = False
+        self.next_id = 0
+        self.depth = 0  # of nested `expr` rules
+        self.follow: list[frozenset[str]] = [frozenset((EOF,))]
+        self.heights: dict[int, int] = {}
+
+    # --- nodes ---------------------------------------------------------------------------------------
+
+    def new_id(self) -> int:
+        self.next_id += 1
+        return self.next_id
+
+    def grown(self, node: Node, *below: Node) -> Node:
+        """*node*, noted as one level above *below*; refuses a tree that is too deep."""
+        heights = self.heights
+        height = 1 + max((heights.get(child.id, 0) for child in below), default=0)
+        if height > MAX_DEPTH:
+            raise _TooDeep("max recursion depth exceeded")
+        heights[node.id] = height
+        return node
+
+    def call(self, pos: int, function: str, *args: Node) -> Node:
+        return self.grown(Call(self.new_id(), pos, function, None, list(args)), *args)
+
+    def nothing(self) -> Node:
+        return Literal(self.new_id(), self.tokens[self.index].pos, None)
+
+    # --- tokens and mistakes -------------------------------------------------------------------------
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.index]
+
+    def advance(self) -> Token:
+        token = self.tokens[self.index]
+        if token.kind != EOF:
+            self.index += 1
+        self.kind = self.tokens[self.index].kind
+        return token
+
+    def take(self) -> Token:
+        """Accept the current token: it fits, so mistakes are reported again."""
+        self.recovering = False
+        return self.advance()
+
+    def ahead(self, distance: int = 1) -> str:
+        at = min(self.index + distance, len(self.tokens) - 1)
+        return self.tokens[at].kind
+
+    def report(self, message: str, pos: int | None = None) -> None:
+        if not self.recovering:
+            at = self.token.pos if pos is None else pos
+            self.issues.append(self.source.issue(at, f"Syntax error: {message}"))
+        self.recovering = True
+
+    def issue(self, pos: int, message: str) -> None:
+        self.issues.append(self.source.issue(pos, message))
+
+    def match(self, kind: str, after: frozenset[str]) -> Token | None:
+        """Accept *kind*, forgiving one token too many or one missing; *after* may follow it."""
+        if self.kind == kind:
+            return self.take()
+        if self.ahead() == kind and self.kind != EOF:
+            self.report(f"extraneous input '{self.token.text}' expecting {_words(frozenset((kind,)))}")
+            self.advance()
+            return self.take()
+        if self.kind in after:
+            self.report(f"missing '{kind}' at '{self.token.text}'")
+            return None
+        self.report(f"mismatched input '{self.token.text}' expecting {_words(frozenset((kind,)))}")
+        raise _Mistake
+
+    def sync(self, expected: frozenset[str]) -> None:
+        """Check that the current token is in *expected*, forgiving one token too many."""
+        if self.kind in expected:
+            return
+        if self.ahead() in expected and self.kind != EOF:
+            self.report(f"extraneous input '{self.token.text}' expecting {_words(expected)}")
+            self.advance()
+            self.recovering = False
+            return
+        self.report(f"mismatched input '{self.token.text}' expecting {_words(expected)}")
+        raise _Mistake
+
+    def skip(self, more: frozenset[str] = frozenset()) -> None:
+        """Drop tokens until one that an enclosing rule can use."""
+        usable = _OPERATORS.union(more, *self.follow)
+        while self.kind != EOF and self.kind not in usable:
+            self.advance()
+
+    # --- rules ---------------------------------------------------------------------------------------
+
+    def start(self) -> Node:
+        root = self.expr()
+        with contextlib.suppress(_Mistake):
+            self.match(EOF, frozenset())
+        return root
+
+    def nested(self, follow: frozenset[str]) -> Node:
+        """An expression inside brackets, which *follow* may end."""
+        self.follow.append(follow)
+        try:
+            return self.expr()
+        finally:
+            self.follow.pop()
+
+    def expr(self) -> Node:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise _TooDeep(f"expression recursion limit exceeded: {MAX_DEPTH}")
+        condition = self.logical("||", ast.OR, self.conjunction)
+        if self.kind == "?":
+            pos = self.take().pos
+            self.follow.append(frozenset((":",)))
+            try:
+                yes = self.logical("||", ast.OR, self.conjunction)
+            finally:
+                self.follow.pop()
+            try:
+                self.match(":", _START)
+                no = self.expr()
+                condition = self.call(pos, ast.CONDITIONAL, condition, yes, no)
+            except _Mistake:
+                self.skip()
+        self.depth -= 1
+        return condition
+
+    def conjunction(self) -> Node:
+        return self.logical("&&", ast.AND, self.relation)
+
+    def logical(self, operator: str, function: str, operand: Callable[[], Node]) -> Node:
+        first = operand()
+        if self.kind != operator:
+            return first
+        terms, positions = [first], []
+        while self.kind == operator:
+            positions.append(self.take().pos)
+            terms.append(operand())
+        return self.balanced(function, terms, positions, 0, len(positions) - 1)
+
+    def balanced(self, function: str, terms: list[Node], positions: list[int], low: int, high: int) -> Node:
+        middle = (low + high + 1) // 2
+        left = terms[middle] if middle == low else self.balanced(function, terms, positions, low, middle - 1)
+        right = (
+            terms[middle + 1]
+            if middle == high
+            else self.balanced(function, terms, positions, middle + 1, high)
+        )
+        node = Call(self.new_id(), positions[middle], function, None, [left, right])
+        # The chain counts as one level, whatever the shape of its tree.
+        tallest = max(self.heights.get(left.id, 0), self.heights.get(right.id, 0))
+        self.heights[node.id] = tallest if len(positions) > 1 and (middle not in (low, high)) else tallest + 1
+        if self.heights[node.id] > MAX_DEPTH:
+            raise _TooDeep("max recursion depth exceeded")
+        return node
+
+    def relation(self) -> Node:
+        left = self.sum()
+        while self.kind in _RELATIONS:
+            token = self.take()
+            left = self.call(token.pos, _RELATIONS[token.kind], left, self.sum())
+        return left
+
+    def sum(self) -> Node:
+        left = self.product()
+        while self.kind in _SUMS:
+            token = self.take()
+            left = self.call(token.pos, _SUMS[token.kind], left, self.product())
+        return left
+
+    def product(self) -> Node:
+        left = self.unary()
+        while self.kind in _PRODUCTS:
+            token = self.take()
+            left = self.call(token.pos, _PRODUCTS[token.kind], left, self.unary())
+        return left
+
+    def unary(self) -> Node:
+        try:
+            self.sync(_START)
+        except _Mistake:
+            self.skip()
+            return self.nothing()
+        if self.kind == "!" or (self.kind == "-" and self.ahead() not in _NUMBERS):
+            operator = self.take()
+            count = 1
+            while self.kind == operator.kind and not (operator.kind == "-" and self.ahead() in _NUMBERS):
+                self.take()
+                count += 1
+            if self.kind not in _START or self.kind == ("-" if operator.kind == "!" else "!"):
+                if operator.kind == "-" and count == 1:
+                    self.report(f"no viable alternative at input '{self.text_from(operator)}'")
+                elif not (self.kind == "-" and self.ahead() in _NUMBERS):
+                    self.report(f"extraneous input '{self.token.text}' expecting {_words(_START)}")
+                if not (self.kind == "-" and self.ahead() in _NUMBERS):
+                    self.skip(_START)
+                    if self.kind not in _START or self.kind in "!-":
+                        return self.nothing()
+            operand = self.member()
+            if count % 2 == 0:
+                return operand
+            return self.call(operator.pos, ast.NOT if operator.kind == "!" else ast.NEGATE, operand)
+        return self.member()
+
+    def text_from(self, token: Token) -> str:
+        """Source from *token* through the current one, as `no viable alternative` quotes it."""
+        end = self.token.pos if self.kind == EOF else self.token.pos + len(self.token.text)
+        return (
+            self.source.text[token.pos : end].rstrip()
+            if self.kind == EOF
+            else self.source.text[token.pos : end]
+        )
+
+    def member(self) -> Node:
+        try:
+            node = self.primary()
+            while self.kind in (".", "["):
+                node = self.suffix(node)
+        except _Mistake:
+            self.skip(frozenset((".", "[")))
+            return self.nothing()
+        return node
+
+    def suffix(self, node: Node) -> Node:
+        """`node` followed by one selection, call or index."""
+        if self.kind == "[":
+            pos = self.take().pos
+            optional = self.kind == "?"
+            if optional:
+                self.take()
+            index = self.nested(frozenset(("]",)))
+            self.match("]", self.after())
+            return self.call(pos, ast.OPT_INDEX if optional else ast.INDEX, node, index)
+        dot = self.token
+        following = self.ahead()
+        if following == "?":
+            self.take()
+            self.take()
+            if self.kind not in (IDENTIFIER, ESC_IDENTIFIER):
+                self.sync(frozenset((IDENTIFIER, ESC_IDENTIFIER)))
+            name = self.take()
+            field = Literal(self.new_id(), name.pos, _field_name(name))
+            return self.call(dot.pos, ast.OPT_SELECT, node, field)
+        if following not in (IDENTIFIER, ESC_IDENTIFIER):
+            self.take()
+            self.report(f"no viable alternative at input '{self.text_from(dot)}'")
+            self.skip()
+            return node
+        self.take()
+        name = self.take()
+        if self.kind == "(" and name.kind == IDENTIFIER:
+            pos = self.take().pos
+            args = self.arguments()
+            return self.invocation(pos, name.text, node, args)
+        return self.grown(Select(self.new_id(), dot.pos, node, _field_name(name)), node)
+
+    def after(self) -> frozenset[str]:
+        """What may follow a primary here."""
+        return _AFTER_PRIMARY | self.follow[-1]
+
+    def arguments(self) -> list[Node]:
+        """Arguments up to and including the closing parenthesis."""
+        args: list[Node] = []
+        self.sync(_START | {")"})
+        if self.kind != ")":
+            follow = frozenset((",", ")"))
+            args.append(self.nested(follow))
+            while self.kind == ",":
+                self.take()
+                args.append(self.nested(follow))
+        self.match(")", self.after())
+        return args
+
+    def invocation(self, pos: int, function: str, target: Node | None, args: list[Node]) -> Node:
+        """A call, or what the macro of that name makes of it."""
+        below = args if target is None else [target, *args]
+        try:
+            expanded = self.macros.expand(self.new_id, pos, function, target, args)
+        except MacroError as error:
+            self.issue(error.pos, str(error))
+            return Literal(self.new_id(), pos, None)
+        if expanded is not None:
+            return self.grown(expanded, *below)
+        return self.grown(Call(self.new_id(), pos, function, target, args), *below)
+
+    def primary(self) -> Node:
+        kind = self.kind
+        if kind == "(":
+            self.take()
+            node = self.nested(frozenset((")",)))
+            self.match(")", self.after())
+            return self.wrapped(node)
+        if kind == "[":
+            return self.list_literal()
+        if kind == "{":
+            return self.map_literal()
+        if kind in (IDENTIFIER, "."):
+            return self.name()
+        return self.literal()
+
+    def wrapped(self, node: Node) -> Node:
+        """Parentheses count as a level but make no node."""
+        self.heights[node.id] = self.heights.get(node.id, 0) + 1
+        if self.heights[node.id] > MAX_DEPTH:
+            raise _TooDeep("max recursion depth exceeded")
+        return node
+
+    def name(self) -> Node:
+        """An identifier, a call of a global function or a struct literal."""
+        dot = self.take() if self.kind == "." else None
+        if self.kind != IDENTIFIER:
+            start = dot or self.token
+            self.report(f"no viable alternative at input '{self.text_from(start)}'")
+            raise _Mistake
+        if self.is_struct():
+            return self.struct(dot)
+        token = self.take()
+        prefix = "." if dot else ""
+        if token.text in RESERVED:
+            self.issue(token.pos, f"reserved identifier: {token.text}")
+        if self.kind == "(":
+            pos = self.take().pos
+            return self.invocation(pos, prefix + token.text, None, self.arguments())
+        return Ident(self.new_id(), token.pos, prefix + token.text)
+
+    def is_struct(self) -> bool:
+        """Whether `a.b.c {` lies ahead."""
+        at = self.index
+        tokens = self.tokens
+        while tokens[at].kind == IDENTIFIER:
+            if tokens[at + 1].kind == "{":
+                return True
+            if tokens[at + 1].kind != ".":
+                return False
+            at += 2
+        return False
+
+    def struct(self, dot: Token | None) -> Node:
+        names = [self.take()]
+        while self.kind == ".":
+            self.take()
+            names.append(self.take())
+        for token in names:
+            if token.text in RESERVED:
+                self.issue(token.pos, f"reserved identifier: {token.text}")
+        brace = self.take()
+        entries: list[Entry] = []
+        ends = frozenset(("}", ","))
+        while self.kind not in ("}", ","):
+            optional = self.optional_mark()
+            self.sync(frozenset((IDENTIFIER, ESC_IDENTIFIER)) | (frozenset() if entries else ends | {"?"}))
+            name = self.take()
+            colon = self.match(":", _START)
+            value = self.nested(ends)
+            entries.append(
+                Entry(
+                    self.new_id(), colon.pos if colon else name.pos, None, _field_name(name), value, optional
+                )
+            )
+            if not (self.kind == "," and self.ahead() != "}"):
+                break
+            self.take()
+        self.end_of_literal("}")
+        qualified = ("." if dot else "") + ".".join(token.text for token in names)
+        node = StructExpr(self.new_id(), brace.pos, qualified, entries)
+        return self.grown(node, *(entry.value for entry in entries))
+
+    def list_literal(self) -> Node:
+        bracket = self.take()
+        elements: list[Node] = []
+        optional: list[int] = []
+        follow = frozenset(("]", ","))
+        self.sync(_START | {"?"} | follow)
+        while self.kind not in ("]", ","):
+            if self.optional_mark():
+                optional.append(len(elements))
+            elements.append(self.nested(follow))
+            if not (self.kind == "," and self.ahead() != "]"):
+                break
+            self.take()
+        self.end_of_literal("]")
+        return self.grown(ListExpr(self.new_id(), bracket.pos, elements, frozenset(optional)), *elements)
+
+    def map_literal(self) -> Node:
+        brace = self.take()
+        entries: list[Entry] = []
+        follow = frozenset(("}", ","))
+        self.sync(_START | {"?"} | follow)
+        while self.kind not in ("}", ","):
+            optional = self.optional_mark()
+            key = self.nested(frozenset((":",)))
+            colon = self.match(":", _START)
+            value = self.nested(follow)
+            entries.append(Entry(self.new_id(), colon.pos if colon else value.pos, key, "", value, optional))
+            if not (self.kind == "," and self.ahead() != "}"):
+                break
+            self.take()
+        self.end_of_literal("}")
+        node = MapExpr(self.new_id(), brace.pos, entries)
+        return self.grown(node, *(child for e in entries for child in (e.key, e.value) if child is not None))
+
+    def optional_mark(self) -> bool:
+        if self.kind != "?":
+            return False
+        self.take()
+        return True
+
+    def end_of_literal(self, closing: str) -> None:
+        """A trailing comma, then the closing bracket."""
+        self.sync(frozenset((closing, ",")))
+        if self.kind == ",":
+            self.take()
+        self.match(closing, self.after())
+
+    def literal(self) -> Node:
+        sign = self.take() if self.kind == "-" else None
+        token = self.take()
+        pos = sign.pos if sign else token.pos
+        text = ("-" if sign else "") + token.text
+        try:
+            value = _LITERALS[token.kind](text)
+        except ValueError as error:
+            self.issue(pos, str(error))
+            value = None
+        return Literal(self.new_id(), pos, value)
+
+
+_NAMED: Final = frozenset((*lexer.VALUES, lexer.IDENTIFIER, lexer.ESC_IDENTIFIER))
+_LITERALS: Final[dict[str, Callable[[str], object]]] = {
+    lexer.NUM_INT: literals.parse_int,
+    lexer.NUM_UINT: literals.parse_uint,
+    lexer.NUM_FLOAT: literals.parse_double,
+    lexer.STRING: literals.parse_string,
+    lexer.BYTES: literals.parse_bytes,
+    "true": lambda _: True,
+    "false": lambda _: False,
+    "null": lambda _: None,
+}
+
+
+def _field_name(token: Token) -> str:
+    return token.text[1:-1] if token.kind == ESC_IDENTIFIER else token.text
+
+
+def _words(expected: frozenset[str]) -> str:
+    """A set of token kinds as the generated parser prints it."""
+    if expected == frozenset((EOF,)):
+        return EOF
+    words = [kind if kind in _NAMED else f"'{kind}'" for kind in _ORDER if kind in expected]
+    return words[0] if len(words) == 1 else "{" + ", ".join(words) + "}"
+
+
+__all__ = ["MAX_CODE_POINTS", "MAX_DEPTH", "CompileError", "allow_recursion", "parse"]

@@ -1,0 +1,155 @@
+"""Which types fit each other, and what do type variables stand for?
+
+Spec: cel.md 4.4 "Assignability". A substitution maps type variables to types; it only changes when a whole list of
+types fits. What surprises: the question is asked in both directions, dyn fits everything, and a variable that met two
+compatible types stands for the more general one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.cel.types import DYN, Kind, Type
+
+Substitution = dict[Type, Type]
+
+_WILD: Final = frozenset((Kind.DYN, Kind.ANY, Kind.ERROR))
+_NULLABLE: Final = frozenset(
+    (
+        Kind.NULL,
+        Kind.OBJECT,
+        Kind.OPAQUE,
+        Kind.DURATION,
+        Kind.TIMESTAMP,
+        Kind.ANY,
+        Kind.OPTIONAL,
+        Kind.WRAPPER,
+    )
+)
+_PARAMETRIC: Final = frozenset((Kind.LIST, Kind.MAP, Kind.OPAQUE, Kind.OPTIONAL))
+
+
+def is_dyn(t: Type) -> bool:
+    """Whether *t* says nothing about the value."""
+    return t.kind is Kind.DYN or t.kind is Kind.ANY
+
+
+def assignable(known: Substitution, pairs: list[tuple[Type, Type]]) -> Substitution | None:
+    """*known*, extended so that every pair of types fits; None when there is no such extension."""
+    trial = dict(known)
+    for left, right in pairs:
+        if not _fits(trial, left, right):
+            return None
+    return trial
+
+
+def _fits(known: Substitution, left: Type, right: Type) -> bool:
+    if left is right:
+        return True
+    if right.kind is Kind.PARAM:
+        valid, bound = _bind(known, left, right)
+        if valid or bound:
+            return valid
+    if left.kind is Kind.PARAM:
+        return _bind(known, right, left)[0]
+    if left.kind in _WILD or right.kind in _WILD:
+        return True
+    if left.kind is Kind.NULL:
+        return right.kind in _NULLABLE
+    if right.kind is Kind.NULL:
+        return left.kind in _NULLABLE
+    if left.kind is Kind.WRAPPER:
+        return _fits(known, left.params[0], right)
+    if right.kind is Kind.WRAPPER:
+        return _fits(known, left, right.params[0])
+    if left.kind is not right.kind:
+        return False
+    if left.kind is Kind.TYPE:
+        return True
+    if left.kind in _PARAMETRIC:
+        return (
+            left.name == right.name
+            and len(left.params) == len(right.params)
+            and all(_fits(known, a, b) for a, b in zip(left.params, right.params, strict=True))
+        )
+    return left.name == right.name
+
+
+def _bind(known: Substitution, to: Type, variable: Type) -> tuple[bool, bool]:
+    """Whether *variable* may stand for *to*, and whether it stood for something already."""
+    if to == variable:
+        return True, True
+    bound = known.get(variable)
+    if bound is not None:
+        if to == bound:
+            return True, True
+        if not _fits(known, to, bound):
+            return False, True
+        general = most_general(to, bound)
+        if not _occurs(known, variable, general):
+            known[variable] = general
+        return True, True
+    if _occurs(known, variable, to):
+        return False, False
+    known[variable] = to
+    return True, False
+
+
+def _occurs(known: Substitution, variable: Type, inside: Type) -> bool:
+    if inside == variable:
+        return True
+    if inside.kind is Kind.PARAM:
+        bound = known.get(inside)
+        return bound is not None and _occurs(known, variable, bound)
+    return any(_occurs(known, variable, part) for part in inside.params)
+
+
+def most_general(left: Type, right: Type) -> Type:
+    """The one of two compatible types that says less."""
+    return left if _says_less(left, right) else right
+
+
+def _says_less(left: Type, right: Type) -> bool:
+    if is_dyn(left) or left.kind is Kind.PARAM:
+        return True
+    if is_dyn(right) or right.kind is Kind.PARAM or left.kind is not right.kind:
+        return False
+    if left.kind is Kind.TYPE:
+        return True
+    if left.kind in _PARAMETRIC:
+        return (
+            left.name == right.name
+            and len(left.params) == len(right.params)
+            and all(_says_less(a, b) for a, b in zip(left.params, right.params, strict=True))
+        )
+    return left == right
+
+
+def substitute(known: Substitution, t: Type, free_to_dyn: bool = False) -> Type:
+    """*t* with its variables replaced by what they stand for; free ones become dyn if asked."""
+    if not t.params and t.kind is not Kind.PARAM:
+        return t
+    bound = known.get(t)
+    if bound is not None:
+        return substitute(known, bound, free_to_dyn)
+    if t.kind is Kind.PARAM:
+        return DYN if free_to_dyn else t
+    return Type(t.kind, t.name, tuple(substitute(known, part, free_to_dyn) for part in t.params))
+
+
+def instantiate(t: Type, fresh: Substitution) -> Type:
+    """*t* with its parameters replaced by the fresh variables of *fresh*."""
+    if t.kind is Kind.PARAM:
+        return fresh.get(t, t)
+    if not t.params:
+        return t
+    return Type(t.kind, t.name, tuple(instantiate(part, fresh) for part in t.params))
+
+
+def parameters(t: Type) -> frozenset[Type]:
+    """The type parameters in *t*."""
+    if t.kind is Kind.PARAM:
+        return frozenset((t,))
+    if not t.params:
+        return frozenset()
+    return frozenset().union(*(parameters(part) for part in t.params))
