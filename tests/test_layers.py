@@ -1,0 +1,120 @@
+"""Every import points down, or stays in its row: the picture of docs/design/architecture.md, held against the code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "weir"
+
+#: From the bottom up; a package may import from its own row and from the rows before it.
+ROWS: list[set[str]] = [
+    {"values", "gates", "errors", "objects", "clock"},
+    {"cel"},
+    {"taints", "selectors"},
+    {"devices"},
+    {"validate", "lint", "world"},
+    {"store", "client", "observe"},
+    {"apiserver", "scheduler", "controllers", "kubelet", "webhook"},
+    {"cluster", "explain"},
+    {"cli", "dashboard"},
+]
+LEVEL = {package: level for level, row in enumerate(ROWS) for package in row}
+COMPONENTS = ROWS[6]
+#: Packages that could be published by themselves, with all they may import of weir's.
+ALONE = {"store": {"store"}, "cel": {"cel", "values"}}
+#: Nothing below the edges does I/O.
+PURE = set().union(*ROWS[:5])
+EFFECTS = {
+    "socket",
+    "sqlite3",
+    "subprocess",
+    "aiohttp",
+    "uvicorn",
+    "requests",
+    "http",
+    "logging",
+    "threading",
+}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        relative = path.relative_to(SOURCE)
+        package = relative.parts[0] if len(relative.parts) > 1 else relative.stem
+        if package != "__init__":
+            yield package, path
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "weir":
+                yield from ((f"weir.{alias.name}", node.lineno) for alias in node.names)
+            else:
+                yield node.module, node.lineno
+
+
+def weir_imports(path: Path) -> Iterator[tuple[str, int]]:
+    for name, line in imports(path):
+        if name.startswith("weir."):
+            yield name.split(".")[1], line
+
+
+@pytest.mark.parametrize(
+    "package, path", list(modules()), ids=lambda v: str(v) if isinstance(v, str) else v.stem
+)
+def test_imports_point_down(package, path):
+    assert package in LEVEL, f"{package} has no row in the picture"
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line} imports {target}"
+        for target, line in weir_imports(path)
+        if LEVEL.get(target, 99) > LEVEL[package]
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("component", sorted(COMPONENTS))
+def test_components_are_strangers_to_each_other(component):
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line} imports {target}"
+        for package, path in modules()
+        if package == component
+        for target, line in weir_imports(path)
+        if target in COMPONENTS and target != component
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("alone", sorted(ALONE))
+def test_a_publishable_package_imports_only_what_it_may(alone):
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line} imports {target}"
+        for package, path in modules()
+        if package == alone
+        for target, line in weir_imports(path)
+        if target not in ALONE[alone]
+    ]
+    assert not wrong
+
+
+def test_nothing_below_the_edges_does_io():
+    allowed = {("cel", "threading")}  # a cache used from several threads needs a lock
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line} imports {name}"
+        for package, path in modules()
+        if package in PURE
+        for name, line in imports(path)
+        if name.split(".")[0] in EFFECTS and (package, name.split(".")[0]) not in allowed
+    ]
+    assert not wrong
+
+
+def test_no_module_has_a_name_that_explains_nothing():
+    vague = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}
+    assert not [path for _, path in modules() if path.stem in vague]
