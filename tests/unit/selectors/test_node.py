@@ -1,0 +1,112 @@
+"""Node selectors: requirements by vector, terms by their laws, volumes by labels alone."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from weir.gates import ALL_FEATURES, SEMVER_COMPARISON
+from weir.objects.core import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    Pod,
+    read,
+)
+from weir.selectors.node import (
+    Match,
+    match_field,
+    match_requirement,
+    pod_selects_node,
+    preference,
+    selects,
+    volume_selects_node,
+)
+
+VECTORS = yaml.safe_load((Path(__file__).parents[2] / "vectors" / "node_affinity.yaml").read_text())
+TIER = NodeSelectorRequirement("tier", "In", ("gpu",))
+FIELD = NodeSelectorRequirement("metadata.name", "In", ("n1",))
+
+
+@pytest.mark.parametrize(
+    "vector", VECTORS, ids=lambda v: f"{v['operator']}-{v.get('values')}-{v.get('label')}"
+)
+def test_a_requirement_is_met_or_not_for_the_reason_given(vector):
+    requirement = NodeSelectorRequirement("k", vector["operator"], tuple(vector.get("values", ())))
+    labels = {"k": vector["label"]} if "label" in vector else {}
+    gates = ALL_FEATURES.replace({SEMVER_COMPARISON: vector.get("gate", True)})
+    assert match_requirement(requirement, labels, gates) is Match[vector["match"]]
+
+
+def matches(*terms):
+    return selects(NodeSelector(terms), {"tier": "gpu"}, "n1", ALL_FEATURES)
+
+
+def test_terms_are_ored():
+    assert matches(NodeSelectorTerm((NodeSelectorRequirement("no", "Exists"),)), NodeSelectorTerm((TIER,)))
+
+
+def test_requirements_of_a_term_are_anded():
+    assert not matches(NodeSelectorTerm((TIER, NodeSelectorRequirement("no", "Exists"))))
+
+
+def test_expressions_and_fields_are_anded():
+    elsewhere = NodeSelectorRequirement("metadata.name", "In", ("n2",))
+    assert matches(NodeSelectorTerm((TIER,), (FIELD,))) and not matches(
+        NodeSelectorTerm((TIER,), (elsewhere,))
+    )
+
+
+def test_an_empty_term_and_an_empty_selector_match_nothing():
+    assert not matches(NodeSelectorTerm()) and not matches()
+
+
+@pytest.mark.parametrize("operator", ["Exists", "Gt", "SemverGt", "SemverEq"])
+def test_fields_take_only_in_and_not_in(operator):
+    assert match_field(NodeSelectorRequirement("metadata.name", operator, ("n1",)), "n1") is Match.UNREADABLE
+
+
+def test_node_selector_and_affinity_must_both_accept():
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}]}}}  # fmt: skip
+    pod = read(Pod, {"spec": {"nodeSelector": {"zone": "a"}, "affinity": affinity, "containers": []}})
+    verdicts = [
+        pod_selects_node(pod, labels, "n", ALL_FEATURES)
+        for labels in ({"zone": "a", "tier": ""}, {"zone": "a"}, {"zone": "b", "tier": ""})
+    ]
+    assert verdicts == [True, False, False]
+
+
+def test_preferred_terms_add_their_weights():
+    def term(weight, key):
+        return {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
+
+    preferred = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [term(30, "a"), term(10, "b"), term(50, "c")]
+    }
+    pod = read(Pod, {"spec": {"affinity": {"nodeAffinity": preferred}, "containers": []}})
+    assert preference(pod, {"a": "", "b": ""}, "n", ALL_FEATURES) == 40
+
+
+class TestVolumes:
+    """A volume is judged by the node's labels alone."""
+
+    def volume(self, *terms):
+        required = {"required": {"nodeSelectorTerms": list(terms)}}
+        return read(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {"nodeAffinity": required}})
+
+    def test_a_volume_without_affinity_fits_everywhere(self):
+        assert volume_selects_node(read(PersistentVolume, {"metadata": {"name": "pv"}}), {}, ALL_FEATURES)
+
+    def test_semver_operators_work_for_volumes(self):
+        kernel = {"matchExpressions": [{"key": "kernel", "operator": "SemverGt", "values": ["5.10.0"]}]}
+        volume = self.volume(kernel)
+        assert [
+            bool(volume_selects_node(volume, {"kernel": version}, ALL_FEATURES))
+            for version in ("5.10.0", "5.15.0")
+        ] == [False, True]
+
+    def test_a_term_with_only_fields_matches_every_node(self):
+        fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["other"]}]}
+        assert volume_selects_node(self.volume(fields), {}, ALL_FEATURES)
