@@ -49,7 +49,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
         ),
     ),
 )
-_NOT_COMMANDS: Final = frozenset({"__init__", "main", "render"})
+_NOT_COMMANDS: Final = frozenset({"__init__", "inputs", "main", "render"})
 
 EXAMPLES: Final = """\
 Examples:

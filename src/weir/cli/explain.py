@@ -1,0 +1,268 @@
+"""`weir explain`: where a pod fits, why not elsewhere, and the smallest change that would help.
+
+Reads what people have: manifests, `kubectl get nodes,pods -A -o yaml` dumps, directories, stdin. Writes nothing.
+Exit 0 when everything asked about fits somewhere, 1 when something fits nowhere, 2 for input that cannot be read.
+Not here: the answer itself (weir.explain.pod), its words (weir.explain.words).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weir.cli.main import FINDINGS, FINE
+from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, to_yaml, wants_colour
+
+if TYPE_CHECKING:
+    from weir.explain.fix import Fix
+    from weir.explain.subject import Subject
+    from weir.explain.verdict import Explanation
+    from weir.world import World
+
+_ROWS: Final = 12
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_KINDS: Final = {
+    "po": "Pod", "pods": "Pod", "deploy": "Deployment", "deployments": "Deployment", "rs": "ReplicaSet",
+    "sts": "StatefulSet", "ds": "DaemonSet", "cj": "CronJob", "jobs": "Job", "cronjobs": "CronJob",
+}  # fmt: skip
+
+
+@click.command(
+    epilog="Exit codes: 0 everything fits somewhere, 1 something fits nowhere, 2 unreadable input.",
+)
+@click.argument("name", required=False, metavar="[POD]")
+@click.option(
+    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR|-", help="Manifests of what to explain."
+)
+@click.option(
+    "-c",
+    "--cluster",
+    "cluster",
+    multiple=True,
+    metavar="FILE|DIR|-",
+    help="What the cluster holds: a `kubectl get nodes,pods -A -o yaml` dump, manifests, or a directory. "
+    "May be left out when the manifests hold the nodes as well.",
+)
+@click.option("-n", "--namespace", default=None, help="Namespace of POD.  [default: default]")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
+)
+@click.option("--all", "show_all", is_flag=True, help="Show every group and every node name.")
+@click.option(
+    "--feature-gates",
+    default=None,
+    metavar="A=true,B=false",
+    help="Gates in Kubernetes' form.  [default: all four features on]",
+)
+def explain(
+    name: str | None,
+    files: Sequence[str],
+    cluster: Sequence[str],
+    namespace: str | None,
+    output: str,
+    show_all: bool,
+    feature_gates: str | None,
+) -> int:
+    """Say where a pod fits, why not elsewhere, and the smallest change that would help.
+
+    \b
+    Examples:
+      weir explain -f pod.yaml --cluster snapshot.yaml
+      kubectl get nodes,pods -A -o yaml | weir explain -f deployment.yaml --cluster -
+      weir explain web -n shop --cluster snapshot.yaml
+    """
+    from weir.explain.pod import explain as explain_pod
+    from weir.explain.report import document
+    from weir.explain.words import gates_line
+    from weir.gates import ALL_FEATURES, Gates
+
+    if not files and not name:
+        raise click.UsageError("nothing to explain: give -f FILE, or POD with --cluster")
+    if name and not cluster:
+        raise click.UsageError("POD is looked up in the cluster: give --cluster")
+    if [*files, *cluster].count("-") > 1:
+        raise click.UsageError("stdin (-) can be read only once")
+    gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
+    asked = [document for file in files for document in _documents(file)]
+    held = [document for place in cluster for document in _documents(place)]
+    found = list(_subjects(asked))
+    if files and not found:
+        raise click.UsageError(f"no pod or workload in {', '.join(files)}")
+    if name:
+        found.append(_named(name, namespace, held))
+    world = _world(held if cluster else asked)
+    answers = []
+    with progress("judging nodes:") as tick:
+        for subject in found:
+            answers.append(_with_place(subject, lambda: explain_pod(subject, world, gates, tick=tick)))  # noqa: B023
+    if output == "text":
+        colour = wants_colour()
+        for number, answer in enumerate(answers):
+            if number:
+                click.echo("")
+            last = number == len(answers) - 1
+            lines = text(answer, gates_line(gates) if last else "", show_all=show_all, colour=colour)
+            click.echo("\n".join(lines))
+    else:
+        emit(document(answers, gates), output)
+    return FINE if all(answer.fits or answer.placed_on for answer in answers) else FINDINGS
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _documents(place: str) -> Iterator[tuple[str, Any]]:
+    """Yield (file, document) for everything in a file, a directory or stdin."""
+    from weir.objects.manifest import read_values
+
+    for file, content in _contents(place):
+        for document in read_values(content, file):
+            yield file, document
+
+
+def _contents(place: str) -> Iterator[tuple[str, bytes]]:
+    if place == "-":
+        yield "<stdin>", sys.stdin.buffer.read()
+        return
+    path = Path(place)
+    if not path.is_dir():
+        yield place, path.read_bytes()
+        return
+    inside = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
+    if not inside:
+        raise click.UsageError(f"{place}: no {', '.join(_SUFFIXES)} files in this directory")
+    for file in inside:
+        yield str(file), file.read_bytes()
+
+
+def _world(documents: Iterable[tuple[str, Any]]) -> World:
+    """Return the World of *documents*; one that cannot be read is named with its file."""
+    from weir.objects.core import ViewError
+    from weir.world import World
+
+    by_file: dict[str, list[Any]] = {}
+    for file, document in documents:
+        by_file.setdefault(file, []).append(document)
+    views = []
+    for file, contents in by_file.items():
+        try:
+            world = World.of(contents)
+        except ViewError as error:
+            raise ViewError(f"{file}: {error}") from None
+        for held in (world.nodes, world.pods, world.volumes, world.claims, world.storage_classes):
+            views += list(held.values())
+    return World().overlay(*views)
+
+
+def _subjects(documents: Iterable[tuple[str, Any]]) -> Iterator[Subject]:
+    from weir.explain.subject import subjects
+
+    for file, document in documents:
+        yield from subjects(document, source=file)
+
+
+def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]]) -> Subject:
+    """Return what the cluster holds under `[kind/]name`."""
+    kind, slash, bare = name.rpartition("/")
+    kind = _KINDS.get(kind.lower(), kind) if slash else "Pod"
+    wanted = namespace or "default"
+    names = []
+    for subject in _subjects(documents):
+        if subject.kind.lower() == kind.lower():
+            if (subject.namespace, subject.name) == (wanted, bare):
+                return replace(subject, stored=subject.kind == "Pod")
+            names.append(f"{subject.namespace}/{subject.name}")
+    close = get_close_matches(f"{wanted}/{bare}", names, n=1, cutoff=0.6)
+    hint = f"; did you mean {close[0]}?" if close else f" (it holds {len(names)} of that kind)"
+    raise click.UsageError(f"no {kind} {wanted}/{bare} in the cluster{hint}")
+
+
+def _with_place(subject: Subject, answer: Callable[[], Explanation]) -> Explanation:
+    from weir.objects.core import ViewError
+    from weir.objects.requests import RequestError
+
+    try:
+        return answer()
+    except (ViewError, RequestError) as error:
+        raise ViewError(f"{subject.source}: {error}" if subject.source else str(error)) from None
+
+
+# ── text ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def text(
+    answer: Explanation, assumed: str = "", *, show_all: bool = False, colour: bool = False
+) -> Iterator[str]:
+    """Yield the lines that answer the question, most important first; *assumed* comes near the end."""
+    from weir.explain.words import HEADINGS, counted, scheduler_message, sentence, verdict_line
+
+    good = answer.fits or bool(answer.placed_on)
+    yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
+    for reason in answer.blockers[1:]:
+        yield f"  also: {sentence(reason)}"
+    if answer.counts:
+        yield ""
+        total = len(answer.nodes)
+        rows = [(str(number), HEADINGS.get(kind, kind)) for kind, number in answer.counts.items()]
+        if answer.fitting:
+            rows.insert(0, (str(len(answer.fitting)), "fit"))
+        overlap = sum(answer.counts.values()) + len(answer.fitting) > total
+        yield f"Of {counted(total, 'node')}" + (" (a node can have several reasons):" if overlap else ":")
+        yield from table(rows)
+    if answer.groups:
+        yield ""
+        yield from _groups(answer, show_all, colour)
+    if answer.fix:
+        yield ""
+        yield from _fix(answer, answer.fix, colour)
+    elif not good and answer.nodes:
+        yield ""
+        yield "No change to the pod alone would help; the reasons above are for the cluster to solve."
+    yield ""
+    if message := scheduler_message(answer):
+        yield paint(f"The scheduler would say: {message}", DIM, on=colour)
+    if assumed:
+        yield paint(assumed, DIM, on=colour)
+    yield paint(f"Not considered: {'; '.join(answer.not_considered)}.", DIM, on=colour)
+
+
+def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
+    from weir.explain.words import counted, node_sentence
+
+    yield "Nodes, closest first:"
+    shown = answer.groups if show_all else answer.groups[:_ROWS]
+    rows = []
+    for group in shown:
+        most = len(group.nodes) if show_all else 2
+        names = ", ".join(group.nodes[:most]) + (", …" if len(group.nodes) > most else "")
+        mark = paint("✓" if group.verdict.fits else "✗", GOOD if group.verdict.fits else BAD, on=colour)
+        rows.append((f"×{len(group.nodes)}", names, f"{mark} {node_sentence(group.verdict)}"))
+    yield from table(rows)
+    if rest := answer.groups[len(shown) :]:
+        nodes = sum(len(group.nodes) for group in rest)
+        yield f"  … {counted(nodes, 'node')} more in {counted(len(rest), 'group')}: --all shows them"
+
+
+def _fix(answer: Explanation, fix: Fix, colour: bool) -> Iterator[str]:
+    from weir.explain.words import listed
+
+    subject = answer.subject
+    yield paint(f"Smallest change (checked: it then fits on {listed(fix.nodes, 2)}):", NOTE, on=colour)
+    for edit in fix.edits:
+        yield f"  - {edit.say()}"
+    if fix.patch:
+        yield f"  as a merge patch for {subject.title}:"
+        yield ""
+        yield to_yaml(fix.patch, indent=4)
+    for command in fix.commands:
+        yield f"    {command}"
+    if fix.patch and subject.stored and not set(fix.patch.get("spec", ())) <= {"tolerations"}:
+        yield "  A stored pod cannot be changed so: delete it and create it with the change."
+    for edits in fix.alternatives:
+        yield f"  or: {'; '.join(edit.say() for edit in edits)}"

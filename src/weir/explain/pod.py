@@ -1,0 +1,176 @@
+"""Where does this pod fit, why not elsewhere, and what is the smallest change that would help?
+
+Spec: core.md 3 (what the scheduler asks) and 4.3 (how long a pod may stay). Pure: a document and a World in, a
+reason tree out. The judge is an argument, so another engine's verdicts can be explained the same way.
+Not here: reading files and printing (weir.cli.explain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Final
+
+from weir.explain.fix import Case, find_fix
+from weir.explain.node import Filters, Judge, Room, binding_mode, is_bound, pod_claims
+from weir.explain.subject import Subject
+from weir.explain.verdict import Explanation, Group, NodeVerdict, Reason, Refused, TooFew, count
+from weir.gates import Gates
+from weir.objects.core import Pod
+from weir.objects.requests import pod_requests
+from weir.world import World
+
+#: The parts of a pod spec that decide where it runs; other mistakes are lint's business.
+_PLACEMENT: Final = (
+    "tolerations",
+    "affinity",
+    "nodeSelector",
+    "nodeName",
+    "schedulingGates",
+    "overhead",
+    "resources",
+)
+
+Tick = Callable[[int, int], None]
+
+
+def explain(
+    pod: Any,
+    world: World,
+    gates: Gates,
+    judge: Callable[[Pod, World, Gates], Judge] | None = None,
+    tick: Tick | None = None,
+) -> Explanation:
+    """Return where *pod* (a Subject, a document or a view) fits in *world*, and why not elsewhere."""
+    subject = pod if isinstance(pod, Subject) else Subject.of(pod)
+    view = subject.pod()
+    stored = world.pods.get(view.key) if subject.kind == "Pod" else None
+    placed_on = stored.spec.node_name if stored and subject.stored else ""
+    if judge is None:
+        judge = partial(Filters, room=Room(world, without=view.key if stored else ""))
+    if placed_on:
+        # Where it runs is a fact about a stored pod, not something it asks for.
+        view = _anywhere(view)
+    judge_node = judge(view, world, gates)
+    blockers = (*refusals(subject, gates), *judge_node.blockers())
+    verdicts = []
+    for done, node in enumerate(world.nodes.values()):
+        verdicts.append(judge_node(node))
+        if tick and done % 500 == 499:
+            tick(done + 1, len(world.nodes))
+    nodes = tuple(verdicts)
+    case = Case(subject, view, world, gates, group(nodes), blockers, judge, refusals)
+    fits = not blockers and any(verdict.fits for verdict in nodes)
+    return Explanation(
+        subject=subject,
+        pod=view,
+        gates=gates,
+        nodes=nodes,
+        blockers=blockers,
+        groups=tuple(_closest_first(case)),
+        fix=None if fits or placed_on else find_fix(case),
+        not_considered=tuple(not_considered(view, subject, world)),
+        placed_on=placed_on,
+        counts=count(nodes),
+    )
+
+
+def _anywhere(pod: Pod) -> Pod:
+    import msgspec
+
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
+
+
+def refusals(subject: Subject, gates: Gates) -> tuple[Reason, ...]:
+    """Return what the API server would say against the placement of a pod that is not stored yet."""
+    if subject.stored:
+        return ()
+    from weir.validate import validate
+
+    prefix = ".".join((*subject.path, "spec"))
+    errors = []
+    for error in validate(subject.document, gates=gates):
+        place = error.field.removeprefix(prefix + ".")
+        parts = place.replace("[", ".").split(".")
+        concerns = parts[0] in _PLACEMENT or (parts[0].endswith("ontainers") and "resources" in parts)
+        if concerns and place != error.field:
+            errors.append(str(error))
+    return (Refused(tuple(errors)),) if errors else ()
+
+
+# ── grouping ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def group(verdicts: Iterable[NodeVerdict]) -> list[Group]:
+    """Return the verdicts as groups of equal ones; in each, the node with the least missing comes first."""
+    groups: dict[tuple[Any, ...], list[NodeVerdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault(verdict.group, []).append(verdict)
+    found = []
+    for members in groups.values():
+        if any(isinstance(reason, TooFew) for reason in members[0].reasons):
+            members = sorted(members, key=_missing)
+        found.append(Group(members[0], tuple(verdict.node for verdict in members)))
+    return found
+
+
+def _missing(verdict: NodeVerdict) -> float:
+    return sum(
+        (reason.requested - reason.free) / max(reason.requested, 1)
+        for reason in verdict.reasons
+        if isinstance(reason, TooFew)
+    )
+
+
+def _closest_first(case: Case) -> list[Group]:
+    """Return the groups: those that fit, then by how small a change would help, larger groups first."""
+
+    def distance(each: Group) -> tuple[bool, float, int]:
+        reasons = each.verdict.reasons
+        return (bool(reasons), case.plan(each)[0] if reasons else 0.0, -len(each.nodes))
+
+    return sorted(case.groups, key=distance)
+
+
+# ── what was left out ────────────────────────────────────────────────────────────────────────────
+
+
+def not_considered(pod: Pod, subject: Subject, world: World) -> Iterator[str]:
+    """Yield what this answer did not look at, most telling first."""
+    silent = [n for n in world.nodes.values() if n.status.allocatable is None and n.status.capacity is None]
+    if silent and pod_requests(pod):
+        which = "all nodes" if len(silent) == len(world.nodes) else f"{len(silent)} nodes"
+        yield f"room on {which} (no allocatable in the snapshot)"
+    elif not world.pods and pod_requests(pod):
+        yield "pods already running (none in the snapshot)"
+    yield from _open_claims(pod, world)
+    if subject.kind == "StatefulSet":
+        spec = subject.document.get("spec")
+        if isinstance(spec, dict) and spec.get("volumeClaimTemplates"):
+            yield "volumeClaimTemplates"
+    affinity = pod.spec.affinity
+    if affinity and ((affinity.pod_affinity or affinity.pod_anti_affinity) is not None):
+        yield "pod affinity and anti-affinity"
+    elif any(p.spec.affinity and p.spec.affinity.pod_anti_affinity for p in world.pods.values()):
+        yield "other pods' anti-affinity"
+    if pod.spec.topology_spread_constraints:
+        yield "topology spread constraints"
+    if pod.spec.resource_claims:
+        yield "resource claims (devices)"
+    yield "preemption, scores between fitting nodes, admission webhooks and quotas"
+
+
+def _open_claims(pod: Pod, world: World) -> Iterator[str]:
+    names = list(pod_claims(pod))
+    if names and not world.claims:
+        yield f"the volumes of {', '.join(names)} (no claims in the snapshot)"
+        return
+    for name in names:
+        claim = world.claims.get(f"{pod.metadata.namespace or 'default'}/{name}")
+        if claim is None:
+            continue
+        if not is_bound(claim, world):
+            if binding_mode(claim, world) != "Immediate":
+                yield f"where a volume for {name} could be made"
+        elif not world.volumes:
+            yield f"volume {claim.spec.volume_name} (no volumes in the snapshot)"

@@ -1,0 +1,96 @@
+"""What does an explanation look like to a program? The versioned form that `-o json` and `-o yaml` print.
+
+Schema `weir.explain/v1`: fields may be added under the same version, never changed or taken away.
+Not here: text for people (weir.cli.explain), sentences (weir.explain.words).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weir.explain.edits import Edit
+from weir.explain.fix import Fix
+from weir.explain.verdict import SCHEMA, Explanation, Group, Reason
+from weir.explain.words import node_sentence, scheduler_message, sentence, staying, verdict_line
+from weir.gates import Gates
+from weir.taints.eviction import Stay
+
+
+def document(explanations: Iterable[Explanation], gates: Gates) -> dict[str, Any]:
+    """Return the document that `weir explain -o json` prints."""
+    return {
+        "schema": SCHEMA,
+        "featureGates": gates.changes(),
+        "pods": [one(explanation) for explanation in explanations],
+    }
+
+
+def one(explanation: Explanation) -> dict[str, Any]:
+    """Return one explanation, JSON-able."""
+    subject = explanation.subject
+    data: dict[str, Any] = {
+        "kind": subject.kind,
+        "namespace": subject.namespace,
+        "name": subject.name,
+        "fits": explanation.fits,
+        "verdict": verdict_line(explanation),
+        "nodes": {"total": len(explanation.nodes), "fitting": len(explanation.fitting)},
+        "counts": dict(explanation.counts),
+        "blockers": [_reason(reason) for reason in explanation.blockers],
+        "groups": [_group(group) for group in explanation.groups],
+        "fix": _fix(explanation.fix) if explanation.fix else None,
+        "notConsidered": list(explanation.not_considered),
+    }
+    if message := scheduler_message(explanation):
+        data["schedulerMessage"] = message
+    if explanation.placed_on:
+        data["placedOn"] = explanation.placed_on
+    return data
+
+
+def _group(group: Group) -> dict[str, Any]:
+    verdict = group.verdict
+    data: dict[str, Any] = {
+        "nodes": list(group.nodes),
+        "fits": verdict.fits,
+        "text": node_sentence(verdict),
+        "reasons": [_reason(reason) for reason in verdict.reasons],
+        "stay": _stay(verdict.stay),
+    }
+    if verdict.disliked:
+        data["preferNoSchedule"] = [str(taint) for taint in verdict.disliked]
+    return data
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {
+        "kind": reason.kind,
+        "plugin": reason.plugin,
+        "text": sentence(reason),
+        "message": reason.message(),
+        **reason.data(),
+    }
+
+
+def _stay(stay: Stay) -> dict[str, Any]:
+    """Return how long the pod may stay; seconds null: for ever."""
+    data: dict[str, Any] = {"seconds": None if stay.limit is None else int(stay.limit.total_seconds())}
+    if stay.taint is not None:
+        data |= {"taint": str(stay.taint), "text": staying(stay)}
+    return data
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "edits": [_edit(edit) for edit in fix.edits],
+        "fitsOn": list(fix.nodes),
+        "patch": fix.patch or None,
+        "commands": list(fix.commands),
+        "alternatives": [[_edit(edit) for edit in edits] for edits in fix.alternatives],
+    }
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    data = {"kind": type(edit).__name__, "side": edit.side, "text": edit.say()}
+    return {**data, "command": edit.command} if edit.command else data

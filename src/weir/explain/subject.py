@@ -1,0 +1,159 @@
+"""Which pod does this document ask for, and what will the cluster have added to it?
+
+A Pod is its own; a workload's pod is its template. What creation adds belongs to the question: the API server
+gives every new pod 300 s on not-ready and unreachable nodes unless it says otherwise, the DaemonSet controller
+lets its pods stay through node conditions. A pod that is already stored is taken as it is.
+Not here: reading files (weir.lint.sources), judging nodes (weir.explain.node).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from weir.objects.core import Pod, Toleration, View, ViewError, read
+
+#: Where each kind keeps its pod: the keys down to the object that has `metadata` and `spec` of the pod.
+TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": (),
+    "PodTemplate": ("template",),
+    "ReplicationController": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "Deployment": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+DEFAULT_SECONDS: Final = 300
+
+#: What the DaemonSet controller adds to every daemon pod.
+DAEMON_TOLERATIONS: Final = (
+    Toleration(_NOT_READY, "Exists", "", "NoExecute"),
+    Toleration(_UNREACHABLE, "Exists", "", "NoExecute"),
+    Toleration("node.kubernetes.io/disk-pressure", "Exists", "", "NoSchedule"),
+    Toleration("node.kubernetes.io/memory-pressure", "Exists", "", "NoSchedule"),
+    Toleration("node.kubernetes.io/pid-pressure", "Exists", "", "NoSchedule"),
+    Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"),
+)
+_DAEMON_HOST_NETWORK: Final = Toleration("node.kubernetes.io/network-unavailable", "Exists", "", "NoSchedule")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One pod to explain: the document that asks for it and where in the document the pod is."""
+
+    document: dict[str, Any]
+    kind: str
+    stored: bool = False  #: already in the cluster, so admission has had its say
+    source: str = ""  #: where the document was read, for messages
+
+    @classmethod
+    def of(cls, document: Any, *, stored: bool = False, source: str = "") -> Subject:
+        """Return the subject of *document*: a dict as parsed from YAML, or a typed view of a pod.
+
+        >>> Subject.of({"kind": "Deployment", "metadata": {"name": "web"}, "spec": {}}).title
+        'Deployment default/web'
+        """
+        if isinstance(document, View):
+            document = msgspec.json.decode(msgspec.json.encode(document))
+        if not isinstance(document, dict):
+            raise ViewError(f"expected an object, got {type(document).__name__}")
+        kind = document.get("kind", "Pod")
+        if not isinstance(kind, str) or kind not in TEMPLATES:
+            raise ViewError(f"kind {str(kind)[:60]!r} has no pods; expected one of {', '.join(TEMPLATES)}")
+        return cls(document, kind, stored, source)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return TEMPLATES[self.kind]
+
+    @property
+    def name(self) -> str:
+        metadata = self.document.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        return str(metadata.get("name") or metadata.get("generateName") or "(no name)")
+
+    @property
+    def namespace(self) -> str:
+        metadata = self.document.get("metadata")
+        return str((metadata if isinstance(metadata, dict) else {}).get("namespace") or "default")
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    def pod(self) -> Pod:
+        """Return the pod as the scheduler would see it; a wrong shape raises ViewError."""
+        part: Any = self.document
+        for depth, key in enumerate(self.path):
+            part = part.get(key)
+            if part is None:
+                part = {}
+            if not isinstance(part, dict):
+                where = ".".join(self.path[: depth + 1])
+                raise ViewError(f"{self.title}: {where}: expected an object, got {type(part).__name__}")
+        metadata = part.get("metadata")
+        metadata = dict(metadata) if isinstance(metadata, dict) else {}
+        metadata |= {"name": self.name, "namespace": self.namespace}
+        try:
+            pod = read(Pod, {**part, "metadata": metadata})
+        except ViewError as error:
+            raise ViewError(f"{self.title}: {_place(error, self.path)}") from None
+        if self.stored:
+            return pod
+        spec = msgspec.structs.replace(pod.spec, tolerations=tuple(self._tolerations(pod)))
+        return msgspec.structs.replace(pod, spec=spec)
+
+    def _tolerations(self, pod: Pod) -> Iterator[Toleration]:
+        """Yield the pod's tolerations with those that creating it adds."""
+        own = list(pod.tolerations)
+        if self.kind == "DaemonSet":
+            added = DAEMON_TOLERATIONS + ((_DAEMON_HOST_NETWORK,) if pod.spec.host_network else ())
+            identities = {toleration.identity for toleration in added}
+            own = [toleration for toleration in own if toleration.identity not in identities] + list(added)
+        yield from own
+        for key in (_NOT_READY, _UNREACHABLE):
+            # Expressions name no key and no effect, but do not count as saying something about these.
+            named = any(
+                not t.expression and t.key in ("", key) and t.effect in ("", "NoExecute") for t in own
+            )
+            if not named:
+                yield Toleration(key, "Exists", "", "NoExecute", DEFAULT_SECONDS)
+
+    def edited(self) -> tuple[Subject, dict[str, Any]]:
+        """Return a copy of this subject and, to be changed in place, the pod spec inside the copy."""
+        document = deepcopy(self.document)
+        part = document
+        for key in (*self.path, "spec"):
+            if not isinstance(part.get(key), dict):
+                part[key] = {}
+            part = part[key]
+        return replace(self, document=document), part
+
+
+def subjects(document: Any, source: str = "") -> Iterator[Subject]:
+    """Yield a subject for every pod that *document* asks for; Lists are opened, other kinds left out."""
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        kind = str(document.get("kind", "")).removesuffix("List")
+        for item in document["items"]:
+            named = {"kind": kind, **item} if kind and isinstance(item, dict) else item
+            yield from subjects(named, source)
+    elif isinstance(document, dict) and document.get("kind") in TEMPLATES:
+        yield Subject.of(document, source=source)
+
+
+def _place(error: ViewError, path: tuple[str, ...]) -> str:
+    """Return the view's message with the place as the document has it: `spec.template.spec.…`."""
+    text, marker, place = str(error).removeprefix("Pod: ").partition(" - at `$")
+    if not marker:
+        return text
+    prefix = ".".join(path)
+    return f"{(prefix + place.rstrip('`')).lstrip('.')}: {text}"

@@ -1,0 +1,371 @@
+"""How is a reason said to a person? Sentences for every kind of reason, and the scheduler's own message.
+
+A comparison is always spelled out with both sides (`sla=940, needs > 950: refused`); operators are written as
+people write them, never by their API names.
+Spec: core.md 3.10 for the scheduler's message.
+Not here: tables and colour (weir.cli.render).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from weir.explain.verdict import (
+    Attempt,
+    ClaimUnusable,
+    Cordoned,
+    Explanation,
+    Gated,
+    NodeVerdict,
+    OtherNode,
+    PortTaken,
+    Reason,
+    Refused,
+    TooFew,
+    TooManyPods,
+    Unmet,
+    UnmetAffinity,
+    UnmetTerm,
+    UntoleratedTaint,
+    VolumeElsewhere,
+    VolumeMissing,
+    WrongLabel,
+)
+from weir.gates import ALL_FEATURES, DEFAULTS, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
+from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
+from weir.objects.requests import show_amount
+from weir.selectors.node import Match
+from weir.taints.eviction import Stay
+from weir.taints.toleration import Outcome
+
+#: How each operator is written between the thing compared and the value.
+_SIGNS: Final = {
+    "": "=",
+    "Equal": "=",
+    "Gt": ">",
+    "Lt": "<",
+    "SemverGt": "> version",
+    "SemverLt": "< version",
+    "SemverEq": "= version",
+}
+#: The heading under which each kind of reason is counted.
+HEADINGS: Final = {
+    "taint": "a taint is not tolerated",
+    "unschedulable": "cordoned, takes no new pods",
+    "node-selector": "labels do not match nodeSelector",
+    "node-affinity": "labels do not match the required node affinity",
+    "node-name": "nodeName asks for another node",
+    "resources": "too little room",
+    "pods": "runs as many pods as it may",
+    "ports": "a host port is taken",
+    "volume": "a volume cannot be used there",
+}
+_LONGEST: Final = 120
+
+
+def short(text: str, longest: int = _LONGEST) -> str:
+    """Return *text* on one line, cut where it gets longer than anyone reads."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def listed(names: Sequence[str], most: int = 2) -> str:
+    """Return the first *most* names and how many follow.
+
+    >>> listed(["a", "b", "c", "d"])
+    'a, b and 2 more'
+    """
+    if len(names) > most + 1:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun: `1 node`, `3 nodes`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def duration(limit: timedelta) -> str:
+    """Return a time as people say it.
+
+    >>> duration(timedelta(seconds=90)), duration(timedelta(seconds=30))
+    ('1 min 30 s', '30 s')
+    """
+    seconds = int(limit.total_seconds())
+    days, seconds = divmod(seconds, 86400)
+    hours, seconds = divmod(seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
+# ── taints ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def asks(toleration: Toleration) -> str:
+    """Return what a toleration asks of the taint's value.
+
+    >>> asks(Toleration("sla", "Gt", "950"))
+    '> 950'
+    """
+    if toleration.expression:
+        return f"the expression {short(toleration.expression, 60)}"
+    if toleration.operator == "Exists":
+        return "any value"
+    sign = _SIGNS.get(toleration.operator)
+    value = short(toleration.value, 40) or '""'
+    return f"{sign} {value}" if sign else f"{short(toleration.operator, 40)} {value}"
+
+
+def taint_name(taint: Taint) -> str:
+    """Return the taint without its effect: `sla=940`, or the key alone when it has no value."""
+    return f"{taint.key}={taint.value}" if taint.value else taint.key
+
+
+def untolerated_taint(reason: UntoleratedTaint) -> str:
+    """Return why a taint is not tolerated, with both sides of every comparison that was tried."""
+    taint, name = reason.taint, taint_name(reason.taint)
+    tried = [a for a in reason.attempts if a.outcome not in (Outcome.OTHER_KEY, Outcome.OTHER_EFFECT)]
+    if tried:
+        near = [a for a in tried if not a.toleration.expression] or tried
+        return f"{name}, needs {' or '.join(asks(a.toleration) for a in near)}: {_why(near, taint)}"
+    elsewhere = [
+        a for a in reason.attempts if a.outcome is Outcome.OTHER_EFFECT and a.toleration.key == taint.key
+    ]
+    if elsewhere:
+        effects = " and ".join(sorted({a.toleration.effect for a in elsewhere}))
+        return f"{name} has the effect {taint.effect}, tolerated only for {effects}: refused"
+    return f"{name} ({taint.effect}), no toleration for this key: refused"
+
+
+def _why(attempts: Sequence[Attempt], taint: Taint) -> str:
+    outcomes = {attempt.outcome for attempt in attempts}
+    value = short(taint.value, 40) or "an empty value"
+    if Outcome.GATE_OFF in outcomes:
+        gates = sorted({gate for a in attempts if (gate := gate_of(a.toleration))})
+        return f"not compared, feature gate {' and '.join(gates)} is off: refused"
+    if Outcome.NOT_AN_INTEGER in outcomes:
+        return f"{value} is not an integer in plain form: refused"
+    if Outcome.NOT_A_VERSION in outcomes:
+        return f"{value} is not a version: refused"
+    if Outcome.TOLERATION_NOT_AN_INTEGER in outcomes:
+        return "the toleration's value is not an integer in plain form: refused"
+    if Outcome.TOLERATION_NOT_A_VERSION in outcomes:
+        return "the toleration's value is not a version: refused"
+    if Outcome.EXPRESSION_FAILED in outcomes:
+        return "the expression fails for it: refused"
+    if Outcome.EXPRESSION_FALSE in outcomes:
+        return "the expression is false for it: refused"
+    if Outcome.UNKNOWN_OPERATOR in outcomes:
+        return "an operator nobody knows: refused"
+    return "refused"
+
+
+def gate_of(toleration: Toleration) -> str:
+    """Return the feature gate a toleration needs, or "" when it needs none."""
+    if toleration.expression:
+        return TOLERATION_CEL
+    if toleration.operator.startswith("Semver"):
+        return SEMVER_COMPARISON
+    return TOLERATION_COMPARISON if toleration.operator in ("Lt", "Gt") else ""
+
+
+# ── labels ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def requires(requirement: NodeSelectorRequirement) -> str:
+    """Return what a requirement asks of the label's value."""
+    values = [short(value, 40) for value in requirement.values or ()]
+    match requirement.operator:
+        case "In":
+            return " or ".join(values)
+        case "NotIn":
+            return "anything but " + " or ".join(values)
+        case "Exists":
+            return "any value"
+        case "DoesNotExist":
+            return "not to be there"
+    sign = _SIGNS.get(requirement.operator) or short(requirement.operator, 40)
+    return f"{sign} {' '.join(values)}".rstrip()
+
+
+def unmet(unmet: Unmet) -> str:
+    """Return why one requirement was not met."""
+    requirement = unmet.requirement
+    if unmet.field == "matchFields":
+        return (
+            f"the node's name is not {requires(requirement)}"
+            if requirement.operator == "In"
+            else (f"the node is excluded by name ({', '.join(requirement.values or ())})")
+        )
+    has = (
+        f"{requirement.key}={short(unmet.found, 40)}"
+        if unmet.found is not None
+        else f"no label {requirement.key}"
+    )
+    said = f"{has}, needs {requires(requirement)}"
+    match unmet.match:
+        case Match.NOT_AN_INTEGER:
+            return f"{said}: not an integer"
+        case Match.NOT_A_VERSION:
+            return f"{said}: not a version"
+        case Match.UNREADABLE:
+            return f"{said}: this requirement cannot be read, so its term matches no node"
+        case Match.GATE_OFF:
+            return f"{said}: not compared, feature gate {SEMVER_COMPARISON} is off"
+    return said
+
+
+def terms(found: Sequence[UnmetTerm]) -> str:
+    """Return what the terms lack; alternatives are joined with "or else"."""
+    if not found:
+        return "it has no terms, which matches no node"
+    said = []
+    for term in found:
+        said.append(" and ".join(map(unmet, term.unmet)) or "an empty term, which matches no node")
+    return ", or else ".join(dict.fromkeys(said))
+
+
+# ── everything ───────────────────────────────────────────────────────────────────────────────────
+
+
+def sentence(reason: Reason) -> str:
+    """Return *reason* as one sentence."""
+    match reason:
+        case UntoleratedTaint():
+            return untolerated_taint(reason)
+        case Cordoned():
+            return "cordoned: takes no new pods"
+        case WrongLabel(key, wanted, found):
+            has = f"no label {key}" if found is None else f"{key}={short(found, 40)}"
+            return f"{has}, needs {short(wanted, 40)}"
+        case UnmetAffinity():
+            return terms(reason.terms)
+        case OtherNode(wanted):
+            return f"nodeName asks for {wanted}"
+        case TooFew():
+            return _too_few(reason)
+        case TooManyPods(limit, running):
+            return f"runs {running} pods, may run {limit}"
+        case PortTaken(port, protocol, holder):
+            return f"host port {port}/{protocol} is held by {holder}"
+        case VolumeElsewhere(claim, volume, unmet_terms):
+            return f"volume {volume} (claim {claim}): {terms(unmet_terms)}"
+        case VolumeMissing(claim, volume):
+            return f"claim {claim} is bound to volume {volume}, which does not exist"
+        case ClaimUnusable():
+            return reason.text
+        case Gated(gates):
+            return f"held back by the scheduling gates {listed(gates, 5)}"
+        case Refused(errors):
+            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+            return f"the API server would refuse it: {short(errors[0], 300)}{more}"
+    return reason.message()
+
+
+def _too_few(reason: TooFew) -> str:
+    def say(amount: int) -> str:
+        return show_amount(reason.resource, amount)
+
+    if reason.allocatable == 0:
+        return f"{reason.resource}: needs {say(reason.requested)}, the node has none"
+    free = f"{say(max(reason.free, 0))} free of {say(reason.allocatable)}"
+    return f"{reason.resource}: needs {say(reason.requested)}, {free}"
+
+
+def staying(stay: Stay) -> str:
+    """Return how long the pod could stay, or "" when nothing limits it."""
+    if stay.limit is None or stay.taint is None:
+        return ""
+    if not stay.limit:
+        return f"deleted at once: {taint_name(stay.taint)} is not tolerated"
+    return f"evicted after {duration(stay.limit)}: {taint_name(stay.taint)} is tolerated only that long"
+
+
+def node_sentence(verdict: NodeVerdict) -> str:
+    """Return one node's verdict as one line."""
+    if verdict.reasons:
+        return "; ".join(map(sentence, verdict.reasons))
+    said = ["fits"]
+    if text := staying(verdict.stay):
+        said.append(text)
+    if verdict.disliked:
+        said.append(f"would rather not: {', '.join(map(taint_name, verdict.disliked))}")
+    return "; ".join(said)
+
+
+def verdict_line(explanation: Explanation) -> str:
+    """Return the whole answer as one line."""
+    title, total = explanation.subject.title, len(explanation.nodes)
+    if explanation.placed_on:
+        return _placed_line(explanation)
+    if explanation.blockers:
+        return f"{title} fits nowhere: {sentence(explanation.blockers[0])}"
+    fitting = explanation.fitting
+    if not total:
+        return f"{title} fits nowhere: the cluster has no nodes"
+    if not fitting:
+        return f"{title} fits on none of {counted(total, 'node')}"
+    line = f"{title} fits on {len(fitting):,} of {counted(total, 'node')}: {listed(fitting, 3)}"
+    stays = [verdict.stay.limit for verdict in explanation.nodes if verdict.fits]
+    limits = [limit for limit in stays if limit is not None]
+    if len(limits) == len(stays):
+        return f"{line}, but would be evicted after {duration(max(limits))}"
+    return line
+
+
+def _placed_line(explanation: Explanation) -> str:
+    title, node = explanation.subject.title, explanation.placed_on
+    verdict = next((verdict for verdict in explanation.nodes if verdict.node == node), None)
+    if verdict is None:
+        return f"{title} is bound to {node}, which is not among the nodes"
+    stay = verdict.stay
+    if stay.limit is not None and not stay.limit:
+        return f"{title} runs on {node} and would be deleted at once"
+    if stay.limit is not None:
+        return f"{title} runs on {node} and would be evicted after {duration(stay.limit)}"
+    if verdict.reasons:
+        return f"{title} runs on {node} and may stay, but would not be placed there again"
+    return f"{title} runs on {node} and may stay"
+
+
+def gates_line(gates: Gates) -> str:
+    """Return which features the answer assumes."""
+    if gates == ALL_FEATURES:
+        return "Feature gates: all four features on (--feature-gates changes that)"
+    if gates == DEFAULTS:
+        return "Feature gates: Kubernetes' defaults, so comparison, version and CEL tolerations are off"
+    return f"Feature gates: {gates.changes()}"
+
+
+def scheduler_message(explanation: Explanation) -> str:
+    """Return what the scheduler would write as event and condition, or "" when it would write nothing.
+
+    The part about preemption is left out where it depends on a dry run.
+    """
+    if explanation.fits or explanation.placed_on:
+        return ""
+    if any(isinstance(reason, Gated | Refused) for reason in explanation.blockers):
+        return ""
+    total = len(explanation.nodes)
+    if not total:
+        return "no nodes available to schedule pods"
+    head = f"0/{total} nodes are available:"
+    if explanation.blockers:
+        return f"{head} {explanation.blockers[0].message()}."
+    counts: dict[str, int] = {}
+    hopeless = 0
+    for verdict in explanation.nodes:
+        deciding = verdict.deciding
+        hopeless += not all(reason.preemptible for reason in deciding)
+        for reason in deciding:
+            counts[reason.message()] = counts.get(reason.message(), 0) + 1
+    histogram = ", ".join(sorted(f"{number} {text}" for text, number in counts.items()))
+    if explanation.pod.spec.preemption_policy == "Never":
+        return f"{head} {histogram}. preemption: not eligible due to preemptionPolicy=Never."
+    if hopeless != total:
+        return f"{head} {histogram}."
+    preemption = f"preemption: {head} {total} Preemption is not helpful for scheduling."
+    return f"{head} {histogram}. {preemption}"

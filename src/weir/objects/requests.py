@@ -1,0 +1,156 @@
+"""How much does this pod ask for, and how much does this node give?
+
+Spec: the request rule of NodeResourcesFit: the larger of what runs together (containers and restartable init
+containers) and what any ordinary init container needs while starting, plus overhead; pod-level requests
+replace the sum for cpu, memory and hugepages.
+What surprises: a limit without a request is a request (the API server writes it so when the pod is created),
+so hand-written manifests and stored pods give the same answer here.
+Not here: whether it fits (the caller compares), what may be written (weir.validate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+from weir.objects.core import Container, Node, Pod, Quantities, ResourceRequirements
+from weir.values.quantity import QuantityError, parse_quantity
+
+#: Amounts by resource: CPU in thousandths of a core, everything else in whole units.
+Amounts = dict[str, int]
+
+CPU: Final = "cpu"
+PODS: Final = "pods"
+_NANO: Final = 10**9
+_MILLI: Final = 10**6
+
+
+class RequestError(ValueError):
+    """An amount that cannot be read; the message names the object and the resource."""
+
+
+@lru_cache(maxsize=65536)
+def _nanos(text: str) -> int:
+    return parse_quantity(text).scaled(-9)
+
+
+def _read(amounts: Quantities | None, owner: str) -> dict[str, int]:
+    """Return *amounts* exactly, in units of 1n."""
+    read: dict[str, int] = {}
+    for resource, text in (amounts or {}).items():
+        try:
+            read[resource] = _nanos(str(text))
+        except QuantityError as error:
+            raise RequestError(f"{owner}: {resource}: {str(text)[:60]!r}: {error}") from None
+    return read
+
+
+def _counted(nanos: Mapping[str, int]) -> Amounts:
+    """Return exact amounts as the scheduler counts them, each rounded up once."""
+    return {resource: -(-amount // unit_nanos(resource)) for resource, amount in nanos.items()}
+
+
+def unit_nanos(resource: str) -> int:
+    """Return how many 1n one counted unit of *resource* has: CPU is counted in thousandths."""
+    return _MILLI if resource == CPU else _NANO
+
+
+def _wanted(resources: ResourceRequirements | None, owner: str) -> dict[str, int]:
+    if resources is None:
+        return {}
+    return {**_read(resources.limits, owner), **_read(resources.requests, owner)}
+
+
+def restarts(container: Container) -> bool:
+    """Return whether an init container keeps running beside the others (a sidecar)."""
+    return container.restart_policy == "Always"
+
+
+def container_requests(container: Container, owner: str = "") -> Amounts:
+    """Return what one container asks for."""
+    return _counted(_wanted(container.resources, owner))
+
+
+def pod_requests(pod: Pod) -> Amounts:
+    """Return what *pod* asks of a node; resources it does not name are left out.
+
+    >>> from weir.objects.core import Pod, read
+    >>> resources = {"requests": {"cpu": "250m"}, "limits": {"memory": "1Gi"}}
+    >>> pod_requests(read(Pod, {"spec": {"containers": [{"name": "a", "resources": resources}] * 2}}))
+    {'memory': 2147483648, 'cpu': 500}
+    """
+    spec, owner = pod.spec, f"Pod {pod.key}"
+    total: dict[str, int] = {}
+    for container in spec.containers:
+        _add(total, _wanted(container.resources, owner))
+    starting: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for container in spec.init_containers or ():
+        wanted = _wanted(container.resources, owner)
+        if restarts(container):
+            _add(sidecars, wanted)
+            _add(total, wanted)
+        else:
+            together = dict(sidecars)
+            _add(together, wanted)
+            _raise_to(starting, together)
+    _raise_to(total, starting)
+    total |= _pod_level(spec.resources, total, owner)
+    _add(total, _read(spec.overhead, owner))
+    return _counted(total)
+
+
+def _pod_level(
+    resources: ResourceRequirements | None, total: Mapping[str, int], owner: str
+) -> dict[str, int]:
+    if resources is None:
+        return {}
+    # A pod-level limit stands for a request only where no container asks for the resource.
+    limits = {r: n for r, n in _read(resources.limits, owner).items() if not total.get(r)}
+    wanted = {**limits, **_read(resources.requests, owner)}
+    return {r: n for r, n in wanted.items() if r in (CPU, "memory") or r.startswith("hugepages-")}
+
+
+def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = total.get(resource, 0) + amount
+
+
+def _raise_to(total: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = max(total.get(resource, 0), amount)
+
+
+def total_requests(pods: Iterable[Pod]) -> Amounts:
+    """Return what *pods* ask for together."""
+    total: Amounts = {}
+    for pod in pods:
+        _add(total, pod_requests(pod))
+    return total
+
+
+def node_allocatable(node: Node) -> Amounts | None:
+    """Return what *node* gives to pods, or None when it does not say (capacity stands in, as on creation)."""
+    amounts = node.status.allocatable if node.status.allocatable is not None else node.status.capacity
+    return None if amounts is None else _counted(_read(amounts, f"Node {node.name}"))
+
+
+def show_amount(resource: str, amount: int) -> str:
+    """Return *amount* as people write it.
+
+    >>> show_amount("cpu", 1500), show_amount("memory", 3 * 2**29), show_amount("nvidia.com/gpu", 4)
+    ('1500m', '1536Mi', '4')
+    """
+    if resource == CPU:
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return next(_binary(amount))
+    return str(amount)
+
+
+def _binary(amount: int) -> Iterator[str]:
+    for suffix, power in (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)):
+        if amount and amount % (1 << power) == 0:
+            yield f"{amount >> power}{suffix}"
+    yield str(amount)

@@ -1,0 +1,108 @@
+"""The front door: light to open, one line per error, exit codes of the guide."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType
+
+import click
+import pytest
+
+from weir.cli import main as cli
+from weir.cli.main import BUG, FINDINGS, FINE, UNREACHABLE, USAGE
+from weir.errors import NotFound, ServiceUnavailable
+from weir.gates import GateError
+
+#: What takes long to import; none of it is needed to print a help text.
+HEAVY = {
+    "aiohttp", "asyncio", "cryptography", "google", "msgspec", "numpy", "prometheus_client", "re2", "rich",
+    "ssl", "uvicorn", "yaml", "weir.objects", "weir.cel", "weir.explain", "weir.lint", "weir.validate",
+}  # fmt: skip
+
+
+def modules_after(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.splitlines())
+
+
+def test_help_imports_nothing_heavy():
+    loaded = modules_after("from weir.cli.main import run\nassert run(['--help']) == 0")
+    assert not loaded & HEAVY
+
+
+def test_help_lists_exactly_the_commands_that_exist(capsys):
+    assert cli.run(["--help"]) == FINE
+    shown = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
+    with click.Context(cli.weir) as context:
+        assert set(cli.weir.list_commands(context)) <= shown
+    assert "explain" in shown
+
+
+def test_every_command_module_holds_a_command_of_its_name():
+    with click.Context(cli.weir) as context:
+        names = cli.weir.list_commands(context)
+        assert all(isinstance(cli.weir.get_command(context, name), click.Command) for name in names)
+
+
+def test_version_is_one_line(capsys):
+    assert cli.run(["--version"]) == FINE
+    assert capsys.readouterr().out.startswith("weir ")
+
+
+def test_a_mistyped_command_is_one_line_with_a_suggestion(capsys):
+    assert cli.run(["explian"]) == USAGE
+    assert capsys.readouterr().err.splitlines() == [
+        "weir: No such command 'explian'. Did you mean 'explain'? (see weir --help)"
+    ]
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Return a function that makes `weir broken` raise an error."""
+
+    def install(error: BaseException) -> None:
+        module = ModuleType("weir.cli.broken")
+
+        @click.command()
+        def broken() -> None:
+            raise error
+
+        module.broken = broken
+        monkeypatch.setitem(sys.modules, "weir.cli.broken", module)
+        monkeypatch.setattr(cli.LazyGroup, "list_commands", lambda self, ctx: ["broken"])
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (GateError("unrecognized feature gate: X"), USAGE),
+        (FileNotFoundError(2, "No such file or directory", "pods.yaml"), USAGE),
+        (click.BadParameter("no"), USAGE),
+        (ConnectionRefusedError("refused"), UNREACHABLE),
+        (ServiceUnavailable("starting"), UNREACHABLE),
+        (NotFound(message='pods "web" not found'), FINDINGS),
+        (RecursionError("deep"), USAGE),
+        (KeyError("surprise"), BUG),
+        (ValueError("a plain one is a bug\nwith two lines"), BUG),
+    ],
+)
+def test_each_error_is_one_line_on_stderr_with_its_exit_code(failing, capsys, error, code):
+    failing(error)
+    assert cli.run(["broken"]) == code
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_traceback_comes_only_with_debug(failing, capsys):
+    failing(KeyError("surprise"))
+    cli.run(["broken"])
+    assert "Traceback" not in capsys.readouterr().err
+    cli.run(["broken", "--debug"])
+    assert "Traceback" in capsys.readouterr().err
