@@ -1,0 +1,149 @@
+"""Each rule finds what it is for, at its place, and leaves its neighbours alone."""
+
+import pytest
+
+from weir.gates import ALL_FEATURES, TOLERATION_COMPARISON, Gates
+from weir.lint.check import UnknownRule, choose, lint
+from weir.lint.rule import Severity
+from weir.lint.rules import RULES
+from weir.objects.manifest import read_manifest
+
+NODES = """\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n1, labels: {kernel: 5.15.0-78-generic}}, spec: {taints: [
+    {key: sla, value: "950", effect: NoExecute}, {key: kernel, value: 5.15.0-78-generic, effect: NoSchedule}]}}
+- {apiVersion: v1, kind: Node, metadata: {name: n2, labels: {runtime: containerd-2.1.4}}, spec: {taints: [
+    {key: sla, value: "800", effect: NoExecute}, {key: tier, value: high, effect: NoSchedule},
+    {key: runtime, value: containerd-2.1.4, effect: NoSchedule}]}}
+"""
+
+
+def pod(*tolerations, kind="Pod", extra=""):
+    entries = "".join(f"\n  - {entry}" for entry in tolerations)
+    spec = f"spec:\n  containers: [{{name: c, image: i}}]\n  tolerations:{entries or ' []'}{extra}\n"
+    if kind == "Pod":
+        return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\n{spec}"
+    indented = "".join(f"    {line}\n" for line in spec.splitlines())
+    return (
+        f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: w}}\nspec:\n  selector: {{matchLabels: {{a: b}}}}\n"
+        f"  template:\n    metadata: {{labels: {{a: b}}}}\n{indented}"
+    )
+
+
+def node(*taints):
+    return f"apiVersion: v1\nkind: Node\nmetadata: {{name: n}}\nspec: {{taints: [{', '.join(taints)}]}}"
+
+
+def codes(text, nodes="", gates=ALL_FEATURES):
+    found = lint(read_manifest(text, "f.yaml"), gates, known=read_manifest(nodes, "nodes.yaml"))
+    return [finding.rule.code for finding in found if finding.severity.fails]
+
+
+FINDS = [
+    ("W001", pod('{key: sla, operator: Gt, value: "0950"}'), ""),
+    ("W002", pod("{key: sla, key: gpu, operator: Exists}"), ""),
+    ("W003", pod('{key: tier, operator: Gt, value: "5"}'), NODES),
+    ("W004", pod('{key: runtime, operator: SemverGt, value: "2.0.0"}'), NODES),
+    ("W005", pod('{key: sla, operator: Gt, value: "950", effect: NoExecute}'), NODES),
+    ("W006", pod("{key: slq, operator: Exists}"), NODES),
+    ("W006", pod("{key: sla, operator: Exists, effect: NoSchedule}"), NODES),
+    ("W007", pod("{key: sla, operator: Exists}", '{key: sla, operator: Gt, value: "5"}'), ""),
+    ("W007", pod('{key: sla, operator: Gt, value: "900"}', '{key: sla, operator: Gt, value: "5"}'), ""),
+    ("W008", pod('{key: kernel, operator: SemverGt, value: "5.15.0"}'), NODES),
+    ("W009", pod('{key: sla, operator: Lt, value: "5", effect: NoExecute, tolerationSeconds: 30}'), ""),
+    ("W010", pod("{}"), ""),
+    ("W011", pod("{operator: Exists}"), ""),
+    ("W012", pod('{key: sla, operator: Equal, value: "0950"}'), NODES),
+    ("W012", pod('{key: sla, operator: Gt, value: "9223372036854775808"}'), ""),
+    ("W013", node("{key: a, value: '0950', effect: NoSchedule}"), ""),
+    ("W013", node("{key: a, value: V1.2.3, effect: NoSchedule}"), ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code, text, nodes", FINDS, ids=[f"{c}-{i}" for i, (c, _, _) in enumerate(FINDS)])
+def test_a_rule_finds_what_it_is_for(code, text, nodes):
+    assert code in codes(text, nodes)
+
+
+CLEAN = [
+    pod('{key: sla, operator: Equal, value: "800", effect: NoExecute}', '{key: sla, operator: Gt, value: "900"}'),
+    pod('{key: sla, operator: Gt, value: "900", effect: NoExecute}'),
+    pod('{key: sla, operator: Gt, value: "949"}', '{key: tier, operator: Equal, value: high}'),
+    pod("{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}"),
+    pod('{key: kernel, operator: SemverGt, value: "5.14.99"}'),
+    # the first entry's seconds decide, so the second is not useless
+    pod(
+        '{key: sla, operator: Gt, value: "900", effect: NoExecute}',
+        "{key: sla, operator: Exists, effect: NoExecute, tolerationSeconds: 60}",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CLEAN, ids=range(len(CLEAN)))
+def test_good_manifests_are_left_alone(text):
+    assert codes(text, NODES) == []
+
+
+def test_a_daemonset_that_tolerates_everything_is_only_noted():
+    assert codes(pod("{operator: Exists}", kind="DaemonSet")) == []
+
+
+def test_with_the_gate_off_the_workload_that_would_loop_is_named():
+    deployment = pod('{key: sla, operator: Gt, value: "5"}', kind="Deployment")
+    findings = lint(read_manifest(deployment), ALL_FEATURES.replace({TOLERATION_COMPARISON: False}))
+    (message,) = [found.message for found in findings if found.rule.code == "W014"]
+    assert "Deployment w would loop" in message
+
+
+def test_with_the_gate_on_the_same_workload_is_a_note():
+    deployment = pod('{key: sla, operator: Gt, value: "5"}', kind="Deployment")
+    findings = [f for f in lint(read_manifest(deployment), ALL_FEATURES) if f.rule.code == "W014"]
+    assert [found.severity for found in findings] == [Severity.NOTE]
+
+
+def test_a_finding_stands_at_its_value():
+    (finding,) = [
+        found
+        for found in lint(
+            read_manifest(pod('{key: sla, operator: Gt, value: "0950"}'), "pod.yaml"), ALL_FEATURES
+        )
+        if found.rule.code == "W001"
+    ]
+    assert (finding.file, finding.line, finding.source[finding.column - 1 :][: finding.width]) == (
+        "pod.yaml",
+        7,
+        '"0950"',
+    )
+
+
+@pytest.mark.parametrize(
+    "comment, kept",
+    [("# weir: ignore=W011", False), ("# weir: ignore", False), ("# weir: ignore=W001", True),
+     ("# weir: ignore=tolerates-everything, W003", False), ("# ignore=W011", True)],
+)  # fmt: skip
+def test_a_comment_switches_a_rule_off_where_it_stands(comment, kept):
+    assert ("W011" in codes(pod(f"{{operator: Exists}} {comment}"))) == kept
+
+
+def test_a_comment_on_the_line_above_counts_too():
+    assert codes(pod("{operator: Exists}").replace("  - {", "  # weir: ignore=W011\n  - {")) == []
+
+
+def test_rules_are_chosen_by_code_or_name():
+    assert [rule.code for rule in choose(["W003,shadowed"], ["w003"])] == ["W007"]
+
+
+def test_an_unknown_rule_is_refused_with_the_known_ones():
+    with pytest.raises(UnknownRule, match=r"unknown rule 'W999'; the rules are W001 \(api-server-refuses\)"):
+        choose(["W999"], [])
+
+
+def test_codes_and_names_are_unique_and_every_rule_helps():
+    assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES)
+    assert all(len(rule.help) > 100 and rule.summary.endswith(".") for rule in RULES)
+
+
+def test_with_all_gates_off_nothing_new_is_accepted():
+    assert "W001" in codes(pod('{key: sla, operator: Gt, value: "5"}'), gates=Gates())
