@@ -209,7 +209,8 @@ async def test_counting_a_prefix_counts_only_it(store: Store) -> None:
 async def test_pages_of_any_size_add_up_to_the_whole_list(store: Store) -> None:
     await store.commit([Write(f"/k/{n:03}", b"%d" % n) for n in range(57)])
     for limit in (1, 7, 56, 57, 58):
-        whole, start, revision, left = [], "", 0, []
+        whole: list[KeyValue] = []
+        start, revision, left = "", 0, []
         while True:
             page = store.range("/k/", start=start, limit=limit, revision=revision)
             whole += page.items
@@ -233,7 +234,7 @@ async def test_pages_after_the_first_show_the_state_of_the_first(store: Store) -
 
 async def test_the_state_at_every_kept_revision_can_be_listed(store: Store) -> None:
     chance = random.Random(7)
-    history = {store.revision: {}}
+    history: dict[int, dict[str, bytes]] = {store.revision: {}}
     state: dict[str, bytes] = {}
     for step in range(120):
         key = f"/k/{chance.randrange(8)}"

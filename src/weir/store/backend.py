@@ -12,7 +12,6 @@ revision of the deletion for the same reason.
 Not here: what keys and values mean (weir.apiserver), how revisions are kept (weir.store.log).
 """
 
-# ruff: noqa: N818  (errors are named for what happened, as everywhere in weir)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -171,7 +171,11 @@ class EtcdConnection:
 
     async def range(self, **fields: Any) -> Any:
         """Read a range; linearizable. Raises Compacted when `revision` is gone."""
-        return await self._invoke("KV/Range", pb.RangeRequest(**fields), pb.RangeResponse)
+        request = pb.RangeRequest(**fields)
+        for _ in self._options.endpoints[1:]:
+            with suppress(StoreUnavailable):  # reading may be repeated, elsewhere
+                return await self._invoke("KV/Range", request, pb.RangeResponse)
+        return await self._invoke("KV/Range", request, pb.RangeResponse)
 
     async def txn(self, request: Any) -> Any:
         return await self._invoke("KV/Txn", request, pb.TxnResponse)

@@ -99,7 +99,6 @@ class Journal:
         self._wal = path.with_name(path.name + "-wal")
         self._unchecked = 0  # changes not yet moved from the write-ahead log into the file
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it will hold secrets
         except OSError as error:
             raise StoreUnavailable(f"cannot open the store {path}: {error.strerror}") from None

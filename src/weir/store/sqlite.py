@@ -101,7 +101,7 @@ class SqliteStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StoreUnavailable(f"cannot open the store {path}: {error.strerror}") from None
+            raise StoreUnavailable(f"cannot make the directory {path.parent}: {error.strerror}") from None
         lock = LockFile(path.with_name(path.name + ".lock"))
         try:
             journal = await asyncio.to_thread(Journal, path, sync_delay=sync_delay, max_pages=max_pages)

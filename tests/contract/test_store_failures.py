@@ -1,0 +1,438 @@
+"""When the disk, the file or the engine fails: a clear error, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.contract.etcd_server import EtcdServer, running_etcd
+from weir.store import Locked, Store, StoreUnavailable, Write
+from weir.store.etcd import EtcdStore
+from weir.store.etcd_wire import EtcdOptions
+from weir.store.sqlite import SqliteStore
+
+ROOT = Path(__file__).parents[2]
+PAGE = b"x" * 3000
+
+
+async def fill(store: Store, count: int = 2000) -> tuple[set[str], StoreUnavailable]:
+    """Write until the store refuses; return the keys acknowledged and the refusal."""
+    kept: set[str] = set()
+    for n in range(count):
+        try:
+            [result] = await store.commit([Write(f"/{n:04}", PAGE, expect=0)])
+            kept.add(result.check().key)
+        except StoreUnavailable as error:
+            return kept, error
+    pytest.fail("the store never refused")
+
+
+def keys(store: Store) -> set[str]:
+    return {item.key for item in store.range("/").items}
+
+
+async def reopened_keys(path: Path) -> set[str]:
+    store = await SqliteStore.open(path)
+    try:
+        return keys(store)
+    finally:
+        await store.close()
+
+
+# ------------------------------------------------------------------------------------------------ disk full
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("a small file system cannot be mounted here; the size-limit tests cover the same ground")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+async def test_a_full_disk_refuses_the_write_and_keeps_the_rest(tiny_disk: Path) -> None:
+    store = await SqliteStore.open(tiny_disk / "store.db")
+    kept, error = await fill(store)
+    assert "no space left" in str(error) and not error.unknown
+    assert keys(store) == kept
+    await store.close()
+    assert await reopened_keys(tiny_disk / "store.db") == kept
+
+
+async def test_writes_go_on_when_the_disk_has_room_again(tiny_disk: Path) -> None:
+    ballast = tiny_disk / "ballast"
+    ballast.write_bytes(bytes(500_000))
+    store = await SqliteStore.open(tiny_disk / "store.db")
+    kept, _ = await fill(store)
+    ballast.unlink()
+    [result] = await store.commit([Write("/again", PAGE)])
+    assert result.check().revision == store.revision
+    await store.close()
+    assert await reopened_keys(tiny_disk / "store.db") == kept | {"/again"}
+
+
+async def test_a_file_at_its_size_limit_refuses_the_write_and_keeps_the_rest(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "store.db", max_pages=40)
+    kept, error = await fill(store)
+    assert "no space left" in str(error) and keys(store) == kept
+    [result] = await store.commit([Write("/0000", None)])  # and deleting is still possible
+    assert result.error is None
+    await store.close()
+    assert await reopened_keys(tmp_path / "store.db") == kept - {"/0000"}
+
+
+async def test_everybody_in_a_refused_group_is_told(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "store.db", max_pages=20)
+    answers = await asyncio.gather(
+        *(store.commit([Write(f"/{n}", PAGE)]) for n in range(200)), return_exceptions=True
+    )
+    assert all(isinstance(answer, StoreUnavailable) for answer in answers) and keys(store) == set()
+    await store.close()
+
+
+def child(body: str, path: Path, *, as_nobody: bool = False, file_bytes: int = 0) -> str:
+    """Run *body* (an async function's, with `path` and `SqliteStore`) in a process of its own."""
+
+    def limit() -> None:
+        if file_bytes:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+
+    drop = "import os\nif os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n" if as_nobody else ""
+    lines = "\n".join("    " + line for line in body.strip().splitlines())
+    code = (
+        "import asyncio, sys\nfrom weir.store import Write, StoreUnavailable\n"
+        f"from weir.store.sqlite import SqliteStore\n{drop}"
+        f"async def main(path):\n{lines}\nasyncio.run(main(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_a_failing_write_stops_all_writes_until_the_store_is_opened_again(tmp_path: Path) -> None:
+    body = """
+store = await SqliteStore.open(path)
+kept = 0
+try:
+    for n in range(1000):
+        await store.commit([Write(f"/{n}", b"x" * 3000)])
+        kept += 1
+except StoreUnavailable as error:
+    first = error
+for word in (first.unknown, kept == store.count("/")):
+    print(word)
+try:
+    await store.commit([Write("/small", b"")])
+except StoreUnavailable as error:
+    print("until the store is opened again" in str(error))
+print(kept)
+await store.close()
+"""
+    *words, kept = child(body, tmp_path / "store.db", file_bytes=300_000).split()
+    assert words == ["True", "True", "True"]
+    found = await reopened_keys(tmp_path / "store.db")
+    assert {f"/{n}" for n in range(int(kept))} <= found <= {f"/{n}" for n in range(int(kept) + 1)}
+
+
+# ---------------------------------------------------------------------------------------- read-only, locked
+
+OPEN = """
+try:
+    await SqliteStore.open(path)
+    print("opened")
+except StoreUnavailable as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def open_to_nobody() -> Iterator[Path]:
+    """A directory that a process without privileges can reach but not write to."""
+    with tempfile.TemporaryDirectory() as name:
+        inner = Path(name) / "data"
+        inner.mkdir(mode=0o555)
+        Path(name).chmod(0o755)
+        yield inner
+        inner.chmod(0o755)
+
+
+def test_a_read_only_directory_is_named_in_the_error(open_to_nobody: Path) -> None:
+    said = child(OPEN, open_to_nobody / "store.db", as_nobody=True)
+    assert str(open_to_nobody) in said and "ermission denied" in said
+
+
+async def test_a_read_only_store_is_refused_and_left_alone(open_to_nobody: Path) -> None:
+    path = open_to_nobody / "store.db"
+    open_to_nobody.chmod(0o755)
+    store = await SqliteStore.open(path)
+    await store.commit([Write("/a", b"x")])
+    await store.close()
+    for name in (path, path.with_name("store.db.lock")):
+        name.chmod(0o444)
+    open_to_nobody.chmod(0o555)
+    before = path.read_bytes()
+    said = child(OPEN, path, as_nobody=True)
+    assert "opened" not in said and str(path) in said and path.read_bytes() == before
+
+
+def test_a_directory_that_cannot_be_made_is_named_in_the_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailable, match=r"cannot make the directory .*/file: File exists"):
+        asyncio.run(SqliteStore.open(tmp_path / "file" / "store.db"))
+
+
+async def test_a_second_opener_is_told_who_has_the_data(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "store.db")
+    said = child(OPEN, tmp_path / "store.db")
+    assert f"store.db is in use by process {os.getpid()} " in said
+    with pytest.raises(Locked):
+        await SqliteStore.open(tmp_path / "store.db")
+    await store.commit([Write("/a", b"x")])  # the first is not disturbed
+    await store.close()
+    assert await reopened_keys(tmp_path / "store.db") == {"/a"}
+
+
+async def test_a_database_locked_by_another_program_refuses_writes_until_it_is_free(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "store.db")
+    other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="another program has it locked"):
+        await store.commit([Write("/a", b"x")])
+    other.execute("ROLLBACK")
+    [result] = await store.commit([Write("/a", b"x", expect=0)])
+    assert result.error is None
+    other.close()
+    await store.close()
+
+
+def test_the_data_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
+    async def write() -> None:
+        store = await SqliteStore.open(tmp_path / "store.db")
+        await store.commit([Write("/secret", b"x")])
+        modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+        assert set(modes.values()) == {"0o600"}, modes
+        await store.close()
+
+    asyncio.run(write())
+
+
+# -------------------------------------------------------------------------------------------------- damage
+
+
+async def stored(path: Path) -> bytes:
+    store = await SqliteStore.open(path)
+    await store.commit([Write(f"/{n}", b"value-%04d" % n + PAGE) for n in range(50)])
+    await store.close()
+    return path.read_bytes()
+
+
+def damage_a_value(data: bytes) -> bytes:
+    at = data.index(b"value-0025")
+    return data[: at + 6] + b"9" + data[at + 7 :]
+
+
+DAMAGES = {
+    "not a database": lambda data: b"these are not the bytes you are looking for" * 100,
+    "header": lambda data: b"\xff" * 100 + data[100:],
+    "tree": lambda data: data[:4096] + b"\xff" * 4096 + data[8192:],
+    "cut short": lambda data: data[: len(data) // 2 // 4096 * 4096],
+    "one digit of one value": damage_a_value,
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+async def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "store.db"
+    broken = DAMAGES[how](await stored(path))
+    path.write_bytes(broken)
+    with pytest.raises(StoreUnavailable, match=r"store\.db.* damaged"):
+        await SqliteStore.open(path)
+    assert path.read_bytes() == broken
+
+
+async def test_a_file_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    await stored(tmp_path / "store.db")
+    with sqlite3.connect(tmp_path / "store.db") as db:
+        db.execute("UPDATE meta SET number = 99 WHERE name = 'format'")
+    db.close()
+    with pytest.raises(StoreUnavailable, match="has format 99, this version reads format 1"):
+        await SqliteStore.open(tmp_path / "store.db")
+
+
+async def test_a_failed_opening_does_not_keep_the_lock(tmp_path: Path) -> None:
+    good = await stored(tmp_path / "store.db")
+    (tmp_path / "store.db").write_bytes(b"nonsense" * 1000)
+    with pytest.raises(StoreUnavailable):
+        await SqliteStore.open(tmp_path / "store.db")
+    (tmp_path / "store.db").write_bytes(good)
+    assert len(await reopened_keys(tmp_path / "store.db")) == 50
+
+
+# ---------------------------------------------------------------------------------------------------- etcd
+
+
+async def test_an_etcd_that_is_not_there_is_a_clear_error() -> None:
+    with pytest.raises(StoreUnavailable, match="etcd: "):
+        await EtcdStore.open("127.0.0.1:1")
+
+
+async def test_a_second_endpoint_is_used_when_the_first_is_away(etcd_server: EtcdServer) -> None:
+    options = EtcdOptions(endpoints=("127.0.0.1:1", etcd_server.endpoint))
+    store = await EtcdStore.open(options, prefix="/second")
+    assert (await store.commit([Write("/a", b"x")]))[0].error is None
+    await store.close()
+
+
+async def test_a_value_etcd_will_not_take_fails_only_its_own_writer(etcd_server: EtcdServer) -> None:
+    store = await EtcdStore.open(etcd_server.endpoint, prefix="/large")
+    large, small = await asyncio.gather(
+        store.commit([Write("/large", bytes(2_000_000))]),
+        store.commit([Write("/small", b"x")]),
+        return_exceptions=True,
+    )
+    assert isinstance(large, StoreUnavailable) and "too large" in str(large) and not large.unknown
+    assert not isinstance(small, BaseException) and keys(store) == {"/small"}
+    await store.close()
+
+
+async def test_a_full_etcd_refuses_the_write_and_keeps_the_rest() -> None:
+    with running_etcd(["--quota-backend-bytes", "200000"]) as server:
+        store = await EtcdStore.open(server.endpoint)
+        kept, error = await fill(store)
+        assert "database space exceeded" in str(error) and not error.unknown
+        assert keys(store) == kept
+        await store.close()
+
+
+async def test_a_store_that_was_cut_off_past_a_compaction_tells_its_watchers() -> None:
+    with running_etcd() as server:
+        cut_off, other = await EtcdStore.open(server.endpoint), await EtcdStore.open(server.endpoint)
+        ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        cut_off.watch("/", cut_off.revision, lambda events: None, ended.set_result)
+        assert cut_off._follower is not None
+        cut_off._follower.cancel()
+        await asyncio.wait([cut_off._follower])
+        for n in range(5):
+            await other.commit([Write("/a", b"%d" % n)])
+        await other.compact(other.revision)
+        cut_off._follower = asyncio.create_task(cut_off._follow())
+        assert "compacted" in str(await asyncio.wait_for(ended, 10))
+        await cut_off.fresh()
+        assert [item.value for item in cut_off.range("/").items] == [b"4"]
+        await cut_off.close()
+        await other.close()
+
+
+async def test_etcd_with_passwords() -> None:
+    with running_etcd() as server:
+        async with aiohttp.ClientSession(f"http://{server.endpoint}") as admin:
+            for path, body in (
+                ("user/add", {"name": "root", "password": "secret"}),
+                ("user/grant", {"user": "root", "role": "root"}),
+                ("enable", {}),
+            ):
+                async with admin.post(f"/v3/auth/{path}", json=body) as answer:
+                    assert answer.status == 200, await answer.text()
+        options = EtcdOptions(endpoints=(server.endpoint,), username="root", password="secret")
+        store = await EtcdStore.open(options)
+        await store.commit([Write("/a", b"x")])
+        store._etcd._token = "no-such-token.1"  # as when the token has run out
+        await store.commit([Write("/b", b"x")])
+        assert keys(store) == {"/a", "/b"}
+        await store.close()
+        with pytest.raises(StoreUnavailable, match="authentication failed"):
+            await EtcdStore.open(EtcdOptions(endpoints=(server.endpoint,), username="root", password="guess"))
+        with pytest.raises(StoreUnavailable, match="etcd: "):
+            await EtcdStore.open(server.endpoint)
+
+
+def certificates(directory: Path) -> dict[str, Path]:
+    """Write a certificate authority and a certificate for loopback, for both ends."""
+    from ipaddress import ip_address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    now = datetime.now(UTC)
+
+    def make(name: str, issuer: x509.Name, issuer_key: ec.EllipticCurvePrivateKey | None) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer if issuer_key else subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=issuer_key is None, path_length=None), critical=True)
+            .add_extension(
+                x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+            )
+        )
+        made[name] = (key, builder.sign(issuer_key or key, hashes.SHA256()))
+        paths[name] = directory / f"{name}.pem"
+        paths[name].write_bytes(made[name][1].public_bytes(serialization.Encoding.PEM))
+        paths[f"{name}-key"] = directory / f"{name}-key.pem"
+        paths[f"{name}-key"].write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.TraditionalOpenSSL,
+                serialization.NoEncryption(),
+            )
+        )
+
+    made: dict[str, tuple[ec.EllipticCurvePrivateKey, x509.Certificate]] = {}
+    paths: dict[str, Path] = {}
+    make("ca", x509.Name([]), None)
+    make("both", made["ca"][1].subject, made["ca"][0])
+    return paths
+
+
+async def test_etcd_over_tls_with_client_certificates(tmp_path: Path) -> None:
+    pem = certificates(tmp_path)
+    arguments = ["--cert-file", str(pem["both"]), "--key-file", str(pem["both-key"])]
+    arguments += ["--client-cert-auth", "--trusted-ca-file", str(pem["ca"])]
+    with running_etcd(arguments, scheme="https") as server:
+        endpoints = (f"https://{server.endpoint}",)
+        store = await EtcdStore.open(
+            EtcdOptions(endpoints, ca_file=pem["ca"], cert_file=pem["both"], key_file=pem["both-key"])
+        )
+        await store.commit([Write("/a", b"x")])
+        assert keys(store) == {"/a"}
+        await store.close()
+        with pytest.raises(StoreUnavailable):  # without the client's certificate
+            await EtcdStore.open(EtcdOptions(endpoints, ca_file=pem["ca"]))
+
+
+async def test_a_certificate_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(StoreUnavailable, match=r"cannot read /no/such\.pem"):
+        await EtcdStore.open(EtcdOptions(ca_file=Path("/no/such.pem")))

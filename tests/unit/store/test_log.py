@@ -1,0 +1,81 @@
+"""The state at any kept revision is what it was then, whatever was compacted or deleted since."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weir.store import Compacted, Event, Write
+from weir.store.log import Log
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from(["/a/1", "/a/2", "/b/1", "/b/11"])),
+        st.tuples(st.just("delete"), st.sampled_from(["/a/1", "/a/2", "/b/1", "/b/11"])),
+        st.tuples(st.just("compact"), st.integers(0, 12)),
+    ),
+    max_size=50,
+)
+
+
+def commit(log: Log, *writes: Write) -> list[Event]:
+    events = [result.event for result in log.decide(writes, 0.0) if result.event is not None]
+    log.apply(events)
+    return events
+
+
+@given(steps)
+@settings(max_examples=200)
+def test_lists_and_watches_agree_with_a_copy_of_every_state(history: list[tuple[str, str | int]]) -> None:
+    log = Log(1, 1)
+    states: dict[int, dict[str, bytes]] = {1: {}}
+    happened: list[Event] = []
+    for number, (what, argument) in enumerate(history):
+        if what == "compact":
+            log.compact(max(1, log.revision - int(argument)))
+            continue
+        value = b"%d" % number if what == "put" else None
+        for event in commit(log, Write(str(argument), value)):
+            happened.append(event)
+            state = dict(states[event.revision - 1])
+            state.pop(event.key, None)
+            if event.now is not None:
+                state[event.key] = event.value
+            states[event.revision] = state
+    for revision, state in states.items():
+        seen: list[Event] = []
+        if revision < log.compacted:
+            with pytest.raises(Compacted):
+                log.range("/", revision=revision)
+            continue
+        for prefix in ("/", "/a/", "/b/1"):
+            page = log.range(prefix, revision=revision)
+            expected = {key: value for key, value in sorted(state.items()) if key.startswith(prefix)}
+            assert [(item.key, item.value) for item in page.items] == list(expected.items())
+            assert page.revision == revision
+        log.watch("/", revision, seen.extend)
+        assert seen == [event for event in happened if event.revision > revision]
+
+
+@given(steps)
+def test_compaction_leaves_no_trace_of_what_it_forgot(history: list[tuple[str, str | int]]) -> None:
+    log = Log(1, 1)
+    for number, (what, argument) in enumerate(history):
+        if what != "compact":
+            commit(log, Write(str(argument), b"%d" % number if what == "put" else None))
+    log.compact(log.revision)
+    assert (log.kept_changes, len(log._gone), log._by_key) == (0, 0, {})
+
+
+def test_deciding_changes_nothing() -> None:
+    log = Log(1, 1)
+    log.decide([Write("/a", b"x"), Write("/b", b"y")], 0.0)
+    assert (log.revision, log.get("/a"), log.kept_changes) == (1, None, 0)
+
+
+def test_a_list_of_thousands_takes_the_stored_objects_themselves() -> None:
+    log = Log(1, 1)
+    commit(log, *(Write(f"/pods/{n:05}", b"x") for n in range(5000)))
+    first, second = log.range("/pods/").items, log.range("/pods/").items
+    assert len(first) == 5000 and all(one is other for one, other in zip(first, second, strict=True))
