@@ -167,6 +167,9 @@ class Struct:
         self.go = name.rpartition(".")[2]  #: "Pod", the name error texts use
         self.atomic = atomic
         self.fields: dict[str, Field] = {row[0]: Field(row) for row in rows}
+        if [row[0] for row in rows[:2]] == ["kind", "apiVersion"]:
+            for key in ("kind", "apiVersion"):
+                self.fields[key].embedded = "TypeMeta"
 
     def __repr__(self) -> str:
         return f"Struct({self.name})"

@@ -179,7 +179,9 @@ def _struct_field(index: int, field: schema.Field) -> tuple[str, Any, Any]:
             field.omit_empty and (shape.pointer or shape.kind in ("FieldsV1", "any"))
         )
     elif shape.kind in ("list", "map", "bytes"):
-        if field.omit_empty and shape.kind != "bytes":
+        if field.omit_empty and shape.kind == "bytes":
+            return f"f{index}", of, msgspec.field(default="", name=field.name)
+        if field.omit_empty:
             factory: Any = list if shape.kind == "list" else dict
             return f"f{index}", of, msgspec.field(default_factory=factory, name=field.name)
         of, zero, omitted = of | None, None, field.omit_empty

@@ -1,0 +1,113 @@
+"""Defaults of the small groups: scheduling, storage, rbac, authentication, webhooks, discovery, resource.
+
+Spec: apiserver.md 5.2 (StorageClass, PriorityClass), dra.md 1.14 (device requests, tolerations).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+
+
+def _set(into: dict[str, Any], key: str, value: Any) -> None:
+    if into.get(key) is None:
+        into[key] = value
+
+
+def priority_class(priority_class: dict[str, Any]) -> None:
+    _set(priority_class, "preemptionPolicy", "PreemptLowerPriority")
+
+
+def storage_class(storage_class: dict[str, Any]) -> None:
+    _set(storage_class, "reclaimPolicy", "Delete")
+    _set(storage_class, "volumeBindingMode", "Immediate")
+
+
+def csi_driver(driver: dict[str, Any]) -> None:
+    spec = driver.setdefault("spec", {})
+    _set(spec, "attachRequired", True)
+    _set(spec, "podInfoOnMount", False)
+    _set(spec, "storageCapacity", False)
+    _set(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType")
+    if not spec.get("volumeLifecycleModes"):
+        spec["volumeLifecycleModes"] = ["Persistent"]
+    _set(spec, "requiresRepublish", False)
+    _set(spec, "seLinuxMount", False)
+    _set(spec, "preventPodSchedulingIfMissing", False)
+
+
+def role_binding(binding: dict[str, Any]) -> None:
+    role = binding.setdefault("roleRef", {})
+    if not role.get("apiGroup"):
+        role["apiGroup"] = RBAC_GROUP
+
+
+def subject(subject: dict[str, Any]) -> None:
+    if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+        subject["apiGroup"] = RBAC_GROUP
+
+
+def token_request_spec(spec: dict[str, Any]) -> None:
+    _set(spec, "expirationSeconds", 3600)
+
+
+def webhook(webhook: dict[str, Any]) -> None:
+    _set(webhook, "failurePolicy", "Fail")
+    _set(webhook, "matchPolicy", "Equivalent")
+    _set(webhook, "namespaceSelector", {})
+    _set(webhook, "objectSelector", {})
+    _set(webhook, "timeoutSeconds", 10)
+
+
+def mutating_webhook(mutating: dict[str, Any]) -> None:
+    webhook(mutating)
+    _set(mutating, "reinvocationPolicy", "Never")
+
+
+def rule(rule: dict[str, Any]) -> None:
+    _set(rule, "scope", "*")
+
+
+def service_reference(reference: dict[str, Any]) -> None:
+    _set(reference, "port", 443)
+
+
+def endpoint_slice_port(port: dict[str, Any]) -> None:
+    _set(port, "name", "")
+    _set(port, "protocol", "TCP")
+
+
+def device_request(request: dict[str, Any]) -> None:
+    if not request.get("allocationMode"):
+        request["allocationMode"] = "ExactCount"
+    if request["allocationMode"] == "ExactCount" and not request.get("count"):
+        request["count"] = 1
+
+
+def flattened_device_request(request: dict[str, Any]) -> None:
+    """In v1beta1 the request holds the fields itself, and none are set when it only lists alternatives."""
+    if request.get("deviceClassName"):
+        device_request(request)
+
+
+RULES: Final = {
+    "scheduling.v1.PriorityClass": priority_class,
+    "storage.v1.StorageClass": storage_class,
+    "storage.v1.CSIDriver": csi_driver,
+    "rbac.v1.ClusterRoleBinding": role_binding,
+    "rbac.v1.RoleBinding": role_binding,
+    "rbac.v1.Subject": subject,
+    "authentication.v1.TokenRequestSpec": token_request_spec,
+    "admissionregistration.v1.ValidatingWebhook": webhook,
+    "admissionregistration.v1.MutatingWebhook": mutating_webhook,
+    "admissionregistration.v1.RuleWithOperations": rule,
+    "admissionregistration.v1.ServiceReference": service_reference,
+    "discovery.v1.EndpointPort": endpoint_slice_port,
+    "resource.v1.ExactDeviceRequest": device_request,
+    "resource.v1.DeviceSubRequest": device_request,
+    "resource.v1beta2.ExactDeviceRequest": device_request,
+    "resource.v1beta2.DeviceSubRequest": device_request,
+    "resource.v1beta1.DeviceRequest": flattened_device_request,
+    "resource.v1beta1.DeviceSubRequest": device_request,
+}
