@@ -8,10 +8,9 @@ Not here: the answer itself (weir.explain.pod), its words (weir.explain.words).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,10 +22,12 @@ if TYPE_CHECKING:
     from weir.explain.fix import Fix
     from weir.explain.subject import Subject
     from weir.explain.verdict import Explanation
+    from weir.objects.manifest import Document
     from weir.world import World
 
 _ROWS: Final = 12
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
+#: A YAML dump beyond this takes more than two seconds to read.
+_SLOW_BYTES: Final = 2_000_000
 _KINDS: Final = {
     "po": "Pod", "pods": "Pod", "deploy": "Deployment", "deployments": "Deployment", "rs": "ReplicaSet",
     "sts": "StatefulSet", "ds": "DaemonSet", "cj": "CronJob", "jobs": "Job", "cronjobs": "CronJob",
@@ -77,10 +78,13 @@ def explain(
       kubectl get nodes,pods -A -o yaml | weir explain -f deployment.yaml --cluster -
       weir explain web -n shop --cluster snapshot.yaml
     """
+    from weir.cli.inputs import read_documents
     from weir.explain.pod import explain as explain_pod
-    from weir.explain.report import document
+    from weir.explain.report import document as report
     from weir.explain.words import gates_line
     from weir.gates import ALL_FEATURES, Gates
+    from weir.objects.core import ViewError
+    from weir.objects.requests import RequestError, pod_requests
 
     if not files and not name:
         raise click.UsageError("nothing to explain: give -f FILE, or POD with --cluster")
@@ -89,18 +93,21 @@ def explain(
     if [*files, *cluster].count("-") > 1:
         raise click.UsageError("stdin (-) can be read only once")
     gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
-    asked = [document for file in files for document in _documents(file)]
-    held = [document for place in cluster for document in _documents(place)]
-    found = list(_subjects(asked))
-    if files and not found:
+    documents = read_documents(files)
+    asked: list[tuple[Subject, Document | None]] = [*_asked(documents)]
+    held = _held(cluster) if cluster else [(document.file, document.value) for document in documents]
+    if files and not asked:
         raise click.UsageError(f"no pod or workload in {', '.join(files)}")
     if name:
-        found.append(_named(name, namespace, held))
-    world = _world(held if cluster else asked)
-    answers = []
+        asked.append((_named(name, namespace, held), None))
+    for subject, source in asked:
+        try:
+            pod_requests(subject.pod())
+        except (ViewError, RequestError) as error:
+            raise _placed(error, source) from None
+    world = _world(held)
     with progress("judging nodes:") as tick:
-        for subject in found:
-            answers.append(_with_place(subject, lambda: explain_pod(subject, world, gates, tick=tick)))  # noqa: B023
+        answers = [explain_pod(subject, world, gates, tick=tick) for subject, _ in asked]
     if output == "text":
         colour = wants_colour()
         for number, answer in enumerate(answers):
@@ -110,35 +117,38 @@ def explain(
             lines = text(answer, gates_line(gates) if last else "", show_all=show_all, colour=colour)
             click.echo("\n".join(lines))
     else:
-        emit(document(answers, gates), output)
+        emit(report(answers, gates), output)
     return FINE if all(answer.fits or answer.placed_on for answer in answers) else FINDINGS
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _documents(place: str) -> Iterator[tuple[str, Any]]:
-    """Yield (file, document) for everything in a file, a directory or stdin."""
+def _asked(documents: Iterable[Document]) -> Iterator[tuple[Subject, Document]]:
+    """Yield what the manifests ask for, each with the document it stands in."""
+    from weir.explain.subject import subjects
+    from weir.objects.manifest import ManifestError
+
+    for document in documents:
+        for path, place in document.duplicates:
+            raise ManifestError(place, f"duplicate key {str(path[-1])[:60]!r}")
+        for item in document.items():
+            for subject in subjects(item.value):
+                yield subject, item
+
+
+def _held(places: Sequence[str]) -> list[tuple[str, Any]]:
+    """Return (file, document) for everything the cluster holds."""
+    from weir.cli.inputs import read_files
     from weir.objects.manifest import read_values
 
-    for file, content in _contents(place):
-        for document in read_values(content, file):
-            yield file, document
-
-
-def _contents(place: str) -> Iterator[tuple[str, bytes]]:
-    if place == "-":
-        yield "<stdin>", sys.stdin.buffer.read()
-        return
-    path = Path(place)
-    if not path.is_dir():
-        yield place, path.read_bytes()
-        return
-    inside = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
-    if not inside:
-        raise click.UsageError(f"{place}: no {', '.join(_SUFFIXES)} files in this directory")
-    for file in inside:
-        yield str(file), file.read_bytes()
+    held = []
+    for file, content in read_files(places):
+        if len(content) > _SLOW_BYTES and content.lstrip()[:1] != b"{" and wants_colour(sys.stderr):
+            size = f"{len(content) / 1e6:.0f} MB"
+            click.echo(f"reading {file}, {size} of YAML (the same dump with -o json reads faster)", err=True)
+        held += [(file, document) for document in read_values(content, file)]
+    return held
 
 
 def _world(documents: Iterable[tuple[str, Any]]) -> World:
@@ -160,20 +170,15 @@ def _world(documents: Iterable[tuple[str, Any]]) -> World:
     return World().overlay(*views)
 
 
-def _subjects(documents: Iterable[tuple[str, Any]]) -> Iterator[Subject]:
-    from weir.explain.subject import subjects
-
-    for file, document in documents:
-        yield from subjects(document, source=file)
-
-
 def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]]) -> Subject:
     """Return what the cluster holds under `[kind/]name`."""
+    from weir.explain.subject import subjects
+
     kind, slash, bare = name.rpartition("/")
     kind = _KINDS.get(kind.lower(), kind) if slash else "Pod"
     wanted = namespace or "default"
     names = []
-    for subject in _subjects(documents):
+    for subject in (found for _, document in documents for found in subjects(document)):
         if subject.kind.lower() == kind.lower():
             if (subject.namespace, subject.name) == (wanted, bare):
                 return replace(subject, stored=subject.kind == "Pod")
@@ -183,14 +188,13 @@ def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]
     raise click.UsageError(f"no {kind} {wanted}/{bare} in the cluster{hint}")
 
 
-def _with_place(subject: Subject, answer: Callable[[], Explanation]) -> Explanation:
-    from weir.objects.core import ViewError
-    from weir.objects.requests import RequestError
+def _placed(error: ValueError, document: Document | None) -> ValueError:
+    """Return *error* with the place in the manifest it is about."""
+    from weir.objects.manifest import ManifestError
 
-    try:
-        return answer()
-    except (ViewError, RequestError) as error:
-        raise ViewError(f"{subject.source}: {error}" if subject.source else str(error)) from None
+    if document is None:
+        return error
+    return ManifestError(document.place_of(getattr(error, "path", ())), str(error))
 
 
 # ── text ─────────────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ Not here: reading files (weir.lint.sources), judging nodes (weir.explain.node).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -44,6 +45,17 @@ DAEMON_TOLERATIONS: Final = (
     Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"),
 )
 _DAEMON_HOST_NETWORK: Final = Toleration("node.kubernetes.io/network-unavailable", "Exists", "", "NoSchedule")
+
+
+_PATH: Final = re.compile(r"\.([^.\[\]`]+)|\[(\d+)\]")
+
+
+class SubjectError(ViewError):
+    """A document whose shape does not fit; *path* leads to the field inside the document."""
+
+    def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 @dataclass(frozen=True)
@@ -98,15 +110,16 @@ class Subject:
             if part is None:
                 part = {}
             if not isinstance(part, dict):
-                where = ".".join(self.path[: depth + 1])
-                raise ViewError(f"{self.title}: {where}: expected an object, got {type(part).__name__}")
+                where = self.path[: depth + 1]
+                wrong = f"{'.'.join(where)}: expected an object, got {type(part).__name__}"
+                raise SubjectError(f"{self.title}: {wrong}", where)
         metadata = part.get("metadata")
         metadata = dict(metadata) if isinstance(metadata, dict) else {}
         metadata |= {"name": self.name, "namespace": self.namespace}
         try:
             pod = read(Pod, {**part, "metadata": metadata})
         except ViewError as error:
-            raise ViewError(f"{self.title}: {_place(error, self.path)}") from None
+            raise _misread(self, error) from None
         if self.stored:
             return pod
         spec = msgspec.structs.replace(pod.spec, tolerations=tuple(self._tolerations(pod)))
@@ -150,10 +163,12 @@ def subjects(document: Any, source: str = "") -> Iterator[Subject]:
         yield Subject.of(document, source=source)
 
 
-def _place(error: ViewError, path: tuple[str, ...]) -> str:
-    """Return the view's message with the place as the document has it: `spec.template.spec.…`."""
+def _misread(subject: Subject, error: ViewError) -> SubjectError:
+    """Return the view's complaint with the place as the document has it: `spec.template.spec.…`."""
     text, marker, place = str(error).removeprefix("Pod: ").partition(" - at `$")
-    if not marker:
-        return text
-    prefix = ".".join(path)
-    return f"{(prefix + place.rstrip('`')).lstrip('.')}: {text}"
+    if text.startswith("Expected `str`, got `"):
+        text += " (write it in quotes)"
+    inner = [name or int(index) for name, index in _PATH.findall(place)] if marker else []
+    path = (*subject.path, *inner)
+    shown = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+    return SubjectError(f"{subject.title}: {shown}: {text}" if shown else f"{subject.title}: {text}", path)

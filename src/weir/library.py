@@ -1,0 +1,104 @@
+"""What does a program ask weir? The functions of `weir.__all__`: dicts or views in, answers with reasons out.
+
+Not here: the rules themselves (weir.taints, weir.validate, weir.explain); these only read their arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from weir.explain.pod import explain as _explain
+from weir.explain.subject import Subject
+from weir.explain.verdict import Explanation
+from weir.gates import Gates, GatesLike
+from weir.objects.core import Taint, Toleration, View, read
+from weir.taints.toleration import BLOCKING, Outcome
+from weir.taints.toleration import tolerates as _tolerates
+from weir.taints.toleration import untolerated as _untolerated
+from weir.validate import validate as _validate
+from weir.validate.field import FieldError
+from weir.world import World
+
+Document = Mapping[str, Any]
+
+
+def tolerates(toleration: Toleration | Document, taint: Taint | Document, gates: GatesLike = None) -> Outcome:
+    """Return how *toleration* meets *taint*; truthy only when it tolerates it, and always with the reason.
+
+    >>> bool(tolerates({"key": "gpu", "operator": "Exists"}, {"key": "gpu", "effect": "NoSchedule"}))
+    True
+    """
+    return _tolerates(_read(Toleration, toleration), _read(Taint, taint), Gates.of(gates))
+
+
+def untolerated(
+    taints: Iterable[Taint | Document],
+    tolerations: Iterable[Toleration | Document],
+    gates: GatesLike = None,
+    effects: Iterable[str] = BLOCKING,
+) -> list[Taint]:
+    """Return the taints with one of *effects* that no toleration tolerates, in their own order.
+
+    >>> [str(taint) for taint in untolerated([{"key": "gpu", "effect": "NoSchedule"}], [])]
+    ['gpu:NoSchedule']
+    """
+    return _untolerated(
+        [_read(Taint, taint) for taint in taints],
+        [_read(Toleration, toleration) for toleration in tolerations],
+        Gates.of(gates),
+        frozenset(effects),
+    )
+
+
+def validate(obj: Any, old: Any = None, gates: GatesLike = None) -> list[FieldError]:
+    """Return everything the API server would say against *obj* (replacing *old*), in its words and order.
+
+    >>> pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+    ...        "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [{"operator": "Gt"}]}}
+    >>> [error.field for error in validate(pod, gates="TaintTolerationComparisonOperators=true")][0]
+    'spec.tolerations[0].operator'
+    """
+    return _validate(_document(obj), None if old is None else _document(old), Gates.of(gates))
+
+
+def explain(
+    pod: Any, cluster: World | Document | Iterable[Any], gates: GatesLike = None, *, stored: bool = False
+) -> Explanation:
+    """Return where *pod* fits in *cluster*, why not elsewhere, and the smallest change that would help.
+
+    *pod* is a Pod or a workload (its template is explained). *cluster* is a World, documents (nodes, pods,
+    volumes, claims), or one List document. With *stored* the pod is taken as it is in the cluster: nothing is
+    added that creating it would add, and nothing is said about whether it would be accepted.
+
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "spec": {"unschedulable": True}}
+    >>> answer = explain({"kind": "Pod", "metadata": {"name": "web"}, "spec": {}}, [node])
+    >>> answer.fits, answer.fix.commands
+    (False, ('kubectl uncordon n1',))
+    """
+    if isinstance(cluster, World):
+        world = cluster
+    elif isinstance(cluster, Mapping):
+        world = World.of([dict(cluster)])
+    else:
+        views = list(cluster)
+        documents = World.of(view for view in views if not isinstance(view, View))
+        world = documents.overlay(*(view for view in views if isinstance(view, View)))
+    return _explain(Subject.of(_document(pod), stored=stored), world, Gates.of(gates))
+
+
+def _read(view: type[Any], document: Any) -> Any:
+    return read(view, dict(document) if isinstance(document, Mapping) else document)
+
+
+def _document(obj: Any) -> Any:
+    """Return *obj* as a plain document; a view becomes the part of a document it holds."""
+    if isinstance(obj, View):
+        import msgspec
+
+        return {
+            "apiVersion": "v1",
+            "kind": type(obj).__name__,
+            **msgspec.json.decode(msgspec.json.encode(obj)),
+        }
+    return dict(obj) if isinstance(obj, Mapping) else obj

@@ -1,0 +1,127 @@
+"""The front door of the library: what it promises, what it accepts, and that it opens fast."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import weir
+from weir.gates import ALL_FEATURES, GateError, Gates
+from weir.objects.core import Node, Pod, Taint, Toleration, ViewError, read
+from weir.taints.toleration import Outcome
+from weir.world import World
+
+ON = "TaintTolerationComparisonOperators=true"
+TAINT = {"key": "sla", "value": "940", "effect": "NoSchedule"}
+TOLERATION = {"key": "sla", "operator": "Gt", "value": "900"}
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {"taints": [TAINT]}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [TOLERATION]},
+}
+
+
+def test_the_promise_is_exactly_this():
+    assert weir.__all__ == ["Gates", "explain", "tolerates", "untolerated", "validate"]
+
+
+def test_importing_weir_imports_nothing_of_it():
+    code = "import sys, weir; print([m for m in sys.modules if m.startswith(('weir.', 'msgspec', 'yaml'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_everything_promised_is_there_and_nothing_else_is_made_up():
+    assert all(callable(getattr(weir, name)) for name in weir.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'tolerate'"):
+        weir.tolerate
+
+
+@pytest.mark.parametrize("name", ["explain", "validate"])
+def test_importing_a_package_of_the_same_name_leaves_the_function_callable(name):
+    code = (
+        f"import weir.{name}, weir\n"
+        f"answer = weir.{name}({POD!r}, [{NODE!r}]) if {name!r} == 'explain' else weir.validate({POD!r})\n"
+        "print(type(answer).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == {"explain": "Explanation", "validate": "list"}[name]
+
+
+@pytest.mark.parametrize("gates", [ON, {"TaintTolerationComparisonOperators": True}, Gates.parse(ON)])
+def test_gates_are_a_value_a_mapping_or_kubernetes_own_form(gates):
+    assert weir.tolerates(TOLERATION, TAINT, gates) is Outcome.TOLERATED
+
+
+def test_gates_default_to_what_the_keps_default_to():
+    assert weir.tolerates(TOLERATION, TAINT) is Outcome.GATE_OFF
+
+
+def test_an_unknown_gate_is_refused_with_the_known_ones():
+    with pytest.raises(GateError, match=r"known gates: .*TaintTolerationCEL"):
+        weir.tolerates(TOLERATION, TAINT, "Nope=true")
+
+
+def test_dicts_and_views_give_the_same_answer():
+    views = weir.tolerates(read(Toleration, TOLERATION), read(Taint, TAINT), ON)
+    assert views is weir.tolerates(TOLERATION, TAINT, ON)
+
+
+def test_untolerated_keeps_order_and_looks_only_at_blocking_effects():
+    soft = {**TAINT, "effect": "PreferNoSchedule"}
+    other = {"key": "gpu", "effect": "NoExecute"}
+    assert list(map(str, weir.untolerated([other, soft, TAINT], [TOLERATION]))) == [
+        "gpu:NoExecute",
+        "sla=940:NoSchedule",
+    ]
+
+
+def test_untolerated_can_be_asked_about_other_effects():
+    soft = {**TAINT, "effect": "PreferNoSchedule"}
+    assert weir.untolerated([soft, TAINT], [], effects=["PreferNoSchedule"]) == [read(Taint, soft)]
+
+
+def test_validate_speaks_the_api_servers_words():
+    assert list(map(str, weir.validate(POD))) == [
+        'spec.tolerations[0].operator: Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"'
+    ]
+    assert weir.validate(POD, gates=ON) == []
+
+
+def test_validate_lets_an_update_keep_what_it_had():
+    assert weir.validate(POD, old=POD) == []
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        World.of([NODE]),
+        [NODE],
+        iter([NODE]),
+        {"kind": "List", "items": [NODE]},
+        {"kind": "NodeList", "items": [{k: v for k, v in NODE.items() if k != "kind"}]},
+        [read(Node, NODE)],
+    ],
+    ids=["World", "documents", "iterator", "List", "NodeList", "views"],
+)
+def test_explain_takes_a_cluster_in_every_form(cluster):
+    assert weir.explain(POD, cluster, ALL_FEATURES).fitting == ("n1",)
+
+
+def test_explain_takes_a_typed_pod():
+    assert weir.explain(read(Pod, POD), [NODE], ON).fits
+
+
+def test_explain_with_the_gates_off_says_what_the_api_server_would():
+    answer = weir.explain(POD, [NODE])
+    assert (answer.fits, answer.blockers[0].kind) == (False, "invalid")
+
+
+@pytest.mark.parametrize("wrong", [7, None, [], {"kind": "Service"}, {"kind": 7}, {"kind": "Pod", "spec": 7}])
+def test_what_is_no_pod_is_one_clear_error(wrong):
+    with pytest.raises(ViewError):
+        weir.explain(wrong, [NODE])
