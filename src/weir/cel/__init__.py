@@ -1,1 +1,24 @@
+"""CEL, the Common Expression Language: compile an expression once, evaluate it often, know what it costs.
 
+Spec: cel.md. This package knows no Kubernetes objects and imports nothing of weir's but `weir.values`; which
+variables and libraries exist is an `Env`, given by the caller.
+"""
+
+from weir.cel.env import Env, ObjectType
+from weir.cel.lowering import ProgramError
+from weir.cel.program import Program, check_expression, compile
+from weir.cel.source import CompileError
+from weir.cel.values import CelError, CostLimitExceeded, EvaluationError
+
+__all__ = [
+    "CelError",
+    "CompileError",
+    "CostLimitExceeded",
+    "Env",
+    "EvaluationError",
+    "ObjectType",
+    "Program",
+    "ProgramError",
+    "check_expression",
+    "compile",
+]

@@ -18,7 +18,11 @@ from weir.cel.types import Type, object_named, type_of_type
 from weir.cel.values import TypeValue, Value
 
 if TYPE_CHECKING:
+    from weir.cel.ast import Node
     from weir.cel.costs import StaticCost
+
+#: Judges a format string against the argument nodes (cel.md 4.6).
+FormatCheck = Callable[[str, Sequence["Node"]], "tuple[Node | None, str] | None"]
 
 #: Handed to `Overload.specialize` in place of an argument that is not a constant.
 UNKNOWN: Final = object()
@@ -105,13 +109,15 @@ class Library:
     """Functions and types that are switched on together.
 
     types: opaque types whose names become identifiers (`net.IP`). macros: groups of weir.cel.macros.GROUPS
-    this library switches on (`"two_variable"`, `"optional"`, `"sort_by"`, `"bind"`).
+    this library switches on (`"two_variable"`, `"optional"`, `"sort_by"`, `"bind"`). check_format: what is wrong with
+    a constant format string and its arguments: the node to blame (None: the call) and the message, or None.
     """
 
     name: str
     functions: tuple[Function, ...]
     types: tuple[Type, ...] = ()
     macros: frozenset[str] = frozenset()
+    check_format: FormatCheck | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +161,8 @@ class Env:
     object_types: Mapping[str, ObjectType] = field(init=False)
     constants: Mapping[str, tuple[Type, Any]] = field(init=False)
     macro_groups: frozenset[str] = field(init=False)
+    python_classes: Mapping[type, ObjectType] = field(init=False)
+    check_format: FormatCheck | None = field(init=False)
 
     def __post_init__(self) -> None:
         merged: dict[str, Function] = {}
@@ -175,3 +183,7 @@ class Env:
         object.__setattr__(self, "object_types", {o.name: o for o in self.objects})
         object.__setattr__(self, "constants", constants)
         object.__setattr__(self, "macro_groups", groups)
+        checks = [library.check_format for library in self.libraries if library.check_format is not None]
+        object.__setattr__(self, "check_format", checks[0] if checks else None)
+        classes = {o.python_class: o for o in self.objects if o.python_class is not None}
+        object.__setattr__(self, "python_classes", classes)

@@ -1,0 +1,80 @@
+"""What is `container[key]`, and is it there?
+
+Spec: cel.md 6 "Evaluation" (select, index, has), 8 (optional access). Numbers find each other as map keys; lists accept
+integral doubles as indices; anything that has no parts answers `no such key`.
+Not here: chains of accesses and their cost (weir.cel.reference, weir.cel.plan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from weir.cel.env import ObjectType
+from weir.cel.values import ABSENT, DefaultMap, EvaluationError, UInt, Value, find_key, type_of
+
+#: Python class of bound objects → their declared type.
+Objects = Mapping[type, ObjectType]
+NO_OBJECTS: Final[Objects] = {}
+
+
+def key_text(key: Value) -> str:
+    """A key as messages print it."""
+    if key is True:
+        return "true"
+    if key is False:
+        return "false"
+    if key.__class__ is float:
+        return str(int(key)) if key.is_integer() and abs(key) < 1e21 else repr(key)
+    if key.__class__ is UInt:
+        return str(int(key))
+    return str(key)
+
+
+def missing(key: Value) -> EvaluationError:
+    """The error for a key that is not there."""
+    return EvaluationError(f"no such key: {key_text(key)}")
+
+
+def list_index(key: Value) -> int:
+    """*key* as a list index."""
+    kind = key.__class__
+    if kind is int or kind is UInt:
+        return int(key)
+    if kind is float:
+        if key.is_integer() and abs(key) < 2**63:
+            return int(key)
+        raise EvaluationError(f"unsupported index value {key_text(key)} in list")
+    raise EvaluationError(f"unsupported index type '{type_of(key).name}' in list")
+
+
+def find(container: Value, key: Value, objects: Objects = NO_OBJECTS) -> Value:
+    """The part of *container* under *key*, or ABSENT; an error only for an impossible list index."""
+    kind = container.__class__
+    if kind is dict:
+        return find_key(container, key)
+    if kind is list or kind is tuple:
+        index = list_index(key)
+        return container[index] if 0 <= index < len(container) else ABSENT
+    if kind is DefaultMap:
+        found = find_key(container, key)
+        return container.default if found is ABSENT else found
+    declared = objects.get(kind)
+    if declared is not None and key in declared.fields:
+        return getattr(container, key)
+    return ABSENT
+
+
+def get(container: Value, key: Value, objects: Objects = NO_OBJECTS) -> Value:
+    """The part of *container* under *key*, or an evaluation error."""
+    found = find(container, key, objects)
+    if found is ABSENT:
+        if container.__class__ is list or container.__class__ is tuple:
+            raise EvaluationError(f"index out of bounds: {key_text(key)}")
+        raise missing(key)
+    return found
+
+
+def contains(container: Value, key: Value) -> bool:
+    """Whether the map *container* really has *key* (a default does not count)."""
+    return find_key(container, key) is not ABSENT

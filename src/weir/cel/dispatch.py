@@ -1,0 +1,108 @@
+"""Which overload takes these values, and what is said when none does?
+
+Spec: cel.md 6 "strict calls": dynamic dispatch looks at run-time types, at lists and maps by their first entry. The
+texts differ by how upstream implements a function: operators say `no such overload` when the left operand knows the
+operator for other types, and name the operator when it does not; other functions list the types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from weir.cel import ast
+from weir.cel.env import Overload
+from weir.cel.types import Kind, Type
+from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError, UInt, Value, type_of
+
+_CLASSES: Final[dict[Kind, tuple[type, ...]]] = {
+    Kind.BOOL: (bool,),
+    Kind.INT: (int,),
+    Kind.UINT: (UInt,),
+    Kind.DOUBLE: (float,),
+    Kind.STRING: (str,),
+    Kind.BYTES: (bytes,),
+    Kind.NULL: (type(None),),
+}
+_ANYTHING: Final = frozenset((Kind.DYN, Kind.ANY, Kind.PARAM))
+
+_ARITHMETIC: Final = frozenset(("int", "uint", "double"))
+_ORDERED: Final = _ARITHMETIC | {"bool", "bytes", "string", "duration", "timestamp"}
+#: Types that know an operator at all; on others the operator is named in the message.
+_KNOWS: Final[dict[str, frozenset[str]]] = {
+    ast.ADD: _ARITHMETIC | {"bytes", "string", "list", "duration", "timestamp"},
+    ast.SUBTRACT: _ARITHMETIC | {"duration", "timestamp"},
+    ast.MULTIPLY: _ARITHMETIC,
+    ast.DIVIDE: _ARITHMETIC,
+    ast.MODULO: frozenset(("int", "uint")),
+    ast.NEGATE: frozenset(("bool", "int", "double", "duration")),
+    ast.NOT: frozenset(("bool", "int", "double", "duration")),
+    ast.LESS: _ORDERED,
+    ast.LESS_EQUALS: _ORDERED,
+    ast.GREATER: _ORDERED,
+    ast.GREATER_EQUALS: _ORDERED,
+    "size": frozenset(("bytes", "string", "list", "map")),
+}
+_RECEIVERS: Final = frozenset(("string", "duration", "timestamp"))
+_PLAIN: Final = frozenset(("contains", "startsWith", "endsWith", "matches", ast.NOT_STRICTLY_FALSE))
+
+
+def accepts(param: Type, value: Value) -> bool:
+    """Whether *value* may be passed for a parameter of type *param*."""
+    kind = param.kind
+    if kind in _ANYTHING:
+        return True
+    classes = _CLASSES.get(kind)
+    if classes is not None:
+        return value.__class__ in classes
+    if kind is Kind.LIST:
+        if value.__class__ is not list and value.__class__ is not tuple:
+            return False
+        return not value or accepts(param.params[0], value[0])
+    if kind is Kind.MAP:
+        if not isinstance(value, dict):
+            return False
+        if not value:
+            return True
+        key, first = next(iter(value.items()))
+        return accepts(param.params[0], key) and accepts(param.params[1], first)
+    actual = getattr(value, "cel_type", None)
+    if not isinstance(actual, Type):
+        return False
+    return actual.kind is kind and actual.name == param.name
+
+
+def select(overloads: Sequence[Overload], args: Sequence[Value]) -> Overload | None:
+    """The first overload whose parameters accept *args*."""
+    for overload in overloads:
+        if overload.impl is None or len(overload.params) != len(args):
+            continue
+        if all(map(accepts, overload.params, args)):
+            return overload
+    return None
+
+
+def no_such_overload(function: str, args: Sequence[Value], declared: bool = True) -> EvaluationError:
+    """The error for a call no overload takes."""
+    if not declared:
+        return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}")
+    knows = _KNOWS.get(function)
+    if knows is not None and args:
+        name = str(type_of(args[0])).partition("(")[0]
+        if name in knows or (len(args) > 1 and name in _RECEIVERS):
+            return EvaluationError(NO_SUCH_OVERLOAD)
+        return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}")
+    if function in _PLAIN or function.startswith("get"):
+        return EvaluationError(NO_SUCH_OVERLOAD)
+    names = ", ".join(type_of(arg).name for arg in args)
+    return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}({names})")
+
+
+def priced_by_name(overloads: Sequence[Overload], args: Sequence[Value]) -> Overload | None:
+    """The overload whose by-name price applies to a call with several candidates, if any."""
+    for overload in overloads:
+        if len(overload.params) != len(args) or overload.cost is None or not overload.cost.by_name:
+            continue
+        if not args or isinstance(args[0], EvaluationError) or accepts(overload.params[0], args[0]):
+            return overload
+    return None

@@ -1,0 +1,340 @@
+"""How does a checked expression become the steps that run?
+
+Spec: cel.md 1 "program", 12 (what is folded), 16 (index with a constant of impossible key type). Constant literals,
+conversions of constants and `in` with a constant list are computed here; what fails here is a program error.
+An unchecked expression (conformance tests only) is lowered too: names are then looked up when it runs.
+Not here: running (weir.cel.plan, weir.cel.reference).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weir.cel import ast, types, wellknown
+from weir.cel.ast import (
+    Call,
+    Comprehension,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Node,
+    Select,
+    StructExpr,
+)
+from weir.cel.checker import candidate_names, qualified_name
+from weir.cel.env import UNKNOWN, Env, Overload
+from weir.cel.steps import (
+    Choice,
+    Const,
+    Equal,
+    Fold,
+    InSet,
+    Invoke,
+    Local,
+    Logic,
+    NewList,
+    NewMap,
+    NewStruct,
+    OrElse,
+    Path,
+    Qualifier,
+    Step,
+    Unresolved,
+    Variable,
+)
+from weir.cel.types import Kind, Type
+from weir.cel.values import CelError, EvaluationError, TypeValue, UInt, Value, type_of
+
+
+class ProgramError(CelError):
+    """The expression is well typed, but its program cannot be built."""
+
+
+_KEYS: Final = frozenset((bool, int, UInt, float, str))
+_PRIMITIVES: Final = frozenset((bool, int, UInt, float, str))
+_GO_NAMES: Final = {
+    Kind.BYTES: "types.Bytes",
+    Kind.NULL: "types.Null",
+    Kind.TIMESTAMP: "types.Timestamp",
+    Kind.DURATION: "types.Duration",
+    Kind.LIST: "*types.baseList",
+    Kind.MAP: "*types.baseMap",
+    Kind.TYPE: "*types.Type",
+    Kind.OPTIONAL: "*types.Optional",
+}
+_OPTIONAL_IDS: Final = {"optional_or_optional": False, "optional_orValue_value": True}
+_ARITY_WORDS: Final = {0: "", 1: "arg", 2: "lhs, rhs"}
+
+
+def lower(root: Node, env: Env, checked: bool = True) -> Step:
+    """The steps of *root*; raises ProgramError when a constant part fails."""
+    return _Lowering(env, checked).lower(root)
+
+
+class _Lowering:
+    def __init__(self, env: Env, checked: bool) -> None:
+        self.env = env
+        self.checked = checked
+        self.slots = 0
+        self.locals: list[tuple[str, int, Type]] = []
+
+    def lower(self, node: Node) -> Step:
+        if isinstance(node, Literal):
+            return Const(node.value, node.type if self.checked else type_of(node.value))
+        if isinstance(node, Ident):
+            return self.ident(node)
+        if isinstance(node, Select):
+            return self.select(node)
+        if isinstance(node, Call):
+            return self.call(node)
+        if isinstance(node, ListExpr):
+            return self.list(node)
+        if isinstance(node, MapExpr):
+            return self.map(node)
+        if isinstance(node, StructExpr):
+            return self.struct(node)
+        assert isinstance(node, Comprehension)
+        return self.comprehension(node)
+
+    # --- names and paths -----------------------------------------------------------------------------
+
+    def local(self, name: str) -> Local | None:
+        for known, slot, declared in reversed(self.locals):
+            if known == name:
+                return Local(name, slot, declared)
+        return None
+
+    def ident(self, node: Ident) -> Step:
+        local = self.local(node.name)
+        if local is not None:
+            return Path(local, [], local.type)
+        if not self.checked:
+            return self.unresolved(node.name, [])
+        if node.constant is not ast.NO_CONSTANT:
+            return Const(node.constant, node.type)
+        if node.type.kind is Kind.TYPE and node.name not in self.env.variables:
+            raise ProgramError(f"reference to undefined type: {node.name}")
+        return Path(Variable(node.name, node.type), [], node.type)
+
+    def unresolved(self, name: str, fields: list[str]) -> Step:
+        """A dotted name of an unchecked expression: longer names first, then as selections."""
+        candidates = []
+        for taken in range(len(fields), -1, -1):
+            dotted = ".".join([name, *fields[:taken]])
+            candidates += [(full, taken) for full in candidate_names(self.env.container, dotted)]
+        qualifiers = [Qualifier(field, types.DYN) for field in fields]
+        return Path(Unresolved(name.removeprefix("."), candidates), qualifiers, types.DYN)
+
+    def constant_name(self, name: str) -> Const | None:
+        """A name that stands for a type or another constant."""
+        found = self.env.constants.get(name) or wellknown.CONSTANTS.get(name)
+        return Const(found[1], found[0]) if found else None
+
+    def path(self, step: Step) -> Path:
+        return step if isinstance(step, Path) else Path(step, [], step.type)
+
+    def select(self, node: Select) -> Step:
+        if not self.checked and not node.test_only:
+            dotted = qualified_name(node)
+            if dotted is not None:
+                first, *fields = dotted.removeprefix(".").split(".")
+                if dotted.startswith("."):
+                    first = "." + first
+                if self.local(first) is None:
+                    return self.unresolved(first, fields)
+        path = self.path(self.lower(node.operand))
+        operand = node.operand.type
+        path.qualifiers.append(
+            Qualifier(node.field, operand, field=operand.kind is Kind.OBJECT, test=node.test_only)
+        )
+        path.type = node.type
+        path.test = path.test or node.test_only
+        return path
+
+    def index(self, node: Call, optional: bool) -> Step:
+        operand, key = node.args
+        path = self.path(self.lower(operand))
+        step = self.lower(key)
+        known = operand.type
+        if isinstance(step, Const):
+            if step.value.__class__ not in _KEYS:
+                kind = type_of(step.value).kind
+                raise ProgramError(f"invalid qualifier type: {_GO_NAMES.get(kind, type_of(step.value).name)}")
+            field = known.kind is Kind.OBJECT
+            path.qualifiers.append(Qualifier(step.value, known, optional=optional, field=field))
+        else:
+            path.qualifiers.append(Qualifier(step, known, computed=True, optional=optional))
+        path.type = node.type
+        return path
+
+    # --- calls ---------------------------------------------------------------------------------------
+
+    def call(self, node: Call) -> Step:
+        function = node.function
+        if function in (ast.AND, ast.OR):
+            left, right = map(self.lower, node.args)
+            logic = Logic(function == ast.OR, left, right)
+            logic.type = types.BOOL
+            return logic
+        if function == ast.CONDITIONAL:
+            condition, yes, no = map(self.lower, node.args)
+            return Path(Choice(condition, yes, no, node.type), [], node.type)
+        if function in (ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT):
+            return self.index(node, optional=function != ast.INDEX)
+        if function in (ast.EQUALS, ast.NOT_EQUALS):
+            left, right = map(self.lower, node.args)
+            declared = self.env.functions.get(function)
+            overload = declared.overloads[0] if declared else None
+            equal = Equal(left, right, function == ast.NOT_EQUALS, overload)
+            equal.type = types.BOOL
+            return equal
+        return self.invoke(node)
+
+    def invoke(self, node: Call) -> Step:
+        function = self.env.functions.get(node.function)
+        target = node.target
+        operands = node.operands
+        candidates = node.candidates
+        if not self.checked:
+            if target is not None:
+                prefix = qualified_name(target)
+                namespaced = self.env.functions.get(f"{prefix}.{node.function}") if prefix else None
+                if namespaced is not None:
+                    function, operands, target = namespaced, node.args, None
+            declared = function.overloads if function else ()
+            candidates = tuple(
+                o for o in declared if o.member is (target is not None) and len(o.params) == len(operands)
+            )
+            if function is not None and not candidates and len(declared) == 1:
+                words = _ARITY_WORDS.get(len(operands), "...")
+                raise ProgramError(f"no such overload: {function.name}({words})")
+        args = [self.lower(operand) for operand in operands]
+        if len(candidates) == 1:
+            unwrap = _OPTIONAL_IDS.get(candidates[0].id)
+            if unwrap is not None:
+                return OrElse(args[0], args[1], unwrap, node.type)
+            if candidates[0].id == "in_list":
+                members = self.set_members(args[1])
+                if members is not None:
+                    return InSet(args[0], members) if members else Const(False, types.BOOL)
+        if function is not None and function.fold and len(args) == 1 and isinstance(args[0], Const):
+            return self.folded(function.overloads, args[0].value, node)
+        overloads = function.overloads if function else ()
+        step = Invoke(function.name if function else node.function, args, candidates, overloads, node.type)
+        if not self.checked:
+            step.resolved = None
+        step.guards = tuple(map(self.guard, step.resolved.params, args)) if step.resolved else ()
+        self.specialize(step)
+        return step
+
+    def guard(self, param: Type, arg: Step) -> Type | None:
+        return param if needs_guard(param, arg.type) else None
+
+    def specialize(self, step: Invoke) -> None:
+        overload = step.resolved
+        if overload is None or overload.specialize is None:
+            return
+        known = [arg.value if isinstance(arg, Const) else UNKNOWN for arg in step.args]
+        if any(step.guards[i] for i, value in enumerate(known) if value is UNKNOWN):
+            return
+        try:
+            step.special = overload.specialize(known)
+        except EvaluationError as error:
+            raise ProgramError(str(error)) from None
+
+    def set_members(self, step: Step) -> list[Value] | None:
+        """The members of a constant list that can be looked up by hashing."""
+        if not isinstance(step, Const) or not isinstance(step.value, list):
+            return None
+        if any(member.__class__ not in _PRIMITIVES for member in step.value):
+            return None
+        return step.value
+
+    def folded(self, overloads: tuple[Overload, ...], value: Value, node: Call) -> Step:
+        from weir.cel.dispatch import no_such_overload, select
+
+        if node.function == "type":
+            return Const(TypeValue(type_of(value).name), node.type)
+        overload = select(overloads, [value])
+        try:
+            if overload is None or overload.impl is None:
+                raise no_such_overload(node.function, [value])
+            return Const(overload.impl(value), node.type)
+        except EvaluationError as error:
+            raise ProgramError(str(error)) from None
+
+    # --- literals ------------------------------------------------------------------------------------
+
+    def list(self, node: ListExpr) -> Step:
+        elements = [self.lower(element) for element in node.elements]
+        if not node.optional and all(isinstance(e, Const) for e in elements):
+            return Const([e.value for e in elements if isinstance(e, Const)], node.type)
+        return NewList(elements, node.optional, node.type)
+
+    def map(self, node: MapExpr) -> Step:
+        entries = []
+        for entry in node.entries:
+            assert entry.key is not None
+            entries.append((self.lower(entry.key), self.lower(entry.value), entry.optional))
+        folded: dict[Any, Any] = {}
+        for key, value, optional in entries:
+            if optional or not isinstance(key, Const) or not isinstance(value, Const):
+                return NewMap(entries, node.type)
+            try:
+                folded[key.value] = value.value
+            except TypeError:
+                return NewMap(entries, node.type)
+        return Const(folded, node.type)
+
+    def struct(self, node: StructExpr) -> Step:
+        name = node.name
+        if not self.checked:
+            for full in candidate_names(self.env.container, name):
+                if full in wellknown.MESSAGES or full in self.env.object_types:
+                    name = full
+                    break
+        entries = [(entry.field, self.lower(entry.value), entry.optional) for entry in node.entries]
+        return NewStruct(name, entries, node.type)
+
+    # --- comprehensions ------------------------------------------------------------------------------
+
+    def bind_local(self, name: str, declared: Type) -> int:
+        self.slots += 1
+        self.locals.append((name, self.slots, declared))
+        return self.slots
+
+    def comprehension(self, node: Comprehension) -> Step:
+        over = self.lower(node.range)
+        init = self.lower(node.init)
+        outer = len(self.locals)
+        first, second = _iteration_types(over.type, node.var2 is not None)
+        accu = self.bind_local(node.accu, node.step.type if self.checked else types.DYN)
+        inner = len(self.locals)
+        slot = self.bind_local(node.var, first)
+        slot2 = self.bind_local(node.var2, second) if node.var2 is not None else None
+        condition = self.lower(node.condition)
+        step = self.lower(node.step)
+        del self.locals[inner:]
+        result = self.lower(node.result)
+        del self.locals[outer:]
+        return Fold(over, slot, slot2, accu, init, condition, step, result, node.bind, node.type)
+
+
+def _iteration_types(over: Type, two: bool) -> tuple[Type, Type]:
+    if over.kind is Kind.LIST:
+        return (types.INT, over.params[0]) if two else (over.params[0], types.DYN)
+    if over.kind is Kind.MAP:
+        return over.params[0], over.params[1]
+    return types.DYN, types.DYN
+
+
+def needs_guard(param: Type, actual: Type) -> bool:
+    """Whether a value of static type *actual* may at run time not be a *param*."""
+    if param.kind in (Kind.DYN, Kind.ANY, Kind.PARAM):
+        return False
+    if actual.kind in (Kind.DYN, Kind.ANY, Kind.ERROR, Kind.PARAM, Kind.NULL, Kind.WRAPPER):
+        return actual.kind is not param.kind
+    if param.kind in (Kind.LIST, Kind.MAP):
+        return any(map(needs_guard, param.params, actual.params))
+    return False

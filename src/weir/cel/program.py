@@ -1,0 +1,103 @@
+"""How is an expression compiled, evaluated and kept for the next time?
+
+Spec: cel.md 1 "Pipeline", 15 "Matching and cache". `compile` goes from text to a `Program`; a program is
+immutable and may be evaluated by many threads at once. `ProgramCache` keeps programs, and refusals, by
+(environment, expression). What surprises: the static estimate is computed when first asked for, because
+evaluation never needs it. Not here: what an API field accepts (weir.validate), what a variable means
+(weir.taints.expression).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from weir.cel.ast import Node
+from weir.cel.checker import check
+from weir.cel.env import Env
+from weir.cel.estimate import Estimate, estimate
+from weir.cel.lowering import lower
+from weir.cel.macros import Macros
+from weir.cel.parser import parse
+from weir.cel.plan import Runner, plan
+from weir.cel.source import Source
+from weir.cel.types import DYN, Type
+from weir.cel.validators import validate
+from weir.cel.values import Value
+
+
+class Checked:
+    """An expression that passed all checks of its text: its tree, its type and its static cost."""
+
+    __slots__ = ("_estimate", "checked", "env", "expression", "root")
+
+    def __init__(self, expression: str, env: Env, root: Node, checked: bool) -> None:
+        self.expression: Final = expression
+        self.env: Final = env
+        self.root: Final = root
+        self.checked: Final = checked
+        self._estimate: Estimate | None = None
+
+    @property
+    def type(self) -> Type:
+        """The type of the result."""
+        return self.root.type if self.checked else DYN
+
+    @property
+    def estimate(self) -> Estimate:
+        """The least and the most an evaluation can cost."""
+        if self._estimate is None:
+            self._estimate = estimate(self.root, self.env)
+        return self._estimate
+
+
+class Program:
+    """A compiled expression."""
+
+    __slots__ = ("_checked", "_run", "expression", "type")
+
+    def __init__(self, checked: Checked, runner: Runner) -> None:
+        self._checked = checked
+        self._run = runner
+        self.expression: Final = checked.expression
+        self.type: Final = checked.type
+
+    @property
+    def estimate(self) -> Estimate:
+        """The least and the most an evaluation can cost."""
+        return self._checked.estimate
+
+    def evaluate(self, variables: Mapping[str, Value]) -> Value:
+        """The value for these variables; raises EvaluationError or CostLimitExceeded.
+
+        >>> from weir.cel import compile
+        >>> from weir.cel.library import KUBERNETES
+        >>> compile("size(x) > 2", Env(KUBERNETES, {"x": types.STRING})).evaluate({"x": "abc"})
+        True
+        """
+        return self._run(variables)[0]
+
+    def run(self, variables: Mapping[str, Value]) -> tuple[Value, int]:
+        """The value and the runtime cost; errors carry the cost as `.cost`."""
+        return self._run(variables)
+
+
+def check_expression(expression: str, env: Env, checked: bool = True) -> Checked:
+    """Parse, type-check and validate; raises CompileError."""
+    source = Source(expression)
+    root = parse(source, Macros(env.macro_groups, env.macros_enabled))
+    if checked:
+        root = check(source, root, env)
+        validate(source, root, env)
+    return Checked(expression, env, root, checked)
+
+
+def build(checked: Checked) -> Program:
+    """The program of a checked expression; raises ProgramError."""
+    steps = lower(checked.root, checked.env, checked.checked)
+    return Program(checked, plan(steps, checked.env))
+
+
+def compile(expression: str, env: Env) -> Program:
+    """Compile *expression*; raises CompileError or ProgramError, whose text is what Kubernetes prints."""
+    return build(check_expression(expression, env))

@@ -1,0 +1,493 @@
+"""What does an expression mean? The plain evaluator: one function per step, errors are values.
+
+Spec: cel.md 6 "Evaluation", 12 "Runtime cost". Slow and literal on purpose: the generated code (weir.cel.plan) is held
+against it, and it runs what cannot be generated (expressions nested deeper than Python's compiler allows).
+What surprises: both operands of a binary call are evaluated even when the first failed, and paid for; a loop
+goes on after a failed pass, because only the accumulator carries the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from weir.cel import access, wellknown
+from weir.cel.costs import LIST, MAP, STRUCT
+from weir.cel.dispatch import accepts, no_such_overload, priced_by_name, select
+from weir.cel.env import Env, Overload
+from weir.cel.steps import (
+    Choice,
+    Const,
+    Equal,
+    Fold,
+    InSet,
+    Invoke,
+    Local,
+    Logic,
+    NewList,
+    NewMap,
+    NewStruct,
+    OrElse,
+    Path,
+    Qualifier,
+    Step,
+    Unresolved,
+    Variable,
+)
+from weir.cel.types import Kind
+from weir.cel.values import (
+    ABSENT,
+    NO_SUCH_OVERLOAD,
+    NONE,
+    CelError,
+    CostLimitExceeded,
+    EvaluationError,
+    Optional,
+    TypeValue,
+    Value,
+    equal,
+    find_key,
+    type_of,
+)
+
+#: A value, or the error that took its place.
+Outcome = Any
+
+
+class InternalError(CelError):
+    """Upstream gives up here with a text of its own; nothing absorbs it."""
+
+    cost: int = 0
+
+
+_GO_NAMES: Final = {
+    Kind.BOOL: "types.Bool",
+    Kind.INT: "types.Int",
+    Kind.UINT: "types.Uint",
+    Kind.DOUBLE: "types.Double",
+    Kind.STRING: "types.String",
+    Kind.BYTES: "types.Bytes",
+    Kind.NULL: "types.Null",
+    Kind.TIMESTAMP: "types.Timestamp",
+    Kind.DURATION: "types.Duration",
+    Kind.TYPE: "*types.Type",
+    Kind.OPTIONAL: "*types.Optional",
+}
+
+
+def go_name(value: Value) -> str:
+    """The name upstream prints for the representation of *value*."""
+    declared = type_of(value)
+    return _GO_NAMES.get(declared.kind, declared.name)
+
+
+class _Lazy:
+    """The accumulator before it was first asked for."""
+
+    __slots__ = ("scope", "step")
+
+    def __init__(self, step: Step, scope: dict[int, Any]) -> None:
+        self.step = step
+        self.scope = scope
+
+
+def run(root: Step, env: Env, variables: Mapping[str, Value]) -> tuple[Value, int]:
+    """The value of *root* and what it cost; raises EvaluationError or CostLimitExceeded, both with `.cost`."""
+    evaluator = Evaluator(env, variables)
+    try:
+        outcome = evaluator.eval(root, {})
+    except InternalError as error:
+        error.cost = evaluator.cost
+        raise
+    if isinstance(outcome, EvaluationError):
+        failure = EvaluationError(*outcome.args)
+        failure.cost = evaluator.cost
+        raise failure
+    return outcome, evaluator.cost
+
+
+class Evaluator:
+    """One evaluation: the variables and the cost so far."""
+
+    def __init__(self, env: Env, variables: Mapping[str, Value]) -> None:
+        self.env = env
+        self.variables = variables
+        self.objects: access.Objects = env.python_classes
+        self.cost = 0
+        self.limit = env.cost_limit
+
+    def charge(self, amount: int) -> None:
+        self.cost += amount
+        if self.cost > self.limit:
+            raise CostLimitExceeded(self.cost)
+
+    def eval(self, step: Step, scope: dict[int, Any]) -> Outcome:
+        """The value of *step*, or the EvaluationError it ended with."""
+        return _EVAL[step.__class__](self, step, scope)
+
+    # --- paths ---------------------------------------------------------------------------------------
+
+    def path(self, step: Path, scope: dict[int, Any]) -> Outcome:
+        outcome = self.resolve(step, scope)
+        self.charge(step.lead)
+        return outcome
+
+    def bare(self, step: Step, scope: dict[int, Any]) -> Outcome:
+        """A branch or an index: a path is not charged for its root."""
+        return self.resolve(step, scope) if isinstance(step, Path) else self.eval(step, scope)
+
+    def resolve(self, step: Path, scope: dict[int, Any]) -> Outcome:
+        root, qualifiers = step.root, step.qualifiers
+        if isinstance(root, Variable):
+            value = self.variables.get(root.name, ABSENT)
+            if value is ABSENT:
+                return EvaluationError(f"no such attribute(s): {root.name}")
+        elif isinstance(root, Local):
+            value = self.local(root.slot, scope)
+        elif isinstance(root, Unresolved):
+            value, taken = self.unresolved(root)
+            qualifiers = qualifiers[taken:]
+        elif isinstance(root, Choice):
+            value = self.choice(root, scope)
+        else:
+            value = self.eval(root, scope)
+        if isinstance(value, EvaluationError):
+            return value
+        try:
+            return self.qualify(value, qualifiers, scope, step.test)
+        except EvaluationError as error:
+            return error
+
+    def local(self, slot: int, scope: dict[int, Any]) -> Outcome:
+        value = scope[slot]
+        if value.__class__ is _Lazy:
+            value = scope[slot] = self.eval(value.step, value.scope)
+        return value
+
+    def unresolved(self, root: Unresolved) -> tuple[Outcome, int]:
+        for name, taken in root.candidates:
+            if name in self.variables:
+                return self.variables[name], taken
+            found = self.env.constants.get(name) or wellknown.CONSTANTS.get(name)
+            if found is not None:
+                return found[1], taken
+        return EvaluationError(f"no such attribute(s): {root.name}"), 0
+
+    def choice(self, root: Choice, scope: dict[int, Any]) -> Outcome:
+        condition = self.eval(root.condition, scope)
+        if condition is True:
+            return self.bare(root.yes, scope)
+        if condition is False:
+            return self.bare(root.no, scope)
+        return condition if isinstance(condition, EvaluationError) else EvaluationError(NO_SUCH_OVERLOAD)
+
+    def qualify(
+        self, value: Value, qualifiers: list[Qualifier], scope: dict[int, Any], test: bool
+    ) -> Outcome:
+        """Apply *qualifiers*; once one is optional, or the root was, the rest is too."""
+        if not qualifiers:
+            return value
+        optional = value.__class__ is Optional
+        if optional:
+            if not value.has_value:
+                return False if test else value
+            value = value.value
+        for qualifier in qualifiers:
+            optional = optional or qualifier.optional
+            key = qualifier.key
+            charge = 1
+            if qualifier.computed:
+                key = self.bare(qualifier.key, scope)
+                if isinstance(qualifier.key, Path):
+                    charge = qualifier.key.lead
+                if isinstance(key, EvaluationError):
+                    self.charge(charge)
+                    raise key
+            if optional or qualifier.test:
+                try:
+                    found = access.find(value, key, self.objects)
+                except EvaluationError:
+                    self.charge(charge)
+                    raise
+                if found is ABSENT:
+                    if qualifier.test and not optional:
+                        self.charge(charge)
+                    return False if test else NONE
+                self.charge(charge)
+                value = found
+            else:
+                self.charge(charge)
+                value = access.get(value, key, self.objects)
+        if test:
+            return True
+        return Optional(value) if optional else value
+
+    # --- operators -----------------------------------------------------------------------------------
+
+    def logic(self, step: Logic, scope: dict[int, Any]) -> Outcome:
+        failure: EvaluationError | None = None
+        for term in (step.left, step.right):
+            outcome = self.eval(term, scope)
+            if outcome is step.decisive:
+                return outcome
+            if outcome.__class__ is not bool and failure is None:
+                failure = (
+                    outcome if isinstance(outcome, EvaluationError) else EvaluationError(NO_SUCH_OVERLOAD)
+                )
+        return not step.decisive if failure is None else failure
+
+    def equal(self, step: Equal, scope: dict[int, Any]) -> Outcome:
+        left = self.eval(step.left, scope)
+        right = self.eval(step.right, scope)
+        outcome: Outcome
+        if isinstance(left, EvaluationError):
+            outcome = left
+        elif isinstance(right, EvaluationError):
+            outcome = right
+        else:
+            try:
+                outcome = equal(left, right) is not step.negated
+            except EvaluationError as error:
+                # `!=` only asks whether the answer was true.
+                outcome = True if step.negated else error
+        self.charge(price(step.overload, [left, right], outcome))
+        return outcome
+
+    def in_set(self, step: InSet, scope: dict[int, Any]) -> Outcome:
+        element = self.eval(step.element, scope)
+        if isinstance(element, EvaluationError):
+            return element
+        return member_of(element, step.members)
+
+    def or_else(self, step: OrElse, scope: dict[int, Any]) -> Outcome:
+        left = self.eval(step.left, scope)
+        if isinstance(left, EvaluationError):
+            return left
+        if not isinstance(left, Optional):
+            return EvaluationError(NO_SUCH_OVERLOAD)
+        if left.has_value:
+            return left.value if step.unwrap else left
+        return self.eval(step.right, scope)
+
+    def invoke(self, step: Invoke, scope: dict[int, Any]) -> Outcome:
+        args: list[Outcome] = []
+        failure: EvaluationError | None = None
+        for arg in step.args:
+            value = self.eval(arg, scope)
+            args.append(value)
+            if failure is None and isinstance(value, EvaluationError):
+                failure = value
+                if len(step.args) > 2:
+                    break
+        if step.function == "@not_strictly_false":
+            self.charge(1)
+            return args[0] is not False
+        if failure is not None and len(args) < len(step.args):
+            return failure
+        outcome = failure if failure is not None else self.apply(step, args)
+        self.charge(call_price(step, args, outcome))
+        return outcome
+
+    def apply(self, step: Invoke, args: list[Value]) -> Outcome:
+        try:
+            return apply(step, args, self.objects)
+        except EvaluationError as error:
+            return error
+
+    # --- literals ------------------------------------------------------------------------------------
+
+    def new_list(self, step: NewList, scope: dict[int, Any]) -> Outcome:
+        outcome = self.elements(step, scope)
+        self.charge(LIST)
+        return outcome
+
+    def elements(self, step: NewList, scope: dict[int, Any]) -> Outcome:
+        built: list[Value] = []
+        for index, element in enumerate(step.elements):
+            value = self.eval(element, scope)
+            if isinstance(value, EvaluationError):
+                return value
+            if index in step.optional:
+                if not isinstance(value, Optional):
+                    return not_optional(value)
+                if not value.has_value:
+                    continue
+                value = value.value
+            built.append(value)
+        return built
+
+    def new_map(self, step: NewMap, scope: dict[int, Any]) -> Outcome:
+        outcome = self.entries(step, scope)
+        self.charge(MAP)
+        return outcome
+
+    def entries(self, step: NewMap, scope: dict[int, Any]) -> Outcome:
+        built: dict[Any, Any] = {}
+        for key_step, value_step, optional in step.entries:
+            key = self.eval(key_step, scope)
+            if isinstance(key, EvaluationError):
+                return key
+            value = self.eval(value_step, scope)
+            if isinstance(value, EvaluationError):
+                return value
+            if optional:
+                if not isinstance(value, Optional):
+                    return not_optional(value)
+                if not value.has_value:
+                    built.pop(key, None)
+                    continue
+                value = value.value
+            try:
+                built[key] = value
+            except TypeError:
+                return EvaluationError(f"unsupported key type: {type_of(key).name}")
+        return built
+
+    def new_struct(self, step: NewStruct, scope: dict[int, Any]) -> Outcome:
+        outcome = self.fields(step, scope)
+        self.charge(STRUCT)
+        return outcome
+
+    def fields(self, step: NewStruct, scope: dict[int, Any]) -> Outcome:
+        built: dict[str, Value] = {}
+        for name, value_step, optional in step.entries:
+            value = self.eval(value_step, scope)
+            if isinstance(value, EvaluationError):
+                return value
+            if optional:
+                if not isinstance(value, Optional):
+                    return not_optional(value)
+                if not value.has_value:
+                    continue
+                value = value.value
+            built[name] = value
+        try:
+            return new_message(step.name, built)
+        except EvaluationError as error:
+            return error
+
+    # --- comprehensions ------------------------------------------------------------------------------
+
+    def fold(self, step: Fold, scope: dict[int, Any]) -> Outcome:
+        inner = dict(scope)
+        if step.bind:
+            inner[step.accu] = _Lazy(step.init, scope)
+            return self.eval(step.result, inner)
+        over = self.eval(step.over, scope)
+        if isinstance(over, EvaluationError):
+            return over
+        passes = iteration(over, step.slot2 is not None)
+        if isinstance(passes, EvaluationError):
+            return passes
+        inner[step.accu] = _Lazy(step.init, scope)
+        for first, second in passes:
+            inner[step.slot] = first
+            if step.slot2 is not None:
+                inner[step.slot2] = second
+            if self.eval(step.condition, inner) is False:
+                break
+            inner[step.accu] = self.eval(step.step, inner)
+        return self.eval(step.result, inner)
+
+
+def iteration(over: Value, two: bool) -> Iterable[tuple[Value, Value]] | EvaluationError:
+    """The values of the loop variables, pass by pass."""
+    if isinstance(over, list | tuple):
+        return enumerate(over) if two else ((value, None) for value in over)
+    if isinstance(over, dict):
+        return over.items()
+    if two:
+        return EvaluationError(f"unsupported comprehension range type: {go_name(over)}")
+    return EvaluationError(f"got '{go_name(over)}', expected iterable type")
+
+
+def not_optional(value: Value) -> EvaluationError:
+    """The error for an element marked `?` that is no optional."""
+    return EvaluationError(f"cannot initialize optional list element from non-optional value {value}")
+
+
+def new_message(name: str, fields: Mapping[str, Value]) -> Value:
+    """The value of a message literal; Kubernetes knows only the well-known messages at run time."""
+    if name not in wellknown.MESSAGES:
+        raise EvaluationError(f"unknown type '{name}'")
+    return wellknown.construct(name, fields)
+
+
+def member_of(element: Value, members: Sequence[Value]) -> bool:
+    """Whether *element* equals one of the constant *members*."""
+    kind = type_of(element)
+    if kind.name == "kubernetes.Semver":
+        raise InternalError("internal error: runtime error: hash of unhashable type cel.Semver")
+    if kind.kind is Kind.BYTES:
+        raise InternalError("internal error: runtime error: hash of unhashable type types.Bytes")
+    return any(equal(member, element) for member in members)
+
+
+def price(overload: Overload | None, args: Sequence[Outcome], outcome: Outcome) -> int:
+    """What a resolved call costs."""
+    if overload is None or overload.cost is None:
+        return 1
+    if overload.cost.constant is not None:
+        return overload.cost.constant
+    return overload.cost.rule(args, outcome)
+
+
+def call_price(step: Invoke, args: Sequence[Outcome], outcome: Outcome) -> int:
+    """What a call costs: by its overload when resolved, else by name, else 1."""
+    if step.resolved is not None:
+        return price(step.resolved, args, outcome)
+    named = priced_by_name(step.overloads, args)
+    return 1 if named is None else price(named, args, outcome)
+
+
+def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value:
+    """Run the overload that takes *args*."""
+    if step.function == "@in":
+        return contains(args[0], args[1])
+    if step.function == "type":
+        declared = objects.get(args[0].__class__)
+        return TypeValue(declared.name if declared else type_of(args[0]).name)
+    overload = step.resolved
+    if overload is None:
+        overload = select(step.overloads, args)
+        if overload is None:
+            raise no_such_overload(step.function, args, declared=bool(step.overloads))
+    else:
+        for guard, arg in zip(step.guards, args, strict=True):
+            if guard is not None and not accepts(guard, arg):
+                raise no_such_overload(step.function, args)
+    if overload.impl is None:
+        raise no_such_overload(step.function, args)
+    return overload.impl(*args)
+
+
+def contains(element: Value, container: Value) -> bool:
+    """`element in container`."""
+    if isinstance(container, list | tuple):
+        return any(_same(member, element) for member in container)
+    if isinstance(container, dict):
+        return find_key(container, element) is not ABSENT
+    raise EvaluationError(NO_SUCH_OVERLOAD)
+
+
+def _same(left: Value, right: Value) -> bool:
+    try:
+        return equal(left, right)
+    except EvaluationError:
+        return False
+
+
+_Handler = Callable[[Evaluator, Any, dict[int, Any]], Outcome]
+_EVAL: Final[dict[type, _Handler]] = {
+    Const: lambda _, step, __: step.value,
+    Path: Evaluator.path,
+    Logic: Evaluator.logic,
+    Equal: Evaluator.equal,
+    InSet: Evaluator.in_set,
+    OrElse: Evaluator.or_else,
+    Invoke: Evaluator.invoke,
+    NewList: Evaluator.new_list,
+    NewMap: Evaluator.new_map,
+    NewStruct: Evaluator.new_struct,
+    Fold: Evaluator.fold,
+}
