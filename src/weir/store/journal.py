@@ -19,12 +19,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from weir.store.backend import Event, KeyValue, StoreUnavailable
 
 T = TypeVar("T")
 
 FORMAT = 1
-_CHUNK = 64  # rows per INSERT statement: fewer steps through the interpreter's lock
 _CHECKPOINT_BYTES = 32 << 20
 
 _SCHEMA = """
@@ -32,6 +33,15 @@ CREATE TABLE IF NOT EXISTS log (
   rev INTEGER PRIMARY KEY, key TEXT NOT NULL, create_rev INTEGER NOT NULL,
   value BLOB, stamp INTEGER NOT NULL, expires REAL NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+# One statement for a group of any size, its own transaction: the thread lets go of the interpreter once, for
+# the whole of the work and the fsync, instead of once for every row.
+_APPEND = """
+INSERT INTO log (rev, key, create_rev, stamp, expires, crc, value)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+       CASE WHEN value ->> 7 < 0 THEN NULL ELSE CAST(substr(?2, value ->> 6, value ->> 7) AS BLOB) END
+FROM json_each(?1)
 """
 
 _CLEAN = {  # the transaction did not happen and the file is as it was
@@ -67,27 +77,6 @@ def _checksum(key: str, create_revision: int, revision: int, value: bytes | None
     return zlib.crc32(value or b"", zlib.crc32(head))
 
 
-def _row(event: Event) -> tuple[object, ...]:
-    item = event.now
-    if item is None:
-        crc = _checksum(event.key, 0, event.revision, None)
-        return (event.revision, event.key, 0, None, -1, 0.0, crc)
-    crc = _checksum(item.key, item.create_revision, item.mod_revision, item.value)
-    return (
-        item.mod_revision,
-        item.key,
-        item.create_revision,
-        item.value,
-        item.stamp,
-        item.expires,
-        crc,
-    )
-
-
-def _insert(rows: int) -> str:
-    return "INSERT INTO log VALUES " + ",".join(["(?,?,?,?,?,?,?)"] * rows)
-
-
 class Journal:
     """The file. Not safe for use from two threads at once."""
 
@@ -107,6 +96,9 @@ class Journal:
 
     def _prepare(self, max_pages: int) -> None:
         db = self._db
+        if sqlite3.sqlite_version_info < (3, 38):
+            message = f"the store needs SQLite 3.38 or later, this Python has {sqlite3.sqlite_version}"
+            raise JournalError(message, broken=False)
         mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":
             raise JournalError(f"cannot open the store {self.path}: no write-ahead log there", broken=False)
@@ -177,43 +169,42 @@ class Journal:
 
     def append(self, events: Sequence[Event]) -> None:
         """Make *events* durable, all or none. Raises JournalError."""
-        self._transaction(lambda: self._insert_rows(events), "write to")
-        self._unchecked += len(events)
-
-    def _insert_rows(self, events: Sequence[Event]) -> None:
-        at, size = 0, _CHUNK
-        while at < len(events):
-            while size > len(events) - at:
-                size //= 2  # few distinct statements, all of them in the connection's cache
-            parameters: list[object] = []
-            for event in events[at : at + size]:
-                parameters += _row(event)
-            self._db.execute(_insert(size), parameters)
+        rows: list[tuple[object, ...]] = []
+        values: list[bytes] = []
+        at = 1  # SQLite counts from one
+        for event in events:
+            item = event.now
+            if item is None:
+                crc = _checksum(event.key, 0, event.revision, None)
+                rows.append((event.revision, event.key, 0, -1, 0.0, crc, 0, -1))
+                continue
+            crc = _checksum(item.key, item.create_revision, item.mod_revision, item.value)
+            size = len(item.value)
+            rows.append(
+                (item.mod_revision, item.key, item.create_revision, item.stamp, item.expires, crc, at, size)
+            )
+            values.append(item.value)
             at += size
+        parameters = (msgspec.json.encode(rows).decode(), b"".join(values))
+        self._transaction(_APPEND, "write to", parameters)
+        self._unchecked += len(events)
 
     def set_compacted(self, revision: int) -> None:
         """Note that nothing before *revision* can be asked for any more."""
         sql = "UPDATE meta SET number = ? WHERE name = 'compacted'"
-        self._transaction(lambda: self._db.execute(sql, (revision,)), "compact")
+        self._transaction(sql, "compact", (revision,))
 
     def forget(self, revisions: Sequence[int]) -> None:
         """Remove these rows; call it in order of revision, or a deleted key comes back after a crash."""
         sql = f"DELETE FROM log WHERE rev IN ({','.join(map(str, revisions))})"
-        self._transaction(lambda: self._db.execute(sql), "compact")
+        self._transaction(sql, "compact")
 
-    def _transaction(self, action: Callable[[], object], verb: str) -> None:
+    def _transaction(self, sql: str, verb: str, parameters: tuple[object, ...] = ()) -> None:
+        """Run one statement, which SQLite commits by itself."""
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            action()
-            self._db.execute("COMMIT")
+            self._db.execute(sql, parameters)
         except sqlite3.Error as error:
-            failure = self._translated(error, verb)
-            if self._db.in_transaction:
-                try:
-                    self._db.execute("ROLLBACK")
-                except sqlite3.Error:
-                    failure.broken = failure.unknown = True
-            raise failure from error
+            raise self._translated(error, verb) from error
         if self._sync_delay:
             time.sleep(self._sync_delay)
 
