@@ -135,11 +135,15 @@ class Chain:
         settings: Settings | None = None,
         *,
         more: Iterable[Plugin] = (),
+        guards: Iterable[Plugin] = (),
         webhooks: Webhooks | None = None,
         durations: Durations | None = None,
         new_suffix: Callable[[], str] | None = None,
     ) -> Chain:
-        """Return the chain of *settings*; *more* are plugins that need more than a reader."""
+        """Return the chain of *settings*.
+
+        *more* are plugins that need more than a reader; *guards* look last and cannot be switched off.
+        """
         settings = settings or Settings()
         enabled = settings.enabled()
         known: list[Plugin] = [
@@ -161,7 +165,7 @@ class Chain:
             (plugin for plugin in known if plugin.name in enabled),
             key=lambda plugin: ORDER.index(plugin.name),
         )
-        return cls(plugins, webhooks, durations or _Silent())
+        return cls([*plugins, *guards], webhooks, durations or _Silent())
 
     def mutate(self, a: Attributes) -> Awaitable[None] | None:
         """Let every mutating plugin edit the object; an awaitable when webhooks have to be called."""
