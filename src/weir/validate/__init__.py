@@ -1,1 +1,74 @@
+"""Would the API server accept this object, and in which words would it refuse it?
 
+Spec: core.md 2 "API validation", apiserver.md 13, dra.md 1.15. Every problem of an object is returned at once, in
+the API server's order. `validate` takes documents as people write them; `validate_served` takes what the API server
+has decoded and defaulted, on its way to the store.
+Not here: wrong JSON as such (weir.objects), who may write (weir.apiserver).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from weir.gates import Gates, GatesLike
+from weir.validate.context import context_for
+from weir.validate.field import FieldError
+from weir.validate.registry import find_rule
+
+__all__ = ["FieldError", "validate", "validate_served"]
+
+
+class ServedKind(Protocol):
+    """What validation needs of a row of weir.objects.kinds."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def namespaced(self) -> bool: ...
+
+
+def validate_served(
+    document: dict[str, Any],
+    old: dict[str, Any] | None,
+    kind: ServedKind,
+    gates: Gates,
+    *,
+    subresource: str = "",
+) -> list[FieldError]:
+    """Return what is wrong with *document* replacing *old*; None for *old* means a create."""
+    rule = find_rule(kind.group, kind.kind)
+    return list(rule(document, old, context_for(gates, subresource, kind.namespaced, False)))
+
+
+def validate(
+    document: dict[str, Any],
+    old: dict[str, Any] | None = None,
+    gates: GatesLike = None,
+    subresource: str = "",
+) -> list[FieldError]:
+    """Return what the API server would say about *document* as a person wrote it.
+
+    >>> pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+    ...        "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [{"key": "a", "operator": "In"}]}}
+    >>> print(*validate(pod))
+    spec.tolerations[0].operator: Unsupported value: "In": supported values: "Equal", "Exists"
+    """
+    from weir.validate.shape import validate_shape
+
+    for each in (document, old):
+        if each is not None and (wrong := list(validate_shape(each))):
+            return wrong
+    group, _, _ = str(document.get("apiVersion") or "").rpartition("/")
+    name = str(document.get("kind") or "")
+    rule = find_rule(group, name)
+    context = context_for(Gates.of(gates), subresource, _is_namespaced(document), True)
+    return list(rule(document, old, context))
+
+
+def _is_namespaced(document: dict[str, Any]) -> bool:
+    from weir.objects import kinds
+
+    kind = kinds.find_kind(document.get("apiVersion") or "", document.get("kind") or "")
+    return kind is None or kind.namespaced

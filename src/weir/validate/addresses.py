@@ -1,0 +1,48 @@
+"""Is this text an IP address, or a network?
+
+Spec: apiserver.md 13 (podCIDRs), the pod status and host aliases. Messages are the API server's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from weir.values.names import FINE, Messages
+
+IP_MESSAGE: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+CIDR_MESSAGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+
+
+def find_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address *text* writes, or None."""
+    try:
+        return None if "%" in text else ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def find_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Return the network *text* writes, or None; the prefix must be there."""
+    try:
+        return ipaddress.ip_network(text, strict=False) if "/" in text else None
+    except ValueError:
+        return None
+
+
+def check_ip(text: str) -> Messages:
+    """Return what is wrong with *text* as an IP address.
+
+    >>> check_ip("10.0.0.1"), check_ip("bad")[0][:21]
+    ((), 'must be a valid IP ad')
+    """
+    return FINE if find_ip(text) else (IP_MESSAGE,)
+
+
+def check_cidr(text: str) -> Messages:
+    """Return what is wrong with *text* as a network.
+
+    >>> check_cidr("10.0.0.0/8")
+    ()
+    """
+    return FINE if find_network(text) else (CIDR_MESSAGE,)

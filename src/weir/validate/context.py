@@ -1,0 +1,28 @@
+"""What does a check know about the write besides the documents?
+
+The gates of the component, the subresource written, the kind's scope, and whether the document comes from the API
+server (decoded and defaulted) or straight from a file. Absent defaultable fields mean their default in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from weir.gates import Gates
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The circumstances of one write."""
+
+    gates: Gates
+    subresource: str = ""
+    namespaced: bool = True
+    raw: bool = False  #: straight from a file: the namespace and what the server fills in may be absent
+
+
+@lru_cache(maxsize=256)
+def context_for(gates: Gates, subresource: str, namespaced: bool, raw: bool) -> Context:
+    """Return the context, shared by all writes like this one."""
+    return Context(gates, subresource, namespaced, raw)

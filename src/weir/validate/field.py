@@ -1,0 +1,150 @@
+"""What is wrong with which field, in the words of the API server?
+
+Spec: core.md 2.1 "Error model". A field error has a type, a path, a bad value and a detail; it prints as the line
+kubectl users know. A path is its text (`spec.tolerations[0].key`): building one is cheap enough for the writes that
+pass, and there is nothing to convert for those that do not.
+What surprises: how a value prints depends on its Go type. Plain strings are quoted like `%q`; enums, lists, maps
+and structs are JSON, structs with their Go names (weir.validate.gonames makes those).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from weir.values.quoting import compact_json, quote
+
+#: A JSON object as decoded: what every validator reads.
+Document = dict[str, Any]
+Errors = Iterator["FieldError"]
+
+INVALID: Final = "FieldValueInvalid"
+NOT_SUPPORTED: Final = "FieldValueNotSupported"
+REQUIRED: Final = "FieldValueRequired"
+DUPLICATE: Final = "FieldValueDuplicate"
+FORBIDDEN: Final = "FieldValueForbidden"
+TOO_LONG: Final = "FieldValueTooLong"
+TOO_MANY: Final = "FieldValueTooMany"
+NOT_FOUND: Final = "FieldValueNotFound"
+TYPE_INVALID: Final = "FieldValueTypeInvalid"
+INTERNAL: Final = "InternalError"
+
+_PHRASE: Final = {
+    INVALID: "Invalid value",
+    NOT_SUPPORTED: "Unsupported value",
+    REQUIRED: "Required value",
+    DUPLICATE: "Duplicate value",
+    FORBIDDEN: "Forbidden",
+    TOO_LONG: "Too long",
+    TOO_MANY: "Too many",
+    NOT_FOUND: "Not found",
+    TYPE_INVALID: "Invalid value",
+    INTERNAL: "Internal error",
+}
+_WITHOUT_VALUE: Final = frozenset({REQUIRED, FORBIDDEN, TOO_LONG, INTERNAL})
+
+
+class Enum(str):
+    """A string that Go holds in a named type (an operator, an effect): it prints as JSON, not like `%q`."""
+
+    __slots__ = ()
+
+
+class FieldError:
+    """One broken rule: which field, what was there, and what should have been.
+
+    >>> print(invalid("spec.tolerations[0].value", "0950", "must be a valid decimal integer in canonical form"))
+    spec.tolerations[0].value: Invalid value: "0950": must be a valid decimal integer in canonical form
+    """
+
+    __slots__ = ("detail", "field", "type", "value")
+
+    def __init__(self, type: str, field: str, value: Any, detail: str) -> None:
+        self.type, self.field, self.value, self.detail = type, field, value, detail
+
+    @property
+    def body(self) -> str:
+        """The message without the path: what a Status cause carries."""
+        phrase = _PHRASE[self.type]
+        if self.type not in _WITHOUT_VALUE:
+            phrase = f"{phrase}: {show(self.value)}"
+        return f"{phrase}: {self.detail}" if self.detail else phrase
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+    def __repr__(self) -> str:
+        return f"FieldError({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldError) and (self.type, str(self)) == (other.type, str(other))
+
+    def __hash__(self) -> int:
+        return hash((self.type, str(self)))
+
+
+def show(value: Any) -> str:
+    """Return *value* as the API server prints a bad value.
+
+    >>> show("a<b"), show(Enum("a<b")), show(None), show(True)
+    ('"a<b"', '"a\\\\u003cb"', 'null', 'true')
+    """
+    return quote(value) if type(value) is str else compact_json(value)
+
+
+def invalid(field: str, value: Any, detail: str) -> FieldError:
+    """Return that *value* breaks a rule."""
+    return FieldError(INVALID, field, value, detail)
+
+
+def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldError:
+    """Return that the enum *value* is none of *supported*, which print in the order given."""
+    listed = ", ".join(quote(each) for each in supported)
+    shown = Enum(value) if type(value) is str else value
+    return FieldError(NOT_SUPPORTED, field, shown, f"supported values: {listed}")
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    """Return that the field must be set."""
+    return FieldError(REQUIRED, field, "", detail)
+
+
+def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
+    """Return that *value* was there before."""
+    return FieldError(DUPLICATE, field, value, detail)
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    """Return that the field may not be set, or not be changed."""
+    return FieldError(FORBIDDEN, field, "", detail)
+
+
+def too_long(field: str, limit: int, value: Any = "") -> FieldError:
+    """Return that the text is longer than *limit* bytes; the text itself is not printed."""
+    return FieldError(TOO_LONG, field, value, f"may not be more than {limit} byte{'' if limit == 1 else 's'}")
+
+
+def too_many(field: str, actual: int, limit: int) -> FieldError:
+    """Return that the list has more than *limit* entries."""
+    return FieldError(TOO_MANY, field, actual, f"must have at most {limit} item{'' if limit == 1 else 's'}")
+
+
+def not_found(field: str, value: Any, detail: str = "") -> FieldError:
+    """Return that *value* names something that is not there."""
+    return FieldError(NOT_FOUND, field, value, detail)
+
+
+def type_invalid(field: str, value: Any, detail: str) -> FieldError:
+    """Return that *value* has another JSON type than the field."""
+    return FieldError(TYPE_INVALID, field, value, detail)
+
+
+def internal(field: str, text: str) -> FieldError:
+    """Return that checking the field failed by itself."""
+    return FieldError(INTERNAL, field, "", text)
+
+
+def each_invalid(field: str, value: Any, messages: Iterable[str]) -> Errors:
+    """Yield one Invalid for each of *messages*."""
+    for message in messages:
+        yield FieldError(INVALID, field, value, message)

@@ -1,0 +1,75 @@
+"""Is this label selector sound?
+
+Spec: apiserver.md 13 (pod affinity labelSelector, PVC selector); the messages are those of node selectors, the
+operators only the four that sets of labels know.
+Not here: whether labels match (weir.selectors.labels).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required
+from weir.validate.meta import validate_labels
+from weir.validate.node_selector import NEEDS_VALUES, NOT_AN_OPERATOR, TAKES_NO_VALUES
+from weir.values.names import check_label_key, check_label_value
+
+
+def validate_label_selector(selector: Document | None, at: str) -> Errors:
+    """Yield what is wrong with a label selector; an absent one is fine."""
+    if not selector:
+        return
+    if labels := selector.get("matchLabels"):
+        yield from validate_labels(labels, f"{at}.matchLabels")
+    for i, requirement in enumerate(selector.get("matchExpressions") or ()):
+        yield from _validate_requirement(requirement, f"{at}.matchExpressions[{i}]")
+
+
+def _validate_requirement(requirement: Document, at: str) -> Errors:
+    operator, values = requirement.get("operator") or "", requirement.get("values") or ()
+    key = requirement.get("key") or ""
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required(f"{at}.values", NEEDS_VALUES)
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            yield forbidden(f"{at}.values", TAKES_NO_VALUES)
+    else:
+        yield invalid(f"{at}.operator", Enum(operator), NOT_AN_OPERATOR)
+    yield from each_invalid(f"{at}.key", key, check_label_key(key))
+    for i, value in enumerate(values):
+        if messages := check_label_value(value):
+            yield from each_invalid(f"{at}.values[{i}]", value, messages)
+
+
+def selector_json(selector: Document | None) -> dict[str, Any] | None:
+    """Return a selector in the order its fields are printed."""
+    if selector is None:
+        return None
+    shown: dict[str, Any] = {}
+    if selector.get("matchLabels"):
+        shown["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
+    if selector.get("matchExpressions"):
+        shown["matchExpressions"] = [
+            {name: each[name] for name in ("key", "operator", "values") if name in each}
+            for each in selector["matchExpressions"]
+        ]
+    return shown
+
+
+def selects(selector: Document, labels: Document) -> bool:
+    """Return whether a sound selector picks *labels*; used for `selector` against template labels."""
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    for requirement in selector.get("matchExpressions") or ():
+        key, operator = requirement.get("key") or "", requirement.get("operator")
+        inside = key in labels and labels[key] in (requirement.get("values") or ())
+        found = {
+            "In": inside,
+            "NotIn": not inside,
+            "Exists": key in labels,
+            "DoesNotExist": key not in labels,
+        }
+        if not found.get(operator or "", False):
+            return False
+    return True

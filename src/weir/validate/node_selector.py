@@ -1,0 +1,91 @@
+"""May a pod or a volume ask for nodes in these words?
+
+Spec: core.md 2.9 "Node selector terms"; KEP-5721 "API Validation".
+What surprises: values of required terms are checked as label values, those of preferred terms are not; `Gt` and `Lt`
+take any value here (a value that is no integer merely never matches).
+Not here: whether a node fits (weir.selectors.node), pod affinity (weir.validate.affinity).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required
+from weir.validate.ratchet import SEMVER_OPERATORS, Options
+from weir.values.names import check_dns1123_subdomain, check_label_key, check_label_value
+from weir.values.semver import SemverError, parse_tolerant
+
+NO_TERMS: Final = "must have at least one node selector term"
+NOT_AN_OPERATOR: Final = "not a valid selector operator"
+NEEDS_VALUES: Final = "must be specified when `operator` is 'In' or 'NotIn'"
+TAKES_NO_VALUES: Final = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+ONE_NUMBER: Final = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+ONE_VERSION: Final = (
+    "must be specified single value when `operator` is 'SemverLt' or 'SemverGt' or 'SemverEq'"
+)
+ONE_FIELD_VALUE: Final = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+NOT_A_FIELD: Final = "not a valid field selector key"
+
+
+def validate_node_selector(selector: Document, at: str, options: Options) -> Errors:
+    """Yield what is wrong with a required node selector: at least one term, each term sound."""
+    terms = selector.get("nodeSelectorTerms") or ()
+    if not terms:
+        yield required(f"{at}.nodeSelectorTerms", NO_TERMS)
+    for t, term in enumerate(terms):
+        yield from validate_node_selector_term(
+            term, f"{at}.nodeSelectorTerms[{t}]", options, check_values=options.label_values
+        )
+
+
+def validate_node_selector_term(term: Document, at: str, options: Options, *, check_values: bool) -> Errors:
+    """Yield what is wrong with one term; *check_values* says whether values must be label values."""
+    for e, requirement in enumerate(term.get("matchExpressions") or ()):
+        yield from _validate_expression(requirement, f"{at}.matchExpressions[{e}]", options, check_values)
+    for f, requirement in enumerate(term.get("matchFields") or ()):
+        yield from _validate_field(requirement, f"{at}.matchFields[{f}]")
+
+
+def _validate_expression(requirement: Document, at: str, options: Options, check_values: bool) -> Errors:
+    key, operator = requirement.get("key") or "", requirement.get("operator") or ""
+    values = requirement.get("values") or ()
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required(f"{at}.values", NEEDS_VALUES)
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            yield forbidden(f"{at}.values", TAKES_NO_VALUES)
+    elif operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            yield required(f"{at}.values", ONE_NUMBER)
+    elif operator in SEMVER_OPERATORS and options.semver:
+        if len(values) != 1:
+            yield required(f"{at}.values", ONE_VERSION)
+        for i, value in enumerate(values):
+            try:
+                parse_tolerant(value)
+            except SemverError as error:
+                yield invalid(f"{at}.values[{i}]", value, str(error))
+    else:
+        yield invalid(f"{at}.operator", Enum(operator), NOT_AN_OPERATOR)
+    yield from each_invalid(f"{at}.key", key, check_label_key(key))
+    if check_values:
+        for i, value in enumerate(values):
+            if messages := check_label_value(value):
+                yield from each_invalid(f"{at}.values[{i}]", value, messages)
+
+
+def _validate_field(requirement: Document, at: str) -> Errors:
+    key, operator = requirement.get("key") or "", requirement.get("operator") or ""
+    values = requirement.get("values") or ()
+    if operator in ("In", "NotIn"):
+        if len(values) != 1:
+            yield required(f"{at}.values", ONE_FIELD_VALUE)
+    else:
+        yield invalid(f"{at}.operator", Enum(operator), NOT_AN_OPERATOR)
+    if key != "metadata.name":
+        yield invalid(f"{at}.key", key, NOT_A_FIELD)
+        return
+    for i, value in enumerate(values):
+        if messages := check_dns1123_subdomain(value):
+            yield from each_invalid(f"{at}.values[{i}]", value, messages)

@@ -1,0 +1,133 @@
+"""May this claim for storage be made, and may it change so?
+
+Spec: apiserver.md 13 (PVC).
+What surprises: the missing size is reported on `spec.resources[storage]`; after creation only the size, and for
+bound claims the attributes class, may change.
+Not here: volumes (weir.validate.persistent_volume).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.validate.context import Context
+from weir.validate.field import (
+    Document,
+    Errors,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from weir.validate.gonames import diff, equal
+from weir.validate.label_selector import validate_label_selector
+from weir.validate.meta import validate_meta, validate_object_meta
+from weir.validate.resources import amount
+from weir.values.names import check_dns1123_subdomain
+
+ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+VOLUME_MODES: Final = ("Block", "Filesystem")
+ALONE: Final = "may not use ReadWriteOncePod with other access modes"
+POSITIVE: Final = "must be greater than zero"
+IMMUTABLE_SPEC: Final = (
+    "spec is immutable after creation except resources.requests "
+    "and volumeAttributesClassName for bound claims"
+)
+
+
+def validate_claim(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a write of a PersistentVolumeClaim."""
+    spec = new.get("spec") or {}
+    if old is None:
+        yield from validate_object_meta(new.get("metadata") or {}, context)
+        yield from validate_claim_spec(spec, "spec")
+    elif context.subresource == "status":
+        yield from validate_meta(new, old, context)
+        yield from _validate_status(new.get("status") or {})
+    else:
+        yield from validate_meta(new, old, context)
+        yield from validate_claim_spec(spec, "spec")
+        yield from _validate_update(spec, old.get("spec") or {}, old)
+
+
+def validate_access_modes(modes: list[str], at: str) -> Errors:
+    """Yield what is wrong with access modes, of a claim or of a volume."""
+    for mode in modes:
+        if mode not in ACCESS_MODES:
+            yield not_supported(at, mode, ACCESS_MODES)
+    if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
+        yield forbidden(at, ALONE)
+
+
+def validate_claim_spec(spec: Document, at: str) -> Errors:
+    """Yield what is wrong with the spec of a claim, also inside templates and ephemeral volumes."""
+    modes = spec.get("accessModes") or []
+    if not modes:
+        yield required(f"{at}.accessModes", "at least 1 access mode is required")
+    yield from validate_label_selector(spec.get("selector"), f"{at}.selector")
+    yield from validate_access_modes(modes, f"{at}.accessModes")
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if size is None:
+        yield required(f"{at}.resources[storage]")
+    elif amount(size).sign <= 0:
+        yield invalid(f"{at}.resources[storage]", str(amount(size)), POSITIVE)
+    if class_name := spec.get("storageClassName"):
+        yield from each_invalid(f"{at}.storageClassName", class_name, check_dns1123_subdomain(class_name))
+    if (mode := spec.get("volumeMode")) and mode not in VOLUME_MODES:
+        yield not_supported(f"{at}.volumeMode", mode, VOLUME_MODES)
+    for name in ("dataSource", "dataSourceRef"):
+        if (source := spec.get(name)) is not None:
+            yield from _validate_data_source(source, f"{at}.{name}")
+    if attributes := spec.get("volumeAttributesClassName"):
+        yield from each_invalid(
+            f"{at}.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)
+        )
+
+
+def _validate_data_source(source: Document, at: str) -> Errors:
+    if not source.get("name"):
+        yield required(f"{at}.name")
+    if not source.get("kind"):
+        yield required(f"{at}.kind")
+    group = source.get("apiGroup") or ""
+    if not group and source.get("kind") != "PersistentVolumeClaim":
+        yield invalid(
+            at,
+            source.get("kind") or "",
+            "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
+        )
+    elif group:
+        yield from each_invalid(f"{at}.apiGroup", group, check_dns1123_subdomain(group))
+
+
+def _validate_update(new: Document, old: Document, stored: Document) -> Errors:
+    munged = dict(new)
+    bound = (stored.get("status") or {}).get("phase") == "Bound"
+    if not old.get("volumeName"):  # binding sets the name once
+        munged.pop("volumeName", None)
+    was = (old.get("resources") or {}).get("requests")
+    resources = {**(new.get("resources") or {})}
+    resources.pop("requests", None)
+    munged["resources"] = {**resources, **({"requests": was} if was else {})}
+    if bound:
+        munged.pop("volumeAttributesClassName", None)
+        if "volumeAttributesClassName" in old:
+            munged["volumeAttributesClassName"] = old["volumeAttributesClassName"]
+    if not equal("PersistentVolumeClaimSpec", old, munged):
+        yield forbidden("spec", f"{IMMUTABLE_SPEC}\n{diff('PersistentVolumeClaimSpec', old, munged)}")
+    before, after = (((s.get("resources") or {}).get("requests") or {}).get("storage") for s in (old, new))
+    if before is not None and after is not None and amount(after) < amount(before):
+        capacity = ((stored.get("status") or {}).get("capacity") or {}).get("storage")
+        if capacity is None or amount(after) <= amount(capacity):
+            detail = "field can not be less than status.capacity"
+            yield forbidden("spec.resources.requests.storage", detail)
+
+
+def _validate_status(status: Document) -> Errors:
+    capacity = status.get("capacity") or {}
+    for name in sorted(capacity):
+        if amount(capacity[name]).sign < 0:
+            yield invalid(
+                f"status.capacity[{name}]", str(amount(capacity[name])), "must be greater than or equal to 0"
+            )

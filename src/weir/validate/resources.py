@@ -1,0 +1,167 @@
+"""May a container ask for these resources?
+
+Spec: apiserver.md 13 (`resources.requests`, `resources[foo]`, extended resources); pods, templates, nodes, volumes
+and quotas share the rules for names and amounts.
+What surprises: an unknown plain name gives two errors; resources that cannot be overcommitted (extended, huge pages)
+need a limit equal to the request.
+Not here: how amounts are read (weir.values.quantity).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, not_found, required
+from weir.validate.field import duplicate as duplicate_value
+from weir.values.names import check_label_key
+from weir.values.quantity import Quantity, parse_quantity
+
+HUGE_PAGES: Final = "hugepages-"
+NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+_CONTAINER: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_QUOTA_ONLY: Final = frozenset(
+    {
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+        "requests.storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "storage",
+        "pods",
+        "resourcequotas",
+        "services",
+        "services.nodeports",
+        "services.loadbalancers",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+    }
+)
+#: Counted things: their amounts have no fraction.
+_COUNTED: Final = frozenset(
+    {
+        "pods",
+        "resourcequotas",
+        "services",
+        "services.nodeports",
+        "services.loadbalancers",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+    }
+)
+
+
+def amount(value: Any) -> Quantity:
+    """Return the amount of a quantity field; files may hold a bare number."""
+    return parse_quantity(value if type(value) is str else str(value))
+
+
+def is_native(name: str) -> bool:
+    """Return whether a resource is Kubernetes' own: no domain, or one under kubernetes.io."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_extended(name: str) -> bool:
+    """Return whether a resource is an extended one, counted in whole numbers and never overcommitted."""
+    return (
+        not is_native(name) and not name.startswith("requests.") and not check_label_key("requests." + name)
+    )
+
+
+def _may_overcommit(name: str) -> bool:
+    return is_native(name) and not name.startswith(HUGE_PAGES)
+
+
+def is_standard(name: str) -> bool:
+    """Return whether a plain name is one that some resource list knows."""
+    return (
+        name in _CONTAINER or name in _QUOTA_ONLY or name.startswith((HUGE_PAGES, "requests." + HUGE_PAGES))
+    )
+
+
+def validate_resource_name(name: str, at: str) -> Errors:
+    """Yield what is wrong with the name of a resource, wherever it is used."""
+    if messages := check_label_key(name):
+        yield from each_invalid(at, name, messages)
+    elif "/" not in name and not is_standard(name):
+        yield invalid(at, name, "must be a standard resource type or fully qualified")
+
+
+def _validate_container_name(name: str, at: str) -> Errors:
+    yield from validate_resource_name(name, at)
+    if "/" not in name:
+        if name not in _CONTAINER and not name.startswith(HUGE_PAGES):
+            yield invalid(at, name, "must be a standard resource for containers")
+    elif not is_native(name) and not is_extended(name):
+        yield invalid(at, name, "doesn't follow extended resource name standard")
+
+
+def validate_amount(name: str, value: Any, at: str) -> Errors:
+    """Yield what is wrong with the amount of a resource."""
+    quantity = amount(value)
+    if quantity.sign < 0:
+        yield invalid(at, str(quantity), NOT_NEGATIVE)
+    if (name in _COUNTED or is_extended(name)) and quantity.milli_value % 1000:
+        yield invalid(at, Enum(str(quantity)), "must be an integer")
+
+
+def validate_container_resources(resources: Document, claim_names: Collection[str], at: str) -> Errors:
+    """Yield what is wrong with the requests, limits and claims of a container."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for name in sorted(limits):
+        yield from _validate_entry(name, limits[name], f"{at}.limits")
+    for name in sorted(requests):
+        yield from _validate_entry(name, requests[name], f"{at}.requests")
+        yield from _validate_against_limit(name, requests[name], limits, at)
+    names = {*limits, *requests}
+    if any(name.startswith(HUGE_PAGES) for name in names) and names.isdisjoint(("cpu", "memory")):
+        yield forbidden(at, "HugePages require cpu or memory")
+    if claims := resources.get("claims"):
+        yield from _validate_claims(claims, claim_names, f"{at}.claims")
+
+
+def _validate_entry(name: str, value: Any, at: str) -> Errors:
+    if name in _CONTAINER:
+        if amount(value).sign < 0:
+            yield invalid(f"{at}[{name}]", str(amount(value)), NOT_NEGATIVE)
+        return
+    yield from _validate_container_name(name, f"{at}[{name}]")
+    yield from validate_amount(name, value, f"{at}[{name}]")
+
+
+def _validate_against_limit(name: str, value: Any, limits: Document, at: str) -> Errors:
+    if name not in limits:
+        if not _may_overcommit(name):
+            yield required(f"{at}.limits", "Limit must be set for non overcommitable resources")
+        return
+    if value == limits[name]:
+        return
+    request, limit = amount(value), amount(limits[name])
+    if request != limit and not _may_overcommit(name):
+        yield invalid(f"{at}.requests", str(request), f"must be equal to {name} limit of {limit}")
+    elif request > limit:
+        yield invalid(
+            f"{at}.requests", str(request), f"must be less than or equal to {name} limit of {limit}"
+        )
+
+
+def _validate_claims(claims: list[Document], claim_names: Collection[str], at: str) -> Errors:
+    seen: set[tuple[str, str]] = set()
+    for i, claim in enumerate(claims):
+        name, request = claim.get("name") or "", claim.get("request") or ""
+        if not name:
+            yield required(f"{at}[{i}]")
+            continue
+        # The whole claim and one request of it are the same claim twice.
+        if (name, request) in seen or (name, "") in seen or (not request and any(n == name for n, _ in seen)):
+            yield duplicate_value(f"{at}[{i}]", f"{name}/{request}" if request else name)
+        seen.add((name, request))
+        if name not in claim_names:
+            known = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
+            yield not_found(f"{at}[{i}]", name, f"must be one of the names in pod.spec.resourceClaims{known}")

@@ -1,0 +1,293 @@
+"""May a pod mount these volumes?
+
+Spec: apiserver.md 13 (`spec.volumes[i]`, `volumeMounts[j].name`, hostPath). A volume has one source; without any it
+is an emptyDir.
+What surprises: a volume with an error of its own cannot be mounted either, so its mounts report `Not found` too.
+Not here: PersistentVolumes (weir.validate.persistent_volume), which share hostPath and path rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from weir.validate.environment import VOLUME_FIELDS, validate_field_ref, validate_resource_field_ref
+from weir.validate.field import (
+    Document,
+    Errors,
+    FieldError,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from weir.validate.resources import amount
+from weir.values.names import (
+    check_config_key,
+    check_dns1123_label,
+    check_dns1123_subdomain,
+)
+
+ONE_TYPE: Final = "may not specify more than 1 volume type"
+NO_BACKSTEPS: Final = "must not contain '..'"
+FILE_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
+HOST_PATH_TYPES: Final = (
+    "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
+)  # fmt: skip
+
+
+def validate_volumes(volumes: list[Document], at: str) -> tuple[dict[str, Document], list[FieldError]]:
+    """Return the volumes that can be mounted, by name, and what is wrong with the others."""
+    sound: dict[str, Document] = {}
+    errors: list[FieldError] = []
+    for i, volume in enumerate(volumes):
+        where = f"{at}[{i}]"
+        found = list(_validate_source(volume, where))
+        name = volume.get("name") or ""
+        if not name:
+            found.append(required(f"{where}.name"))
+        elif messages := check_dns1123_label(name):
+            found.extend(each_invalid(f"{where}.name", name, messages))
+        if name in sound:
+            found.append(duplicate(f"{where}.name", name))
+        if found:
+            errors.extend(found)
+        else:
+            sound[name] = volume
+    return sound, errors
+
+
+def _validate_source(volume: Document, at: str) -> Errors:
+    given = [name for name in _SOURCES if volume.get(name) is not None]
+    for i, name in enumerate(given):
+        if i:
+            yield forbidden(f"{at}.{name}", ONE_TYPE)
+        elif check := _SOURCES[name]:
+            yield from check(volume[name], f"{at}.{name}")
+
+
+def validate_no_backsteps(path: str, at: str) -> Errors:
+    """Yield that a path climbs."""
+    if ".." in path.split("/"):
+        yield invalid(at, path, NO_BACKSTEPS)
+
+
+def validate_local_path(path: str, at: str) -> Errors:
+    """Yield what is wrong with a path that must stay inside its volume."""
+    if path.startswith("/"):
+        yield invalid(at, path, "must be a relative path")
+    yield from validate_no_backsteps(path, at)
+
+
+def _validate_inner_file(path: str, at: str) -> Errors:
+    """Yield what is wrong with a path that the kubelet writes beside its own `..` entries."""
+    yield from validate_local_path(path, at)
+    if path.startswith("..") and not path.startswith("../") and path != "..":
+        yield invalid(at, path, "must not start with '..'")
+
+
+def validate_host_path(source: Document, at: str) -> Errors:
+    """Yield what is wrong with a path of the node."""
+    if path := source.get("path"):
+        yield from validate_no_backsteps(path, f"{at}.path")
+    else:
+        yield required(f"{at}.path")
+        return
+    if (kind := source.get("type")) is not None and kind not in HOST_PATH_TYPES:
+        yield not_supported(f"{at}.type", kind, HOST_PATH_TYPES)
+
+
+def validate_nfs(source: Document, at: str) -> Errors:
+    """Yield what is wrong with an NFS share."""
+    if not source.get("server"):
+        yield required(f"{at}.server")
+    path = source.get("path") or ""
+    if not path:
+        yield required(f"{at}.path")
+    if not path.startswith("/"):
+        yield invalid(f"{at}.path", path, "must be an absolute path")
+
+
+def _validate_empty_dir(source: Document, at: str) -> Errors:
+    limit = source.get("sizeLimit")
+    if limit is not None and amount(limit).sign < 0:
+        yield forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+    medium = source.get("medium")
+    if medium and medium not in ("Memory", "HugePages") and not medium.startswith("HugePages-"):
+        yield not_supported(f"{at}.medium", medium, ("HugePages", "Memory"))
+
+
+def _validate_mode(mode: Any, at: str) -> Errors:
+    if mode is not None and not 0 <= mode <= 0o777:
+        yield invalid(at, mode, FILE_MODE)
+
+
+def _validate_items(items: list[Document] | None, at: str) -> Errors:
+    for i, item in enumerate(items or ()):
+        if not item.get("key"):
+            yield required(f"{at}[{i}].key")
+        else:
+            yield from each_invalid(f"{at}[{i}].key", item["key"], check_config_key(item["key"]))
+        if not item.get("path"):
+            yield required(f"{at}[{i}].path")
+        else:
+            yield from _validate_inner_file(item["path"], f"{at}[{i}].path")
+        yield from _validate_mode(item.get("mode"), f"{at}[{i}].mode")
+
+
+def _validate_secret(source: Document, at: str) -> Errors:
+    if not source.get("secretName"):
+        yield required(f"{at}.secretName")
+    yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
+    yield from _validate_items(source.get("items"), f"{at}.items")
+
+
+def _validate_config_map(source: Document, at: str) -> Errors:
+    if not source.get("name"):
+        yield required(f"{at}.name")
+    yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
+    yield from _validate_items(source.get("items"), f"{at}.items")
+
+
+def _validate_claim(source: Document, at: str) -> Errors:
+    if not source.get("claimName"):
+        yield required(f"{at}.claimName")
+
+
+def _validate_downward(source: Document, at: str) -> Errors:
+    yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
+    yield from _validate_downward_items(source.get("items"), at)
+
+
+def _validate_downward_items(items: list[Document] | None, at: str) -> Errors:
+    for item in items or ():
+        path = item.get("path") or ""
+        if not path:
+            yield required(f"{at}.path")
+        yield from _validate_inner_file(path, f"{at}.path")
+        field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
+        if field is not None:
+            yield from validate_field_ref(field, f"{at}.fieldRef", VOLUME_FIELDS)
+            if resource is not None:
+                yield invalid(
+                    at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"
+                )
+        elif resource is not None:
+            yield from validate_resource_field_ref(resource, f"{at}.resourceFieldRef", needs_container=True)
+        else:
+            yield required(at, "one of fieldRef and resourceFieldRef is required")
+        yield from _validate_mode(item.get("mode"), f"{at}.mode")
+
+
+def _validate_projected(source: Document, at: str) -> Errors:
+    yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
+    for i, projection in enumerate(source.get("sources") or ()):
+        where = f"{at}.sources[{i}]"
+        given = [
+            name
+            for name in ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")
+            if projection.get(name) is not None
+        ]
+        for n, name in enumerate(given):
+            part = projection[name]
+            if n:
+                yield forbidden(f"{where}.{name}", ONE_TYPE)
+            elif name in ("secret", "configMap"):
+                if not part.get("name"):
+                    yield required(f"{where}.{name}.name")
+                yield from _validate_items(part.get("items"), f"{where}.{name}.items")
+            elif name == "downwardAPI":
+                yield from _validate_downward_items(part.get("items"), f"{where}.downwardAPI")
+            elif name == "serviceAccountToken":
+                yield from _validate_token(part, f"{where}.{name}")
+
+
+def _validate_token(source: Document, at: str) -> Errors:
+    seconds = source.get("expirationSeconds")
+    if seconds is not None and seconds < 600:
+        yield invalid(f"{at}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+    if seconds is not None and seconds > 1 << 32:
+        yield invalid(
+            f"{at}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"
+        )
+    if not source.get("path"):
+        yield required(f"{at}.path")
+    else:
+        yield from _validate_inner_file(source["path"], f"{at}.path")
+
+
+def validate_csi_driver_name(name: str, at: str) -> Errors:
+    """Yield what is wrong with the name of a CSI driver."""
+    if not name:
+        yield required(at)
+        return
+    if len(name) > 63:
+        yield too_long(at, 63)
+    yield from each_invalid(at, name, check_dns1123_subdomain(name.lower()))
+
+
+def _validate_csi(source: Document, at: str) -> Errors:
+    yield from validate_csi_driver_name(source.get("driver") or "", f"{at}.driver")
+    secret = source.get("nodePublishSecretRef")
+    if secret is not None and not secret.get("name"):
+        yield required(f"{at}.nodePublishSecretRef.name")
+
+
+def _validate_ephemeral(source: Document, at: str) -> Errors:
+    if source.get("volumeClaimTemplate") is None:
+        yield required(f"{at}.volumeClaimTemplate")
+        return
+    from weir.validate.persistent_volume_claim import validate_claim_spec
+
+    yield from validate_claim_spec(
+        source["volumeClaimTemplate"].get("spec") or {}, f"{at}.volumeClaimTemplate.spec"
+    )
+
+
+def _needs(*fields: str) -> Callable[[Document, str], Errors]:
+    """Return a check that the given fields of a source are set."""
+
+    def check(source: Document, at: str) -> Errors:
+        for field in fields:
+            if not source.get(field):
+                yield required(f"{at}.{field}")
+
+    return check
+
+
+#: Every volume source in the order the server looks at them, with what it checks of each.
+_SOURCES: Final[dict[str, Callable[[Document, str], Errors] | None]] = {
+    "emptyDir": _validate_empty_dir,
+    "hostPath": validate_host_path,
+    "gitRepo": _needs("repository"),
+    "gcePersistentDisk": _needs("pdName"),
+    "awsElasticBlockStore": _needs("volumeID"),
+    "secret": _validate_secret,
+    "nfs": validate_nfs,
+    "iscsi": _needs("targetPortal", "iqn"),
+    "glusterfs": _needs("endpoints", "path"),
+    "flocker": None,
+    "persistentVolumeClaim": _validate_claim,
+    "rbd": _needs("monitors", "image"),
+    "cinder": _needs("volumeID"),
+    "cephfs": _needs("monitors"),
+    "quobyte": _needs("registry", "volume"),
+    "downwardAPI": _validate_downward,
+    "fc": None,
+    "flexVolume": _needs("driver"),
+    "configMap": _validate_config_map,
+    "azureFile": _needs("secretName", "shareName"),
+    "vsphereVolume": _needs("volumePath"),
+    "photonPersistentDisk": _needs("pdID"),
+    "portworxVolume": _needs("volumeID"),
+    "azureDisk": _needs("diskName", "diskURI"),
+    "storageos": None,
+    "projected": _validate_projected,
+    "scaleIO": _needs("gateway", "system", "volumeName"),
+    "csi": _validate_csi,
+    "ephemeral": _validate_ephemeral,
+    "image": None,
+}
