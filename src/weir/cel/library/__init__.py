@@ -1,1 +1,59 @@
+"""Which function libraries are there, and which does Kubernetes switch on?
 
+Spec: cel.md 9.1 "Base environment". One module per library; each holds its functions with signatures,
+implementations, messages and prices side by side. The order is the order overloads are tried in.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.cel.env import Library
+from weir.cel.library import (
+    authorizer,
+    cidr,
+    conversions,
+    formatting,
+    ip,
+    lists,
+    named_formats,
+    optionals,
+    quantity,
+    regex,
+    semver,
+    sets,
+    standard,
+    strings,
+    times,
+    two_variable,
+    url,
+)
+
+#: The language's own functions: every environment has them.
+STANDARD: Final = Library(
+    "standard",
+    (*standard.FUNCTIONS, *conversions.FUNCTIONS, *times.FUNCTIONS, regex.MATCHES),
+    types=standard.TYPES,
+)
+
+#: `cel.bind`: only the environment of device selectors has it.
+BIND: Final = Library("bind", (), macros=frozenset({"bind"}))
+
+#: What the Kubernetes base environment switches on.
+KUBERNETES: Final[tuple[Library, ...]] = (
+    STANDARD,
+    strings.LIBRARY,
+    formatting.LIBRARY,
+    optionals.LIBRARY,
+    sets.LIBRARY,
+    url.LIBRARY,
+    lists.LIBRARY,
+    regex.LIBRARY,
+    authorizer.LIBRARY,
+    quantity.LIBRARY,
+    ip.LIBRARY,
+    cidr.LIBRARY,
+    named_formats.LIBRARY,
+    semver.LIBRARY,
+    two_variable.LIBRARY,
+)

@@ -1,0 +1,215 @@
+"""Conversions between types: `int(x)`, `string(x)`, `duration(s)` and their kin.
+
+Spec: cel.md 3.4. A conversion of a constant is computed when the program is built, so that a bad one is a program
+error. What surprises: `int(duration)` gives nanoseconds but `int(timestamp)` seconds; any negative double, even
+-0.5, is no uint; bytes must be strict UTF-8 to become a string.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from weir.cel import costs, types
+from weir.cel.env import Function, Overload
+from weir.cel.library.declare import function, plain
+from weir.cel.library.standard import INTEGER_OVERFLOW, UNSIGNED_OVERFLOW, int64, uint64
+from weir.cel.library.times import timestamp
+from weir.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    A,
+    Type,
+)
+from weir.cel.values import Duration, EvaluationError, Timestamp, TypeValue, UInt, Value, type_of
+from weir.values.duration import DurationError, format_duration, parse_duration
+from weir.values.floats import FloatError, format_float, parse_float
+from weir.values.timestamp import NANOSECONDS, TimestampError, format_timestamp, parse_timestamp
+
+_SIGNED: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_UNSIGNED: Final = re.compile(r"[0-9]+\Z", re.ASCII)
+#: Longer digits are out of range whatever they say; int() is quadratic in them.
+_MOST_DIGITS: Final = 20
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+
+
+def _cannot(to: Type) -> EvaluationError:
+    return EvaluationError(f"type conversion error from 'string' to '{to.name}'")
+
+
+def _digits(text: str) -> str:
+    return text.lstrip("+-").lstrip("0")
+
+
+def int_of_string(text: str) -> int:
+    """Return the int a decimal text means."""
+    if _SIGNED.match(text) and len(_digits(text)) < _MOST_DIGITS:
+        number = int(text)
+        if -(2**63) <= number < 2**63:
+            return number
+    raise _cannot(INT)
+
+
+def uint_of_string(text: str) -> UInt:
+    """Return the uint an unsigned decimal text means."""
+    if _UNSIGNED.match(text) and len(_digits(text)) <= _MOST_DIGITS:
+        number = int(text)
+        if number < 2**64:
+            return UInt(number)
+    raise _cannot(UINT)
+
+
+def double_of_string(text: str) -> float:
+    """Return the double a text means, by Go's rules."""
+    try:
+        return parse_float(text)
+    except FloatError:
+        raise _cannot(DOUBLE) from None
+
+
+def bool_of_string(text: str) -> bool:
+    """Return the bool a text means."""
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise _cannot(BOOL)
+
+
+def duration_of_string(text: str) -> Duration:
+    """Return the duration a text in Go's syntax means."""
+    try:
+        return Duration(parse_duration(text))
+    except DurationError:
+        raise _cannot(DURATION) from None
+
+
+def timestamp_of_string(text: str) -> Timestamp:
+    """Return the instant an RFC 3339 text means."""
+    try:
+        ns = parse_timestamp(text)
+    except TimestampError:
+        raise _cannot(TIMESTAMP) from None
+    return timestamp(ns)
+
+
+def int_of_double(number: float) -> int:
+    """Return a double without its fraction."""
+    if -(2.0**63) < number < 2.0**63:
+        return int(number)
+    raise EvaluationError(INTEGER_OVERFLOW)
+
+
+def uint_of_double(number: float) -> UInt:
+    """Return a double that is not negative without its fraction."""
+    if 0 <= number < 2.0**64:
+        return UInt(int(number))
+    raise EvaluationError(UNSIGNED_OVERFLOW)
+
+
+def string_of_bytes(octets: bytes) -> str:
+    """Return the text that strict UTF-8 octets encode."""
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def string_of_bool(value: bool) -> str:
+    """Return `true` or `false`."""
+    return "true" if value else "false"
+
+
+def type_value(value: Value) -> TypeValue:
+    """Return the run-time type of *value* as a value."""
+    return TypeValue(type_of(value).name)
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def _from(
+    id: str, source: Type, result: Type, impl: Callable[..., Value], *, fails: bool = False
+) -> Overload:
+    return plain(id, (source,), result, impl, costs.FLAT, fails=fails)
+
+
+_BOOL: Final = function(
+    "bool",
+    _from("bool_to_bool", BOOL, BOOL, _same),
+    _from("string_to_bool", STRING, BOOL, bool_of_string, fails=True),
+    fold=True,
+)
+_BYTES: Final = function(
+    "bytes",
+    _from("bytes_to_bytes", BYTES, BYTES, _same),
+    plain("string_to_bytes", (STRING,), BYTES, lambda text: text.encode(), costs.STRING_TO_BYTES),
+    fold=True,
+)
+_DOUBLE: Final = function(
+    "double",
+    _from("double_to_double", DOUBLE, DOUBLE, _same),
+    _from("int64_to_double", INT, DOUBLE, float),
+    _from("string_to_double", STRING, DOUBLE, double_of_string, fails=True),
+    _from("uint64_to_double", UINT, DOUBLE, float),
+    fold=True,
+)
+_DURATION: Final = function(
+    "duration",
+    _from("duration_to_duration", DURATION, DURATION, _same),
+    _from("string_to_duration", STRING, DURATION, duration_of_string, fails=True),
+    fold=True,
+)
+_INT: Final = function(
+    "int",
+    _from("int64_to_int64", INT, INT, _same),
+    _from("double_to_int64", DOUBLE, INT, int_of_double, fails=True),
+    _from("duration_to_int64", DURATION, INT, lambda span: span.ns),
+    _from("string_to_int64", STRING, INT, int_of_string, fails=True),
+    _from("timestamp_to_int64", TIMESTAMP, INT, lambda at: at.ns // NANOSECONDS),
+    _from("uint64_to_int64", UINT, INT, lambda number: int64(int(number)), fails=True),
+    fold=True,
+)
+_STRING: Final = function(
+    "string",
+    _from("string_to_string", STRING, STRING, _same),
+    _from("bool_to_string", BOOL, STRING, string_of_bool),
+    plain("bytes_to_string", (BYTES,), STRING, string_of_bytes, costs.BYTES_TO_STRING, fails=True),
+    _from("double_to_string", DOUBLE, STRING, format_float),
+    _from("duration_to_string", DURATION, STRING, lambda span: format_duration(span.ns)),
+    _from("int64_to_string", INT, STRING, str),
+    _from("timestamp_to_string", TIMESTAMP, STRING, lambda at: format_timestamp(at.ns)),
+    _from("uint64_to_string", UINT, STRING, lambda number: str(int(number))),
+    fold=True,
+)
+_TIMESTAMP: Final = function(
+    "timestamp",
+    _from("timestamp_to_timestamp", TIMESTAMP, TIMESTAMP, _same),
+    _from("int64_to_timestamp", INT, TIMESTAMP, lambda seconds: timestamp(seconds * NANOSECONDS), fails=True),
+    _from("string_to_timestamp", STRING, TIMESTAMP, timestamp_of_string, fails=True),
+    fold=True,
+)
+_UINT: Final = function(
+    "uint",
+    _from("uint64_to_uint64", UINT, UINT, _same),
+    _from("double_to_uint64", DOUBLE, UINT, uint_of_double, fails=True),
+    _from("int64_to_uint64", INT, UINT, uint64, fails=True),
+    _from("string_to_uint64", STRING, UINT, uint_of_string, fails=True),
+    fold=True,
+)
+_DYN: Final = function("dyn", _from("to_dyn", A, DYN, _same), fold=True)
+_TYPE: Final = function("type", _from("type", A, types.type_of_type(A), type_value), fold=True)
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    _BOOL, _BYTES, _DOUBLE, _DURATION, _INT, _STRING, _TIMESTAMP, _UINT, _DYN, _TYPE,
+)  # fmt: skip

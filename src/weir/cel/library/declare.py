@@ -1,0 +1,60 @@
+"""How a library writes down a function: short forms of the records in weir.cel.env.
+
+A declaration reads like its row in cel.md 10: id, parameters, result, implementation, price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from weir.cel.costs import Rule
+from weir.cel.env import Function, Overload, Specialized
+from weir.cel.types import Type
+from weir.cel.values import CostLimitExceeded, Value
+
+#: No value a library builds may be longer; the runtime budget would not pay for looking at it.
+MOST_CHARACTERS = 10_000_000
+MOST_ELEMENTS = 1_000_000
+
+Impl = Callable[..., Value] | None
+
+
+def method(
+    id: str,
+    params: tuple[Type, ...],
+    result: Type,
+    impl: Impl,
+    price: Rule,
+    *,
+    fails: bool = False,
+    inline: str | None = None,
+    specialize: Callable[[Sequence[Value]], Specialized | None] | None = None,
+) -> Overload:
+    """Return the overload of a method: `params[0]` is the receiver."""
+    return Overload(id, params, result, True, impl, fails, inline, specialize, **price.prices)
+
+
+def plain(
+    id: str,
+    params: tuple[Type, ...],
+    result: Type,
+    impl: Impl,
+    price: Rule,
+    *,
+    fails: bool = False,
+    inline: str | None = None,
+    specialize: Callable[[Sequence[Value]], Specialized | None] | None = None,
+) -> Overload:
+    """Return the overload of a global function."""
+    return Overload(id, params, result, False, impl, fails, inline, specialize, **price.prices)
+
+
+def function(name: str, *overloads: Overload, fold: bool = False) -> Function:
+    """Return a function with its overloads in declaration order."""
+    return Function(name, overloads, fold)
+
+
+def bounded(length: int, most: int) -> None:
+    """Refuse to build a value of *length* parts when that is beyond any budget."""
+    if length > most:
+        raise CostLimitExceeded

@@ -1,0 +1,139 @@
+"""IP addresses: `ip(s)`, family and kind.
+
+Spec: cel.md 10.7. What surprises: zones and IPv4-mapped IPv6 addresses are refused; private ranges count as
+global unicast; `ip.isCanonical(s)` is an error, not false, for text that is no address.
+Not here: networks (weir.cel.library.cidr), parsing (weir.values.netip).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from weir.cel import costs, types
+from weir.cel.env import Function, Library
+from weir.cel.library.declare import function, method, plain
+from weir.cel.types import BOOL, INT, STRING, Type
+from weir.cel.values import EvaluationError
+from weir.values.netip import Address, AddressError, parse_address
+from weir.values.quoting import quote
+
+NET_IP: Final = types.opaque("net.IP")
+
+
+class IP:
+    """An address as a CEL value."""
+
+    __slots__ = ("address",)
+    cel_type: ClassVar[Type] = NET_IP
+
+    def __init__(self, address: Address) -> None:
+        self.address: Final = address
+
+    @property
+    def cel_size(self) -> int:
+        """What runtime cost takes as its size: bytes of the address."""
+        return self.address.bits // 8
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is IP and self.address == other.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def __repr__(self) -> str:
+        return f"IP({str(self.address)!r})"
+
+
+def parse(text: str) -> IP:
+    """Return the address *text* writes, as an evaluation error when it writes none that CEL takes."""
+    try:
+        address = parse_address(text)
+    except AddressError as error:
+        raise EvaluationError(
+            f"IP Address {quote(text)} parse error during conversion from string: {error}"
+        ) from None
+    if address.zone:
+        raise EvaluationError(f"IP address {quote(text)} with zone value is not allowed")
+    if address.is_mapped:
+        raise EvaluationError(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
+    return IP(address)
+
+
+def is_ip(text: str) -> bool:
+    """Return whether *text* writes an address that CEL takes."""
+    try:
+        parse(text)
+    except EvaluationError:
+        return False
+    return True
+
+
+def is_unspecified(at: Address) -> bool:
+    return at.number == 0
+
+
+def is_loopback(at: Address) -> bool:
+    return at.number >> 24 == 127 if at.bits == 32 else at.number == 1
+
+
+def is_multicast(at: Address) -> bool:
+    return at.number >> 28 == 0xE if at.bits == 32 else at.number >> 120 == 0xFF
+
+
+def is_link_local_multicast(at: Address) -> bool:
+    if at.bits == 32:
+        return at.number >> 8 == 0xE00000
+    return at.number >> 112 & 0xFF0F == 0xFF02
+
+
+def is_link_local_unicast(at: Address) -> bool:
+    return at.number >> 16 == 0xA9FE if at.bits == 32 else at.number >> 118 == 0x3FA
+
+
+def is_global_unicast(at: Address) -> bool:
+    """Whether the address is none of the others; private ranges are global, the broadcast address is not."""
+    if at.bits == 32 and at.number == 0xFFFFFFFF:
+        return False
+    others = (is_unspecified, is_loopback, is_multicast, is_link_local_unicast)
+    return not any(other(at) for other in others)
+
+
+def _test(name: str, id: str, test: Callable[[Address], bool]) -> Function:
+    return function(name, method(id, (NET_IP,), BOOL, lambda of: test(of.address), costs.NAMED_FLAT))
+
+
+LIBRARY: Final = Library(
+    "ip",
+    (
+        function("ip", plain("string_to_ip", (STRING,), NET_IP, parse, costs.READ, fails=True)),
+        function("isIP", plain("is_ip", (STRING,), BOOL, is_ip, costs.READ)),
+        function(
+            "ip.isCanonical",
+            plain(
+                "ip_is_canonical",
+                (STRING,),
+                BOOL,
+                lambda text: str(parse(text)) == text,
+                costs.READ_TWICE,
+                fails=True,
+            ),
+        ),
+        function(
+            "family",
+            method(
+                "ip_family", (NET_IP,), INT, lambda of: 4 if of.address.bits == 32 else 6, costs.NAMED_FLAT
+            ),
+        ),
+        _test("isUnspecified", "ip_is_unspecified", is_unspecified),
+        _test("isLoopback", "ip_is_loopback", is_loopback),
+        _test("isLinkLocalMulticast", "ip_is_link_local_multicast", is_link_local_multicast),
+        _test("isLinkLocalUnicast", "ip_is_link_local_unicast", is_link_local_unicast),
+        _test("isGlobalUnicast", "ip_is_global_unicast", is_global_unicast),
+        function("string", plain("ip_to_string", (NET_IP,), STRING, str, costs.FLAT)),
+    ),
+    types=(NET_IP,),
+)

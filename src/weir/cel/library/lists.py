@@ -1,0 +1,334 @@
+"""Lists: Kubernetes' `isSorted`, `sum`, `min`, `indexOf` … and the extension's `slice`, `sort`, `flatten` …
+
+Spec: cel.md 10.4. What surprises: `min` and `indexOf` on a list of strings that is no variable are too complex
+(the size of the elements is not known); `sort` fails on mixed types; `includes` works on any value.
+Not here: sets (weir.cel.library.sets), `join` (weir.cel.library.strings), `first` (weir.cel.library.optionals).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cmp_to_key
+from itertools import pairwise
+from typing import Final
+
+from weir.cel import costs
+from weir.cel.env import Function, Library, Overload
+from weir.cel.library.declare import MOST_ELEMENTS, bounded, function, method, plain
+from weir.cel.library.standard import NOT_ORDERED, int64, uint64
+from weir.cel.library.times import duration
+from weir.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    LIST_OF_A,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    A,
+    T,
+    Type,
+    list_of,
+)
+from weir.cel.values import (
+    CostLimitExceeded,
+    Duration,
+    EvaluationError,
+    Timestamp,
+    UInt,
+    Value,
+    equal,
+    type_of,
+)
+
+_COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
+_MOST_RANGE: Final = 1_000_000
+#: Pairwise comparison of more elements than this is beyond any budget.
+_MOST_PAIRWISE: Final = 1_000
+
+
+def identity(value: Value) -> Hashable | None:
+    """Return a key that is equal exactly for values CEL calls equal, or None when there is no such key."""
+    kind = value.__class__
+    if kind is bool:
+        return ("bool", value)
+    if kind in (int, UInt, str, bytes, Duration, Timestamp):
+        return ("", value)
+    if kind is float and value == value:
+        return ("", value)
+    return None
+
+
+def distinct(values: Sequence[Value]) -> list[Value]:
+    """Return the first occurrences, in order."""
+    seen: set[Hashable] = set()
+    unhashed: list[Value] = []
+    found: list[Value] = []
+    for value in values:
+        key = identity(value)
+        if key is None:
+            if len(unhashed) > _MOST_PAIRWISE:
+                raise CostLimitExceeded
+            if any(_same(value, other) for other in unhashed):
+                continue
+            unhashed.append(value)
+        elif key in seen:
+            continue
+        else:
+            seen.add(key)
+        found.append(value)
+    return found
+
+
+def _same(a: Value, b: Value) -> bool:
+    """Return whether two values are equal; library values of different types are just unequal."""
+    try:
+        return equal(a, b)
+    except EvaluationError:
+        return False
+
+
+def index_of(values: Sequence[Value], wanted: Value) -> int:
+    """Return the first position of *wanted*, or -1."""
+    return next((index for index, value in enumerate(values) if _same(value, wanted)), -1)
+
+
+def last_index_of(values: Sequence[Value], wanted: Value) -> int:
+    """Return the last position of *wanted*, or -1."""
+    return next((index for index in reversed(range(len(values))) if _same(values[index], wanted)), -1)
+
+
+def includes(container: Value, wanted: Value) -> bool:
+    """Return whether a list holds *wanted*, or any other value equals it."""
+    if container.__class__ in (list, tuple):
+        return index_of(container, wanted) >= 0
+    return _same(container, wanted)
+
+
+def _compare(a: Value, b: Value) -> int:
+    if a != a or b != b:
+        raise EvaluationError(NOT_ORDERED)
+    return int(a > b) - int(a < b)
+
+
+def is_sorted(values: Sequence[Value]) -> bool:
+    """Return whether no element is below the one before it."""
+    return all(_compare(a, b) <= 0 for a, b in pairwise(values))
+
+
+def _extreme(name: str, sign: int) -> Callable[[Sequence[Value]], Value]:
+    def extreme(values: Sequence[Value]) -> Value:
+        if not values:
+            raise EvaluationError(f"{name} called on empty list")
+        found = values[0]
+        for value in values[1:]:
+            if _compare(value, found) * sign > 0:
+                found = value
+        return found
+
+    return extreme
+
+
+def _sum_int(values: Iterable[int]) -> int:
+    total = 0
+    for value in values:
+        total = int64(total + value)
+    return total
+
+
+def _sum_uint(values: Iterable[UInt]) -> UInt:
+    total = UInt(0)
+    for value in values:
+        total = uint64(int(total) + int(value))
+    return total
+
+
+def _sum_double(values: Iterable[float]) -> float:
+    total = 0.0
+    for value in values:  # not sum(): newer Pythons compensate rounding, CEL does not
+        total += value
+    return total
+
+
+def _sum_duration(values: Iterable[Duration]) -> Duration:
+    total = 0
+    for value in values:
+        total = duration(total + value.ns).ns
+    return Duration(total)
+
+
+_SUMS: Final[tuple[tuple[Type, Callable[..., Value]], ...]] = (
+    (INT, _sum_int),
+    (UINT, _sum_uint),
+    (DOUBLE, _sum_double),
+    (DURATION, _sum_duration),
+)
+
+
+def cut(values: Sequence[Value], start: int, end: int) -> list[Value]:
+    """Return the elements from *start* up to *end*."""
+    problem = ""
+    if start < 0 or end < 0:
+        problem = "negative indexes not supported"
+    elif start > end:
+        problem = "start index must be less than or equal to end index"
+    elif end > len(values):
+        problem = f"list is length {len(values)}"
+    if problem:
+        raise EvaluationError(f"cannot slice({start}, {end}), {problem}")
+    return list(values[start:end])
+
+
+def flatten(values: Sequence[Value], depth: int = 1) -> list[Value]:
+    """Return the elements with lists up to *depth* levels deep opened up."""
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
+    flat: list[Value] = list(values)
+    for _ in range(depth):
+        if not any(value.__class__ in (list, tuple) for value in flat):
+            break
+        opened: list[Value] = []
+        for value in flat:
+            if value.__class__ in (list, tuple):
+                opened.extend(value)
+            else:
+                opened.append(value)
+            bounded(len(opened), MOST_ELEMENTS)
+        flat = opened
+    return flat
+
+
+def sort(values: Sequence[Value]) -> list[Value]:
+    """Return the elements in ascending order."""
+    return sort_by(values, values)
+
+
+def sort_by(values: Sequence[Value], keys: Sequence[Value]) -> list[Value]:
+    """Return the elements in the ascending order of their keys."""
+    if len(values) != len(keys):
+        raise EvaluationError(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got "
+            f"{len(values)} and {len(keys)} elements respectively"
+        )
+    if not keys:
+        return list(values)
+    kind = type_of(keys[0])
+    if kind not in _COMPARABLE:
+        raise EvaluationError("list elements must be comparable")
+    if any(type_of(key) != kind for key in keys):
+        raise EvaluationError("list elements must have the same type")
+    order = sorted(range(len(keys)), key=_sort_key(keys, kind))
+    return [values[index] for index in order]
+
+
+def _sort_key(keys: Sequence[Value], kind: Type) -> Callable[[int], Value]:
+    if kind == DOUBLE and any(key != key for key in keys):
+        by_value = cmp_to_key(_loosely)
+        return lambda index: by_value(keys[index])
+    return lambda index: keys[index]
+
+
+def _loosely(a: float, b: float) -> int:
+    """Compare doubles with NaN neither above nor below anything."""
+    return (a > b) - (a < b)
+
+
+def make_range(count: int) -> list[int]:
+    """Return 0 up to *count* - 1."""
+    if count < 0:
+        raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
+    if count > _MOST_RANGE:
+        raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({_MOST_RANGE})")
+    return list(range(count))
+
+
+def _short(of: Type) -> str:
+    return {"google.protobuf.Duration": "duration", "google.protobuf.Timestamp": "timestamp"}.get(
+        of.name, of.name
+    )
+
+
+def _per_type(
+    name: str, id: str, impl: Callable[..., Value], *, returns: Type | None = None, fails: bool = True
+) -> Function:
+    """Return one of Kubernetes' list functions with an overload per comparable element type."""
+    return function(
+        name,
+        *(
+            method(id.format(_short(of)), (list_of(of),), returns or of, impl, costs.SCAN, fails=fails)
+            for of in _COMPARABLE
+        ),
+    )
+
+
+def _sorts(id: str, *, by: bool) -> tuple[Overload, ...]:
+    rules = (costs.SORT_BY, costs.SORT_BY_TEXT) if by else (costs.SORT, costs.SORT_TEXT)
+    return tuple(
+        method(
+            f"list_{of.name}_{id}",
+            (list_of(T), list_of(of)) if by else (list_of(of),),
+            list_of(T) if by else list_of(of),
+            sort_by if by else sort,
+            rules[of in (STRING, BYTES)],
+            fails=True,
+        )
+        for of in _COMPARABLE
+    )
+
+
+LIBRARY: Final = Library(
+    "lists",
+    (
+        _per_type("isSorted", "list_{}_is_sorted_bool", is_sorted, returns=BOOL),
+        function(
+            "sum",
+            *(
+                method(
+                    f"list_{_short(of)}_sum_{_short(of)}",
+                    (list_of(of),),
+                    of,
+                    impl,
+                    costs.SCAN,
+                    fails=of != DOUBLE,
+                )
+                for of, impl in _SUMS
+            ),
+        ),
+        _per_type("min", "list_{0}_min_{0}", _extreme("min", -1)),
+        _per_type("max", "list_{0}_max_{0}", _extreme("max", 1)),
+        function("indexOf", method("list_a_index_of_int", (LIST_OF_A, A), INT, index_of, costs.SCAN)),
+        function(
+            "lastIndexOf", method("list_a_last_index_of_int", (LIST_OF_A, A), INT, last_index_of, costs.SCAN)
+        ),
+        function("includes", method("list_includes_dyn_dyn", (DYN, DYN), BOOL, includes, costs.INCLUDES)),
+        function(
+            "slice", method("list_slice", (LIST_OF_A, INT, INT), LIST_OF_A, cut, costs.SLICE, fails=True)
+        ),
+        function(
+            "flatten",
+            method("list_flatten", (list_of(LIST_OF_A),), LIST_OF_A, flatten, costs.FLATTEN),
+            method(
+                "list_flatten_int",
+                (list_of(DYN), INT),
+                list_of(DYN),
+                flatten,
+                costs.FLATTEN,
+                fails=True,
+            ),
+        ),
+        function("sort", *_sorts("sort", by=False)),
+        function("@sortByAssociatedKeys", *_sorts("sortByAssociatedKeys", by=True)),
+        function(
+            "lists.range", plain("lists_range", (INT,), list_of(INT), make_range, costs.RANGE, fails=True)
+        ),
+        function(
+            "reverse",
+            method("list_reverse", (LIST_OF_A,), LIST_OF_A, lambda values: list(values[::-1]), costs.REVERSE),
+        ),
+        function("distinct", method("list_distinct", (LIST_OF_A,), LIST_OF_A, distinct, costs.DISTINCT)),
+    ),
+    macros=frozenset({"sort_by"}),
+)

@@ -1,0 +1,165 @@
+"""Named formats: `format.dns1123Label().validate(s)` says what is wrong with a text.
+
+Spec: cel.md 10.9. `validate` returns none for a valid text, else the messages Kubernetes prints. What surprises: the
+DNS formats count characters in their messages where the rest of Kubernetes says bytes.
+Not here: the rules for names themselves (weir.values.names).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final
+
+from weir.cel import costs, types
+from weir.cel.env import Library
+from weir.cel.library.declare import function, method, plain
+from weir.cel.types import STRING, Type, list_of, optional_of
+from weir.cel.values import NONE, Optional
+from weir.values import names
+from weir.values.timestamp import parse_date
+from weir.values.url import UrlError, parse_url
+
+NAMED_FORMAT: Final = types.opaque("kubernetes.NamedFormat")
+
+_UUID: Final = re.compile(
+    r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\Z", re.ASCII | re.IGNORECASE
+)
+_BASE64: Final = re.compile(
+    r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})\Z", re.ASCII
+)
+_TIME: Final = re.compile(
+    r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})\Z", re.ASCII
+)
+
+Check = Callable[[str], Sequence[str]]
+
+
+class NamedFormat:
+    """A format as a CEL value; equal when the names are equal. `regex_size` prices `validate`."""
+
+    __slots__ = ("check", "name", "regex_size")
+    cel_type: ClassVar[Type] = NAMED_FORMAT
+
+    def __init__(self, name: str, check: Check, regex_size: int) -> None:
+        self.name, self.check, self.regex_size = name, check, regex_size
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is NamedFormat and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"NamedFormat({self.name!r})"
+
+
+def _in_characters(check: Check) -> Check:
+    """Return *check* with its lengths said in characters."""
+
+    def checked(text: str) -> Sequence[str]:
+        return [
+            re.sub(r"^(must be no more than \d+) bytes$", r"\1 characters", message)
+            for message in check(text)
+        ]
+
+    return checked
+
+
+def _prefix(check: Check) -> Check:
+    return lambda text: check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
+
+
+def _uri(text: str) -> Sequence[str]:
+    try:
+        parse_url(text)
+    except UrlError as error:
+        return [str(error)]
+    return []
+
+
+def _only(test: Callable[[str], bool], message: str) -> Check:
+    return lambda text: [] if test(text) else [message]
+
+
+def is_datetime(text: str) -> bool:
+    """Return whether *text* is an RFC 3339 date and time; upstream takes either case of `t` and `z`.
+
+    >>> is_datetime("2021-01-01T00:00:00Z"), is_datetime("2021-01-01 00:00:00Z")
+    (True, False)
+    """
+    parts = text.lower().split("t")
+    if len(parts) < 2 or not parse_date(parts[0]):
+        return False
+    time = _TIME.match(parts[1])
+    return time is not None and time[1] <= "23" and time[2] <= "59" and time[3] <= "59"
+
+
+_LABEL: Final = _in_characters(names.check_dns1123_label)
+_SUBDOMAIN: Final = _in_characters(names.check_dns1123_subdomain)
+_DNS1035: Final = _in_characters(names.check_dns1035_label)
+
+FORMATS: Final = {
+    known.name: known
+    for known in (
+        NamedFormat("dns1123Label", _LABEL, 30),
+        NamedFormat("dns1123Subdomain", _SUBDOMAIN, 60),
+        NamedFormat("dns1035Label", _DNS1035, 30),
+        NamedFormat("qualifiedName", names.check_label_key, 60),
+        NamedFormat("dns1123LabelPrefix", _prefix(_LABEL), 30),
+        NamedFormat("dns1123SubdomainPrefix", _prefix(_SUBDOMAIN), 60),
+        NamedFormat("dns1035LabelPrefix", _prefix(_DNS1035), 30),
+        NamedFormat("labelValue", names.check_label_value, 40),
+        NamedFormat("uri", _uri, 1103),
+        NamedFormat(
+            "uuid", _only(lambda text: _UUID.match(text) is not None, "does not match the UUID format"), 70
+        ),
+        NamedFormat("byte", _only(lambda text: _BASE64.match(text) is not None, "invalid base64"), 84),
+        NamedFormat("date", _only(parse_date, "invalid date"), 71),
+        NamedFormat("datetime", _only(is_datetime, "invalid datetime"), 71),
+    )
+}
+
+
+def validate(of: NamedFormat, text: str) -> Optional:
+    """Return what is wrong with *text*, or none."""
+    messages = list(of.check(text))
+    return Optional(messages) if messages else NONE
+
+
+def _named(name: str) -> Optional:
+    return Optional(FORMATS[name]) if name in FORMATS else NONE
+
+
+def _constant(known: NamedFormat) -> Callable[[], NamedFormat]:
+    return lambda: known
+
+
+LIBRARY: Final = Library(
+    "format",
+    (
+        *(
+            function(
+                f"format.{name}", plain(f"format.{name}", (), NAMED_FORMAT, _constant(known), costs.FLAT)
+            )
+            for name, known in FORMATS.items()
+        ),
+        function(
+            "format.named",
+            plain("format-named", (STRING,), optional_of(NAMED_FORMAT), _named, costs.NAMED_FLAT),
+        ),
+        function(
+            "validate",
+            method(
+                "format-validate",
+                (NAMED_FORMAT, STRING),
+                optional_of(list_of(STRING)),
+                validate,
+                costs.VALIDATE,
+            ),
+        ),
+    ),
+)

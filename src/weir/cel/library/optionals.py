@@ -1,0 +1,119 @@
+"""Optional values: `optional.of(x)`, `m.?k`, `o.orValue(d)`.
+
+Spec: cel.md 8. What surprises: `optional.ofNonZeroValue(timestamp(0))` has a value, because the zero time is the
+year 1; `or` and `orValue` look at their argument only when needed, so the evaluator does them itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from weir.cel import costs, types
+from weir.cel.ast import INDEX, OPT_INDEX, OPT_SELECT
+from weir.cel.env import Library
+from weir.cel.library.declare import function, method, plain
+from weir.cel.types import BOOL, DYN, INT, STRING, K, V, list_of, map_of, optional_of
+from weir.cel.values import NONE, Duration, Optional, Timestamp, Value
+from weir.values.timestamp import MIN_SECONDS, NANOSECONDS
+
+_OPTIONAL: Final = optional_of(V)
+_LIST: Final = list_of(V)
+_MAP: Final = map_of(K, V)
+
+
+def is_zero(value: Value) -> bool:
+    """Return whether *value* is what its type holds when nothing was said."""
+    if value is None:
+        return True
+    if isinstance(value, bool | int | float | str | bytes | list | tuple | dict):
+        return not value
+    if isinstance(value, Duration):
+        return value.ns == 0
+    return isinstance(value, Timestamp) and value.ns == MIN_SECONDS * NANOSECONDS
+
+
+def _unwrap(optionals: Sequence[Optional]) -> list[Value]:
+    return [element.value for element in optionals if element.has_value]
+
+
+LIBRARY: Final = Library(
+    "optionals",
+    (
+        function("optional.of", plain("optional_of", (V,), _OPTIONAL, Optional, costs.FLAT)),
+        function(
+            "optional.ofNonZeroValue",
+            plain(
+                "optional_ofNonZeroValue",
+                (V,),
+                _OPTIONAL,
+                lambda value: NONE if is_zero(value) else Optional(value),
+                costs.FLAT,
+            ),
+        ),
+        function("optional.none", plain("optional_none", (), _OPTIONAL, lambda: NONE, costs.FLAT)),
+        function(
+            "value", method("optional_value", (_OPTIONAL,), V, lambda o: o.value, costs.FLAT, fails=True)
+        ),
+        function(
+            "hasValue", method("optional_hasValue", (_OPTIONAL,), BOOL, lambda o: o.has_value, costs.FLAT)
+        ),
+        function(
+            "or",
+            method("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, None, costs.FLAT, fails=True),
+        ),
+        function(
+            "orValue", method("optional_orValue_value", (_OPTIONAL, V), V, None, costs.FLAT, fails=True)
+        ),
+        function(
+            OPT_SELECT,
+            plain("select_optional_field", (DYN, STRING), _OPTIONAL, None, costs.FLAT, fails=True),
+        ),
+        function(
+            OPT_INDEX,
+            plain("list_optindex_optional_int", (_LIST, INT), _OPTIONAL, None, costs.FLAT, fails=True),
+            plain(
+                "optional_list_optindex_optional_int",
+                (optional_of(_LIST), INT),
+                _OPTIONAL,
+                None,
+                costs.FLAT,
+                fails=True,
+            ),
+            plain("map_optindex_optional_value", (_MAP, K), _OPTIONAL, None, costs.FLAT, fails=True),
+            plain(
+                "optional_map_optindex_optional_value",
+                (optional_of(_MAP), K),
+                _OPTIONAL,
+                None,
+                costs.FLAT,
+                fails=True,
+            ),
+        ),
+        function(
+            INDEX,
+            plain(
+                "optional_list_index_int", (optional_of(_LIST), INT), _OPTIONAL, None, costs.FLAT, fails=True
+            ),
+            plain(
+                "optional_map_index_value", (optional_of(_MAP), K), _OPTIONAL, None, costs.FLAT, fails=True
+            ),
+        ),
+        function(
+            "first",
+            method("list_first", (_LIST,), _OPTIONAL, lambda x: Optional(x[0]) if x else NONE, costs.FLAT),
+        ),
+        function(
+            "last",
+            method("list_last", (_LIST,), _OPTIONAL, lambda x: Optional(x[-1]) if x else NONE, costs.FLAT),
+        ),
+        function(
+            "optional.unwrap", plain("optional_unwrap", (list_of(_OPTIONAL),), _LIST, _unwrap, costs.FLAT)
+        ),
+        function(
+            "unwrapOpt", method("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, _unwrap, costs.FLAT)
+        ),
+    ),
+    types=(types.optional_of(DYN),),
+    macros=frozenset({"optional"}),
+)

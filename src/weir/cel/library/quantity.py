@@ -1,0 +1,156 @@
+"""Quantities: `quantity('1.5Gi')`, arithmetic and comparison.
+
+Spec: cel.md 10.6 and 17. What surprises: `isInteger` speaks about how the amount is held, not about its value
+(`2000m` is none); `sign` has no method form; the result of `add` or `sub` on the right of `==` is an error
+upstream, and the same error here, so that an expression behaves alike on both.
+Not here: what the text means (weir.values.quantity).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from weir.cel import costs, types
+from weir.cel.env import Library
+from weir.cel.library.declare import function, method, plain
+from weir.cel.types import BOOL, DOUBLE, INT, STRING, Type
+from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError
+from weir.values.quantity import Quantity as Amount
+from weir.values.quantity import QuantityError, find_quantity, parse_quantity
+
+QUANTITY: Final = types.opaque("kubernetes.Quantity")
+
+
+class Quantity:
+    """An amount as a CEL value. `computed`: made by `add` or `sub`."""
+
+    __slots__ = ("amount", "computed")
+    cel_type: ClassVar[Type] = QUANTITY
+
+    def __init__(self, amount: Amount, computed: bool = False) -> None:
+        self.amount: Final = amount
+        self.computed: Final = computed
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not Quantity:
+            return False
+        if other.computed:
+            raise EvaluationError(NO_SUCH_OVERLOAD)
+        return self.amount.compare(other.amount) == 0
+
+    def __hash__(self) -> int:
+        return hash(self.amount)
+
+    def __str__(self) -> str:
+        return str(self.amount)
+
+    def __repr__(self) -> str:
+        return f"Quantity({str(self.amount)!r})"
+
+
+def parse(text: str) -> Quantity:
+    """Return the amount *text* writes, as an evaluation error when it writes none."""
+    try:
+        return Quantity(parse_quantity(text))
+    except QuantityError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _as_integer(of: Quantity) -> int:
+    number = of.amount.as_int64()
+    if number is None:
+        raise EvaluationError("cannot convert value to integer")
+    return number
+
+
+def _add(a: Quantity, b: Quantity | int) -> Quantity:
+    addend = b.amount if isinstance(b, Quantity) else Amount(b)
+    try:
+        return Quantity(a.amount + addend, computed=True)
+    except QuantityError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _subtract(a: Quantity, b: Quantity | int) -> Quantity:
+    subtrahend = b.amount if isinstance(b, Quantity) else Amount(b)
+    try:
+        return Quantity(a.amount - subtrahend, computed=True)
+    except QuantityError as error:
+        raise EvaluationError(str(error)) from None
+
+
+_BOTH: Final = (QUANTITY, QUANTITY)
+
+LIBRARY: Final = Library(
+    "quantity",
+    (
+        function("quantity", plain("string_to_quantity", (STRING,), QUANTITY, parse, costs.READ, fails=True)),
+        function(
+            "isQuantity",
+            plain(
+                "is_quantity_string",
+                (STRING,),
+                BOOL,
+                lambda text: find_quantity(text) is not None,
+                costs.READ,
+            ),
+        ),
+        function("sign", plain("quantity_sign", (QUANTITY,), INT, lambda q: q.amount.sign, costs.NAMED_FLAT)),
+        function(
+            "isGreaterThan",
+            method(
+                "quantity_is_greater_than",
+                _BOTH,
+                BOOL,
+                lambda a, b: a.amount.compare(b.amount) > 0,
+                costs.NAMED_FLAT,
+            ),
+        ),
+        function(
+            "isLessThan",
+            method(
+                "quantity_is_less_than",
+                _BOTH,
+                BOOL,
+                lambda a, b: a.amount.compare(b.amount) < 0,
+                costs.NAMED_FLAT,
+            ),
+        ),
+        function(
+            "compareTo",
+            method(
+                "quantity_compare_to", _BOTH, INT, lambda a, b: a.amount.compare(b.amount), costs.NAMED_FLAT
+            ),
+        ),
+        function(
+            "asApproximateFloat",
+            method(
+                "quantity_get_float", (QUANTITY,), DOUBLE, lambda q: q.amount.as_float(), costs.NAMED_FLAT
+            ),
+        ),
+        function(
+            "asInteger",
+            method("quantity_get_int", (QUANTITY,), INT, _as_integer, costs.NAMED_FLAT, fails=True),
+        ),
+        function(
+            "isInteger",
+            method(
+                "quantity_is_integer",
+                (QUANTITY,),
+                BOOL,
+                lambda q: q.amount.as_int64() is not None,
+                costs.NAMED_FLAT,
+            ),
+        ),
+        function(
+            "add",
+            method("quantity_add", _BOTH, QUANTITY, _add, costs.NAMED_FLAT, fails=True),
+            method("quantity_add_int", (QUANTITY, INT), QUANTITY, _add, costs.NAMED_FLAT, fails=True),
+        ),
+        function(
+            "sub",
+            method("quantity_sub", _BOTH, QUANTITY, _subtract, costs.NAMED_FLAT, fails=True),
+            method("quantity_sub_int", (QUANTITY, INT), QUANTITY, _subtract, costs.NAMED_FLAT, fails=True),
+        ),
+    ),
+)

@@ -1,0 +1,245 @@
+"""Regular expressions: `matches`, `find`, `findAll`, with RE2's syntax and in linear time.
+
+Spec: cel.md 10.3. A literal pattern is compiled when the program is built. What surprises: `matches` searches
+anywhere, `$` means the very end of the text, `\\d` and `\\w` are ASCII only; an empty match right behind another
+match is not counted by `findAll`.
+Messages are those of Go's regexp; RE2's own are translated.
+Not here: which patterns need no RE2 (weir.cel.library.simple_regex).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from weir.cel import costs
+from weir.cel.env import UNKNOWN, Library, Specialized
+from weir.cel.library.declare import function, method, plain
+from weir.cel.library.simple_regex import translate
+from weir.cel.types import BOOL, INT, STRING, list_of
+from weir.cel.values import CostLimitExceeded, EvaluationError, Value
+
+#: RE2's words → Go's words.
+_GO_WORDS: Final = {
+    "invalid escape sequence": "invalid escape sequence",
+    "invalid character class": "invalid character class",
+    "invalid character class range": "invalid character class range",
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "unexpected )": "unexpected )",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid UTF-8": "invalid UTF-8",
+    "invalid named capture group": "invalid named capture",
+}
+_UNFINISHED_FLAGS: Final = re.compile(r"\(\?[imsU-]*\Z")
+#: Bytes one `findAll` may look at: patterns that match nothing everywhere read the rest again and again.
+_MOST_READ: Final = 20_000_000
+_UNANCHORED: Final = re2._Anchor.UNANCHORED
+
+
+class RegexError(ValueError):
+    """The pattern is not a regular expression; the message is Go's."""
+
+
+class Regex:
+    """A compiled pattern. `test(text)` is truthy when it matches somewhere."""
+
+    __slots__ = ("_match", "test")
+
+    def __init__(self, pattern: str) -> None:
+        self._match: Callable[..., Any] = _compile(pattern, capture=False)
+        self.test: Callable[[str], object] = _tester(pattern, self._match)
+
+    def find(self, text: str) -> str:
+        """Return the first match, or ""."""
+        octets = text.encode()
+        start, end = self._match(_UNANCHORED, octets, 0, len(octets))[0]
+        return "" if start < 0 else octets[start:end].decode()
+
+    def find_all(self, text: str, limit: int = -1) -> list[str]:
+        """Return the matches from left to right that do not overlap, at most *limit* (negative: all)."""
+        octets = text.encode()
+        found: list[str] = []
+        position, last_end, read = 0, -1, 0
+        while position <= len(octets) and (limit < 0 or len(found) < limit):
+            start, end = self._match(_UNANCHORED, octets, position, len(octets))[0]
+            if start < 0:
+                break
+            read += len(octets) - position
+            if read > _MOST_READ:
+                raise CostLimitExceeded
+            if end == position:  # an empty match here
+                if start != last_end:
+                    found.append("")
+                position += 1
+                while position < len(octets) and octets[position] & 0xC0 == 0x80:
+                    position += 1
+            else:
+                found.append(octets[start:end].decode())
+                position = end
+            last_end = end
+        return found
+
+
+def _tester(pattern: str, match: Callable[..., Any]) -> Callable[[str], object]:
+    if (plain_pattern := translate(pattern)) is not None:
+        compiled = re.compile(plain_pattern)
+        return compiled.match if plain_pattern.startswith(r"\A") else compiled.search
+
+    def test(text: str) -> bool:
+        octets = text.encode()
+        return bool(match(_UNANCHORED, octets, 0, len(octets))[0][0] >= 0)
+
+    return test
+
+
+def _compile(pattern: str, *, capture: bool) -> Callable[..., Any]:
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = not capture
+    if _uses_any_byte(pattern):
+        raise RegexError("error parsing regexp: invalid escape sequence: `\\C`")
+    try:
+        compiled = re2._Regexp(pattern, options)  # type: ignore[no-untyped-call]
+    except re2.error as error:
+        raise RegexError(_in_go_words(error, pattern)) from None
+    return compiled._regexp.Match  # type: ignore[no-any-return]
+
+
+def _uses_any_byte(pattern: str) -> bool:
+    """Return whether the pattern holds `\\C`, which only RE2 in C++ knows."""
+    return any(escape == "\\C" for escape in re.findall(r"\\.", pattern))
+
+
+def _in_go_words(error: Exception, pattern: str) -> str:
+    message = error.args[0] if error.args else b""
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+    words, _, argument = text.partition(": ")
+    if words == "trailing \\":
+        argument = ""
+    elif words == "invalid perl operator" and _UNFINISHED_FLAGS.search(argument):
+        words, argument = "missing )", pattern
+    if words not in _GO_WORDS:
+        return "error parsing regexp: expression too large"
+    return f"error parsing regexp: {_GO_WORDS[words]}: `{argument}`"
+
+
+@lru_cache(maxsize=512)
+def compile_regex(pattern: str) -> Regex:
+    """Return *pattern* compiled.
+
+    >>> bool(compile_regex("^a+$").test("aaa")), compile_regex("b*").find_all("abc")
+    (True, ['', 'b', ''])
+    >>> compile_regex("[")
+    Traceback (most recent call last):
+    weir.cel.library.regex.RegexError: error parsing regexp: missing closing ]: `[`
+    """
+    return Regex(pattern)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    try:
+        return bool(compile_regex(pattern).test(text))
+    except RegexError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _find(text: str, pattern: str) -> str:
+    return _computed(pattern).find(text)
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    return _computed(pattern).find_all(text, limit)
+
+
+def _computed(pattern: str) -> Regex:
+    try:
+        return compile_regex(pattern)
+    except RegexError as error:
+        raise EvaluationError(f"Illegal regex: {error}") from None
+
+
+def _literal(args: Sequence[Value]) -> Regex | None:
+    """Return the compiled second argument if it is a constant; a bad one is a program error."""
+    if args[1] is UNKNOWN or args[1].__class__ is not str:
+        return None
+    try:
+        return compile_regex(args[1])
+    except RegexError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _special_matches(args: Sequence[Value]) -> Specialized | None:
+    regex = _literal(args)
+    if regex is None:
+        return None
+    test = regex.test
+    return Specialized(lambda text: bool(test(text)))
+
+
+def _special_find(args: Sequence[Value]) -> Specialized | None:
+    regex = _literal(args)
+    return None if regex is None else Specialized(regex.find)
+
+
+def _special_find_all(args: Sequence[Value]) -> Specialized | None:
+    regex = _literal(args)
+    return None if regex is None else Specialized(regex.find_all)
+
+
+_BOTH: Final = (STRING, STRING)
+_STRINGS: Final = list_of(STRING)
+
+#: `matches` belongs to the standard library.
+MATCHES: Final = function(
+    "matches",
+    plain("matches", _BOTH, BOOL, _matches, costs.REGEX, fails=True, specialize=_special_matches),
+    method("matches_string", _BOTH, BOOL, _matches, costs.REGEX, fails=True, specialize=_special_matches),
+)
+
+LIBRARY: Final = Library(
+    "regex",
+    (
+        function(
+            "find",
+            method(
+                "string_find_string",
+                _BOTH,
+                STRING,
+                _find,
+                costs.REGEX_FIND,
+                fails=True,
+                specialize=_special_find,
+            ),
+        ),
+        function(
+            "findAll",
+            method(
+                "string_find_all_string",
+                _BOTH,
+                _STRINGS,
+                _find_all,
+                costs.REGEX_FIND,
+                fails=True,
+                specialize=_special_find_all,
+            ),
+            method(
+                "string_find_all_string_int",
+                (*_BOTH, INT),
+                _STRINGS,
+                _find_all,
+                costs.REGEX_FIND,
+                fails=True,
+                specialize=_special_find_all,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,144 @@
+"""Semantic versions: `semver(s)`, comparison and parts.
+
+Spec: cel.md 10.5. What surprises: parsing is strict unless the second argument is true, and even then only a `v`,
+leading zeros and missing parts are forgiven (blanks are not); build metadata never counts; `!=` has no price
+of its own, so it is too complex; major, minor and patch wrap around beyond 2^63-1.
+Not here: the forgiving parser of taints and node affinity (weir.values.semver.parse_tolerant).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import ClassVar, Final
+
+from weir.cel import costs, types
+from weir.cel.env import Library, Overload
+from weir.cel.library.declare import function, method, plain
+from weir.cel.types import BOOL, INT, STRING, Type
+from weir.cel.values import EvaluationError
+from weir.values.semver import SemverError, Version, parse_strict
+
+SEMVER: Final = types.opaque("kubernetes.Semver")
+
+
+class Semver:
+    """A version as a CEL value; equal when the precedence is equal."""
+
+    __slots__ = ("version",)
+    cel_type: ClassVar[Type] = SEMVER
+
+    def __init__(self, version: Version) -> None:
+        self.version: Final = version
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is Semver and self.version.key == other.version.key
+
+    def __hash__(self) -> int:
+        return hash(self.version)
+
+    def __str__(self) -> str:
+        return str(self.version)
+
+    def __repr__(self) -> str:
+        return f"Semver({str(self.version)!r})"
+
+
+def normalize(text: str) -> str:
+    """Return *text* without a leading `v`, without leading zeros, filled up to three parts.
+
+    >>> normalize("v01.2")
+    '1.2.0'
+    """
+    parts = [_trim(part) for part in text.removeprefix("v").split(".", 2)]
+    if len(parts) < 3:
+        if "+" in parts[-1] or "-" in parts[-1]:
+            raise SemverError("short version cannot contain PreRelease/Build meta data")
+        parts += ["0"] * (3 - len(parts))
+    return ".".join(parts)
+
+
+def _trim(part: str) -> str:
+    """Strip leading zeros, but keep one where no other digit follows."""
+    if len(part) < 2:
+        return part
+    trimmed = part.lstrip("0")
+    return trimmed if trimmed and trimmed[0] in "0123456789" else "0" + trimmed
+
+
+@lru_cache(maxsize=8192)
+def _parse(text: str, normalized: bool) -> Semver | str:
+    """Return the version, or the message that says why there is none; both are worth remembering."""
+    try:
+        return Semver(parse_strict(normalize(text) if normalized else text))
+    except SemverError as error:
+        return str(error)
+
+
+def parse(text: str, normalized: bool = False) -> Semver:
+    """Return the version *text* spells, as an evaluation error when it spells none."""
+    found = _parse(text, normalized)
+    if found.__class__ is Semver:
+        return found
+    raise EvaluationError(str(found))
+
+
+def is_semver(text: str, normalized: bool = False) -> bool:
+    """Return whether *text* spells a version."""
+    return _parse(text, normalized).__class__ is Semver
+
+
+def _compare(a: Semver, b: Semver) -> int:
+    left, right = a.version.key, b.version.key
+    return (left > right) - (left < right)
+
+
+def _part(id: str, read: Callable[[Version], int]) -> Overload:
+    def part(of: Semver) -> int:
+        number = read(of.version)
+        return number if number < 2**63 else number - 2**64
+
+    return method(id, (SEMVER,), INT, part, costs.NAMED_FLAT)
+
+
+LIBRARY: Final = Library(
+    "semver",
+    (
+        function(
+            "semver",
+            plain("string_to_semver", (STRING,), SEMVER, parse, costs.READ, fails=True),
+            plain("string_bool_to_semver", (STRING, BOOL), SEMVER, parse, costs.READ, fails=True),
+        ),
+        function(
+            "isSemver",
+            plain("is_semver_string", (STRING,), BOOL, is_semver, costs.READ),
+            plain("is_semver_string_bool", (STRING, BOOL), BOOL, is_semver, costs.READ),
+        ),
+        function(
+            "isGreaterThan",
+            method(
+                "semver_is_greater_than",
+                (SEMVER, SEMVER),
+                BOOL,
+                lambda a, b: a.version.key > b.version.key,
+                costs.NAMED_FLAT,
+                inline="({0}.version.key>{1}.version.key)",
+            ),
+        ),
+        function(
+            "isLessThan",
+            method(
+                "semver_is_less_than",
+                (SEMVER, SEMVER),
+                BOOL,
+                lambda a, b: a.version.key < b.version.key,
+                costs.NAMED_FLAT,
+                inline="({0}.version.key<{1}.version.key)",
+            ),
+        ),
+        function("compareTo", method("semver_compare_to", (SEMVER, SEMVER), INT, _compare, costs.NAMED_FLAT)),
+        function("major", _part("semver_major", lambda version: version.major)),
+        function("minor", _part("semver_minor", lambda version: version.minor)),
+        function("patch", _part("semver_patch", lambda version: version.patch)),
+    ),
+)

@@ -1,0 +1,338 @@
+"""The operators of the language and the functions every environment has.
+
+Spec: cel.md 3.2, 3.3 and 5. What surprises: int and uint never mix in arithmetic but do in ordering; integer
+division cuts towards zero and `%` takes the sign of the dividend, unlike Python; NaN cannot be ordered.
+Not here: conversions (weir.cel.library.conversions), times (weir.cel.library.times), `matches`
+(weir.cel.library.regex). Declared here without implementation: what the evaluator does itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from weir.cel import costs, types
+from weir.cel.ast import (
+    ADD,
+    AND,
+    CONDITIONAL,
+    DIVIDE,
+    EQUALS,
+    GREATER,
+    GREATER_EQUALS,
+    IN,
+    INDEX,
+    LESS,
+    LESS_EQUALS,
+    MODULO,
+    MULTIPLY,
+    NEGATE,
+    NOT,
+    NOT_EQUALS,
+    NOT_STRICTLY_FALSE,
+    OR,
+    SUBTRACT,
+)
+from weir.cel.env import Function, Overload
+from weir.cel.library.declare import function, method, plain
+from weir.cel.library.times import DIFFERENCES, SUMS
+from weir.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    INT,
+    LIST_OF_A,
+    MAP_OF_A_B,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    A,
+    B,
+    Type,
+)
+from weir.cel.values import INT_MAX, INT_MIN, UINT_MAX, EvaluationError, UInt, Value
+
+INTEGER_OVERFLOW: Final = "integer overflow"
+UNSIGNED_OVERFLOW: Final = "unsigned integer overflow"
+NOT_ORDERED: Final = "NaN values cannot be ordered"
+
+
+def int64(number: int) -> int:
+    """Return *number* if it is an int, else the overflow error."""
+    if INT_MIN <= number <= INT_MAX:
+        return number
+    raise EvaluationError(INTEGER_OVERFLOW)
+
+
+def uint64(number: int) -> UInt:
+    """Return *number* as an unsigned integer, or the overflow error."""
+    if 0 <= number <= UINT_MAX:
+        return UInt(number)
+    raise EvaluationError(UNSIGNED_OVERFLOW)
+
+
+# -- arithmetic ---------------------------------------------------------------------------------------------
+
+
+def divide_towards_zero(a: int, b: int) -> int:
+    """Return a / b without its fraction.
+
+    >>> divide_towards_zero(-7, 2)
+    -3
+    """
+    if b == 0:
+        raise EvaluationError("division by zero")
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def remainder(a: int, b: int) -> int:
+    """Return what is left of a / b, with the sign of a.
+
+    >>> remainder(-7, 3)
+    -1
+    """
+    if b == 0:
+        raise EvaluationError("modulus by zero")
+    rest = abs(a) % abs(b)
+    return -rest if a < 0 else rest
+
+
+def _modulo_int(a: int, b: int) -> int:
+    if b == -1 and a == INT_MIN:
+        raise EvaluationError(INTEGER_OVERFLOW)
+    return remainder(a, b)
+
+
+def _divide_double(a: float, b: float) -> float:
+    if b:
+        return a / b
+    if a != a or a == 0 or b != b:
+        return float("nan")
+    negative = (a < 0) != (str(b)[0] == "-")
+    return float("-inf") if negative else float("inf")
+
+
+_ARITHMETIC: Final = (
+    function(
+        ADD,
+        plain("add_bytes", (BYTES, BYTES), BYTES, lambda a, b: a + b, costs.CONCATENATE, inline="({0}+{1})"),
+        plain("add_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a + b, costs.FLAT, inline="({0}+{1})"),
+        *SUMS,
+        plain("add_int64", (INT, INT), INT, lambda a, b: int64(a + b), costs.FLAT, fails=True),
+        plain("add_list", (LIST_OF_A, LIST_OF_A), LIST_OF_A, lambda a, b: [*a, *b], costs.ADD_LIST),
+        plain(
+            "add_string", (STRING, STRING), STRING, lambda a, b: a + b, costs.CONCATENATE, inline="({0}+{1})"
+        ),
+        plain("add_uint64", (UINT, UINT), UINT, lambda a, b: uint64(int(a) + int(b)), costs.FLAT, fails=True),
+    ),
+    function(
+        SUBTRACT,
+        plain(
+            "subtract_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a - b, costs.FLAT, inline="({0}-{1})"
+        ),
+        *DIFFERENCES,
+        plain("subtract_int64", (INT, INT), INT, lambda a, b: int64(a - b), costs.FLAT, fails=True),
+        plain(
+            "subtract_uint64",
+            (UINT, UINT),
+            UINT,
+            lambda a, b: uint64(int(a) - int(b)),
+            costs.FLAT,
+            fails=True,
+        ),
+    ),
+    function(
+        MULTIPLY,
+        plain(
+            "multiply_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a * b, costs.FLAT, inline="({0}*{1})"
+        ),
+        plain("multiply_int64", (INT, INT), INT, lambda a, b: int64(a * b), costs.FLAT, fails=True),
+        plain(
+            "multiply_uint64",
+            (UINT, UINT),
+            UINT,
+            lambda a, b: uint64(int(a) * int(b)),
+            costs.FLAT,
+            fails=True,
+        ),
+    ),
+    function(
+        DIVIDE,
+        plain("divide_double", (DOUBLE, DOUBLE), DOUBLE, _divide_double, costs.FLAT),
+        plain(
+            "divide_int64",
+            (INT, INT),
+            INT,
+            lambda a, b: int64(divide_towards_zero(a, b)),
+            costs.FLAT,
+            fails=True,
+        ),
+        plain(
+            "divide_uint64",
+            (UINT, UINT),
+            UINT,
+            lambda a, b: UInt(divide_towards_zero(int(a), int(b))),
+            costs.FLAT,
+            fails=True,
+        ),
+    ),
+    function(
+        MODULO,
+        plain("modulo_int64", (INT, INT), INT, _modulo_int, costs.FLAT, fails=True),
+        plain(
+            "modulo_uint64",
+            (UINT, UINT),
+            UINT,
+            lambda a, b: UInt(remainder(int(a), int(b))),
+            costs.FLAT,
+            fails=True,
+        ),
+    ),
+    function(
+        NEGATE,
+        plain("negate_double", (DOUBLE,), DOUBLE, lambda a: -a, costs.FLAT, inline="(-{0})"),
+        plain("negate_int64", (INT,), INT, lambda a: int64(-a), costs.FLAT, fails=True),
+    ),
+)
+
+
+# -- ordering -----------------------------------------------------------------------------------------------
+
+#: Operand types in declaration order, with the id suffix.
+_ORDERED: Final = (
+    (BOOL, BOOL, "bool"),
+    (INT, INT, "int64"),
+    (INT, DOUBLE, "int64_double"),
+    (INT, UINT, "int64_uint64"),
+    (UINT, UINT, "uint64"),
+    (UINT, DOUBLE, "uint64_double"),
+    (UINT, INT, "uint64_int64"),
+    (DOUBLE, DOUBLE, "double"),
+    (DOUBLE, INT, "double_int64"),
+    (DOUBLE, UINT, "double_uint64"),
+    (STRING, STRING, "string"),
+    (BYTES, BYTES, "bytes"),
+    (TIMESTAMP, TIMESTAMP, "timestamp"),
+    (DURATION, DURATION, "duration"),
+)
+_COMPARISONS: Final[dict[str, tuple[str, str, Callable[[Value, Value], bool]]]] = {
+    LESS: ("less", "<", lambda a, b: bool(a < b)),
+    LESS_EQUALS: ("less_equals", "<=", lambda a, b: bool(a <= b)),
+    GREATER: ("greater", ">", lambda a, b: bool(a > b)),
+    GREATER_EQUALS: ("greater_equals", ">=", lambda a, b: bool(a >= b)),
+}
+
+
+def _ordering(name: str) -> Function:
+    id, symbol, compare = _COMPARISONS[name]
+
+    def of_doubles(a: float, b: float) -> bool:
+        if a != a or b != b:
+            raise EvaluationError(NOT_ORDERED)
+        return compare(a, b)
+
+    def declare(left: Type, right: Type, suffix: str) -> Overload:
+        floating = DOUBLE in (left, right)
+        return plain(
+            f"{id}_{suffix}",
+            (left, right),
+            BOOL,
+            of_doubles if floating else compare,
+            costs.COMPARE if left in (STRING, BYTES) else costs.FLAT,
+            fails=floating,
+            inline=None if floating else f"({{0}}{symbol}{{1}})",
+        )
+
+    return function(name, *(declare(*row) for row in _ORDERED))
+
+
+# -- what the evaluator does itself, and sizes --------------------------------------------------------------
+
+_LOGIC: Final = (
+    function(AND, plain("logical_and", (BOOL, BOOL), BOOL, None, costs.flat(0), fails=True)),
+    function(OR, plain("logical_or", (BOOL, BOOL), BOOL, None, costs.flat(0), fails=True)),
+    function(NOT, plain("logical_not", (BOOL,), BOOL, lambda a: not a, costs.FLAT, inline="(not {0})")),
+    function(CONDITIONAL, plain("conditional", (BOOL, A, A), A, None, costs.flat(0), fails=True)),
+    function(NOT_STRICTLY_FALSE, plain("not_strictly_false", (BOOL,), BOOL, None, costs.FLAT)),
+    function(EQUALS, plain("equals", (A, A), BOOL, None, costs.EQUALS, fails=True)),
+    function(NOT_EQUALS, plain("not_equals", (A, A), BOOL, None, costs.NOT_EQUALS, fails=True)),
+    function(
+        IN,
+        plain("in_list", (A, LIST_OF_A), BOOL, None, costs.IN_LIST, fails=True),
+        plain("in_map", (A, MAP_OF_A_B), BOOL, None, costs.FLAT, fails=True),
+    ),
+    function(
+        INDEX,
+        plain("index_list", (LIST_OF_A, INT), A, None, costs.FLAT, fails=True),
+        plain("index_map", (MAP_OF_A_B, A), B, None, costs.FLAT, fails=True),
+    ),
+)
+
+_SIZED: Final = ((BYTES, "bytes"), (LIST_OF_A, "list"), (MAP_OF_A_B, "map"), (STRING, "string"))
+_SIZE: Final = function(
+    "size",
+    *(
+        overload
+        for of, name in _SIZED
+        for overload in (
+            plain(f"size_{name}", (of,), INT, len, costs.FLAT, inline="len({0})"),
+            method(f"{name}_size", (of,), INT, len, costs.FLAT, inline="len({0})"),
+        )
+    ),
+)
+
+_TEXT: Final = (
+    function(
+        "contains",
+        method(
+            "contains_string",
+            (STRING, STRING),
+            BOOL,
+            lambda s, t: t in s,
+            costs.CONTAINS,
+            inline="({1} in {0})",
+        ),
+    ),
+    function(
+        "endsWith",
+        method(
+            "ends_with_string",
+            (STRING, STRING),
+            BOOL,
+            lambda s, t: s.endswith(t),
+            costs.TRAVERSE_ARGUMENT,
+            inline="{0}.endswith({1})",
+        ),
+    ),
+    function(
+        "startsWith",
+        method(
+            "starts_with_string",
+            (STRING, STRING),
+            BOOL,
+            lambda s, t: s.startswith(t),
+            costs.TRAVERSE_ARGUMENT,
+            inline="{0}.startswith({1})",
+        ),
+    ),
+)
+
+FUNCTIONS: Final = (*_LOGIC, *_ARITHMETIC, *map(_ordering, _COMPARISONS), _SIZE, *_TEXT)
+
+#: Types whose names are identifiers.
+TYPES: Final = (
+    BOOL,
+    INT,
+    UINT,
+    DOUBLE,
+    STRING,
+    BYTES,
+    types.LIST_OF_DYN,
+    types.MAP_OF_DYN,
+    types.NULL,
+    types.TYPE,
+    DURATION,
+    TIMESTAMP,
+)

@@ -1,0 +1,175 @@
+"""The string extension: `charAt`, `split`, `substring`, `trim` and their kin.
+
+Spec: cel.md 10.1 (version 2 of the extension: no `reverse`). Positions are code points. What surprises: an offset at
+or behind the end finds nothing instead of failing, an empty needle is found everywhere, `replace('', x)`
+puts x around every character.
+Not here: `contains`, `startsWith`, `endsWith`, `size` (weir.cel.library.standard), `format`
+(weir.cel.library.formatting), `find` (weir.cel.library.regex).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from weir.cel import costs
+from weir.cel.env import Library
+from weir.cel.library.declare import MOST_CHARACTERS, bounded, function, method, plain
+from weir.cel.types import INT, STRING, list_of
+from weir.cel.values import EvaluationError
+
+_STRINGS: Final = list_of(STRING)
+#: Unicode's white space; Python's strip() would also take U+001C to U+001F.
+_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+)
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_ESCAPES: Final = {
+    ord(char): escape
+    for char, escape in zip(
+        '\a\b\f\n\r\t\v\\"', ("\\a", "\\b", "\\f", "\\n", "\\r", "\\t", "\\v", "\\\\", '\\"'), strict=True
+    )
+}
+
+
+def _out_of_range(index: int) -> EvaluationError:
+    return EvaluationError(f"index out of range: {index}")
+
+
+def char_at(text: str, index: int) -> str:
+    """Return the character at *index*, "" at the very end."""
+    if 0 <= index <= len(text):
+        return text[index : index + 1]
+    raise _out_of_range(index)
+
+
+def index_of(text: str, part: str, offset: int = 0) -> int:
+    """Return where *part* starts first at or behind *offset*, or -1."""
+    if offset < 0:
+        raise _out_of_range(offset)
+    if not part:
+        return min(offset, len(text))
+    return text.find(part, offset)
+
+
+def last_index_of(text: str, part: str, offset: int | None = None) -> int:
+    """Return where *part* starts last at or before *offset*, or -1."""
+    if offset is None:
+        return text.rfind(part)
+    if offset < 0:
+        raise _out_of_range(offset)
+    if not part:
+        return min(offset, len(text))
+    return -1 if offset >= len(text) else text.rfind(part, 0, offset + len(part))
+
+
+def replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    """Return *text* with at most *limit* (negative: all) of *old* replaced by *new*."""
+    if len(new) > len(old):
+        count = text.count(old) if limit < 0 else min(text.count(old), limit)
+        bounded(len(text) + count * (len(new) - len(old)), MOST_CHARACTERS)
+    return text.replace(old, new, limit if limit >= 0 else -1)
+
+
+def split(text: str, separator: str, limit: int = -1) -> list[str]:
+    """Return the parts of *text*, at most *limit* (negative: all); between all characters for ""."""
+    if limit == 0:
+        return []
+    if not separator:
+        return list(text) if limit < 0 or limit >= len(text) else [*text[: limit - 1], text[limit - 1 :]]
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def join(parts: Sequence[str], separator: str = "") -> str:
+    """Return *parts* in one string with *separator* between them."""
+    bounded(sum(map(len, parts)) + len(separator) * len(parts), MOST_CHARACTERS)
+    return separator.join(parts)
+
+
+def substring(text: str, start: int, end: int | None = None) -> str:
+    """Return the characters from *start* up to *end*."""
+    if end is not None and start > end:
+        raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
+    for index in (start,) if end is None else (start, end):
+        if not 0 <= index <= len(text):
+            raise _out_of_range(index)
+    return text[start:end]
+
+
+def quote(text: str) -> str:
+    """Return *text* as a CEL string literal in double quotes."""
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def lower_ascii(text: str) -> str:
+    """Return *text* with A-Z in lower case."""
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+def upper_ascii(text: str) -> str:
+    """Return *text* with a-z in upper case."""
+    return text.upper() if text.isascii() else text.translate(_UPPER)
+
+
+LIBRARY: Final = Library(
+    "strings",
+    (
+        function(
+            "charAt", method("string_char_at_int", (STRING, INT), STRING, char_at, costs.FLAT, fails=True)
+        ),
+        function(
+            "indexOf",
+            method("string_index_of_string", (STRING, STRING), INT, index_of, costs.SCAN),
+            method(
+                "string_index_of_string_int", (STRING, STRING, INT), INT, index_of, costs.SCAN, fails=True
+            ),
+        ),
+        function(
+            "lastIndexOf",
+            method("string_last_index_of_string", (STRING, STRING), INT, last_index_of, costs.SCAN),
+            method(
+                "string_last_index_of_string_int",
+                (STRING, STRING, INT),
+                INT,
+                last_index_of,
+                costs.SCAN,
+                fails=True,
+            ),
+        ),
+        function("lowerAscii", method("string_lower_ascii", (STRING,), STRING, lower_ascii, costs.REWRITE)),
+        function(
+            "replace",
+            method("string_replace_string_string", (STRING, STRING, STRING), STRING, replace, costs.REPLACE),
+            method(
+                "string_replace_string_string_int",
+                (STRING, STRING, STRING, INT),
+                STRING,
+                replace,
+                costs.REPLACE,
+            ),
+        ),
+        function(
+            "split",
+            method("string_split_string", (STRING, STRING), _STRINGS, split, costs.SPLIT),
+            method("string_split_string_int", (STRING, STRING, INT), _STRINGS, split, costs.SPLIT),
+        ),
+        function(
+            "substring",
+            method("string_substring_int", (STRING, INT), STRING, substring, costs.REWRITE, fails=True),
+            method(
+                "string_substring_int_int", (STRING, INT, INT), STRING, substring, costs.REWRITE, fails=True
+            ),
+        ),
+        function(
+            "trim", method("string_trim", (STRING,), STRING, lambda text: text.strip(_SPACE), costs.REWRITE)
+        ),
+        function("upperAscii", method("string_upper_ascii", (STRING,), STRING, upper_ascii, costs.REWRITE)),
+        function(
+            "join",
+            method("list_join", (_STRINGS,), STRING, join, costs.JOIN),
+            method("list_join_string", (_STRINGS, STRING), STRING, join, costs.JOIN),
+        ),
+        function("strings.quote", plain("strings_quote", (STRING,), STRING, quote, costs.QUOTE)),
+    ),
+)

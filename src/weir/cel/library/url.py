@@ -1,0 +1,87 @@
+"""URLs: `url(s)` and its parts.
+
+Spec: cel.md 10.8. What surprises: only absolute URLs and absolute paths are URLs; `isURL` costs 1 whatever the
+length; `==` compares texts.
+Not here: parsing (weir.values.url).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from weir.cel import costs, types
+from weir.cel.env import Function, Library
+from weir.cel.library.declare import function, method, plain
+from weir.cel.types import BOOL, STRING, Type, list_of, map_of
+from weir.cel.values import EvaluationError
+from weir.values.url import Url, UrlError, parse_url
+
+URL_TYPE: Final = types.opaque("kubernetes.URL")
+
+
+class URL:
+    """A URL as a CEL value; equal when the texts are equal."""
+
+    __slots__ = ("url",)
+    cel_type: ClassVar[Type] = URL_TYPE
+
+    def __init__(self, url: Url) -> None:
+        self.url: Final = url
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is URL and str(self.url) == str(other.url)
+
+    def __hash__(self) -> int:
+        return hash(str(self.url))
+
+    def __str__(self) -> str:
+        return str(self.url)
+
+    def __repr__(self) -> str:
+        return f"URL({str(self.url)!r})"
+
+
+def parse(text: str) -> URL:
+    """Return the URL *text* writes, as an evaluation error when it writes none."""
+    try:
+        return URL(parse_url(text))
+    except UrlError as error:
+        raise EvaluationError(f"URL parse error during conversion from string: {error}") from None
+
+
+def is_url(text: str) -> bool:
+    """Return whether *text* writes an absolute URL or path."""
+    try:
+        parse_url(text)
+    except UrlError:
+        return False
+    return True
+
+
+def _part(name: str, id: str, read: Callable[[Url], str]) -> Function:
+    return function(name, method(id, (URL_TYPE,), STRING, lambda of: read(of.url), costs.NAMED_FLAT))
+
+
+LIBRARY: Final = Library(
+    "url",
+    (
+        function("url", plain("string_to_url", (STRING,), URL_TYPE, parse, costs.REWRITE, fails=True)),
+        function("isURL", plain("is_url_string", (STRING,), BOOL, is_url, costs.FLAT)),
+        _part("getScheme", "url_get_scheme", lambda url: url.scheme),
+        _part("getHost", "url_get_host", lambda url: url.host),
+        _part("getHostname", "url_get_hostname", lambda url: url.hostname),
+        _part("getPort", "url_get_port", lambda url: url.port),
+        _part("getEscapedPath", "url_get_escaped_path", lambda url: url.escaped_path),
+        function(
+            "getQuery",
+            method(
+                "url_get_query",
+                (URL_TYPE,),
+                map_of(STRING, list_of(STRING)),
+                lambda of: of.url.query(),
+                costs.NAMED_FLAT,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,186 @@
+"""Which instant does this RFC 3339 text mean, and what does a clock show at it?
+
+Spec: cel.md 3.4 and 3.5. An instant is whole nanoseconds since 1970-01-01T00:00:00Z, as an int.
+What surprises, all taken over from Go: the hour may have one digit, the fraction may follow a comma, digits
+beyond nanoseconds are dropped, offsets of 24:00 and of 60 minutes are accepted; a fixed offset in an accessor
+(`+02:75`) is not checked at all. Python's datetime ends at microseconds and at year 1, so the calendar is
+computed here; only named zones use zoneinfo, for their offset.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zoneinfo
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from weir.values.quoting import quote
+
+NANOSECONDS: Final = 1_000_000_000
+_DAY: Final = 86_400
+#: 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z in Unix seconds.
+MIN_SECONDS: Final = -62_135_596_800
+MAX_SECONDS: Final = 253_402_300_799
+
+_RFC3339: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
+    r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))\Z",
+    re.ASCII,
+)
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})\Z", re.ASCII)
+_ATOI: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_MONTHS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+class TimestampError(ValueError):
+    """The text is not an instant."""
+
+
+class ZoneError(ValueError):
+    """The text is not a time zone; the message is Go's."""
+
+
+class Clock(NamedTuple):
+    """What a calendar and a clock show: month 1-12, day 1-31, weekday 0 = Sunday, day_of_year 1-366."""
+
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    nanosecond: int
+    weekday: int
+    day_of_year: int
+
+
+def parse_timestamp(text: str) -> int:
+    """Return the instant *text* means, in nanoseconds since 1970.
+
+    >>> parse_timestamp("2020-01-01T00:00:00+02:00") // 10**9
+    1577829600
+    >>> parse_timestamp("2020-01-01t00:00:00z")
+    Traceback (most recent call last):
+    weir.values.timestamp.TimestampError: not an RFC 3339 time: '2020-01-01t00:00:00z'
+    """
+    match = _RFC3339.match(text)
+    if match is None:
+        raise TimestampError(f"not an RFC 3339 time: {text!r}")
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    fraction, sign, zone_hours, zone_minutes = match.groups()[6:]
+    if not valid_date(year, month, day) or hour > 23 or minute > 59 or second > 59:
+        raise TimestampError(f"out of range: {text!r}")
+    offset = 0
+    if sign:
+        if int(zone_hours) > 24 or int(zone_minutes) > 60:
+            raise TimestampError(f"time zone offset out of range: {text!r}")
+        offset = (int(zone_hours) * 60 + int(zone_minutes)) * (-60 if sign == "-" else 60)
+    seconds = days_before(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - offset
+    return seconds * NANOSECONDS + int((fraction or "")[:9].ljust(9, "0"))
+
+
+def format_timestamp(instant: int) -> str:
+    """Return RFC 3339 in UTC with as many fractional digits as needed, up to nine.
+
+    >>> format_timestamp(1_577_836_800_500_000_000)
+    '2020-01-01T00:00:00.5Z'
+    """
+    shown = clock(instant)
+    fraction = f".{shown.nanosecond:09d}".rstrip("0") if shown.nanosecond else ""
+    return (
+        f"{shown.year:04d}-{shown.month:02d}-{shown.day:02d}"
+        f"T{shown.hour:02d}:{shown.minute:02d}:{shown.second:02d}{fraction}Z"
+    )
+
+
+def parse_date(text: str) -> bool:
+    """Return whether *text* is an RFC 3339 full-date.
+
+    >>> parse_date("2024-02-29"), parse_date("2023-02-29")
+    (True, False)
+    """
+    match = _DATE.match(text)
+    return match is not None and valid_date(*(int(part) for part in match.groups()))
+
+
+def valid_date(year: int, month: int, day: int) -> bool:
+    """Return whether the calendar has this day."""
+    if not 1 <= month <= 12:
+        return False
+    return 1 <= day <= _MONTHS[month - 1] + (month == 2 and _is_leap(year))
+
+
+def clock(instant: int, offset_seconds: int = 0) -> Clock:
+    """Return what a clock *offset_seconds* east of UTC shows at *instant*."""
+    seconds, nanosecond = divmod(instant, NANOSECONDS)
+    days, of_day = divmod(seconds + offset_seconds, _DAY)
+    year, month, day = _date(days)
+    hour, rest = divmod(of_day, 3600)
+    minute, second = divmod(rest, 60)
+    day_of_year = days - days_before(year, 1, 1) + 1
+    return Clock(year, month, day, hour, minute, second, nanosecond, (days + 4) % 7, day_of_year)
+
+
+def zone_offset(zone: str, instant: int) -> int:
+    """Return the offset of *zone* at *instant* in seconds east of UTC: an IANA name or `[+-]HH:MM`.
+
+    >>> zone_offset("-05:30", 0), zone_offset("America/New_York", 0)
+    (-19800, -18000)
+    >>> zone_offset("Mars/Olympus", 0)
+    Traceback (most recent call last):
+    weir.values.timestamp.ZoneError: unknown time zone Mars/Olympus
+    """
+    if ":" in zone:
+        hours, _, minutes = zone.partition(":")
+        hour, minute = _atoi(hours), _atoi(minutes)
+        return (hour * 60 - minute if zone[0] == "-" else hour * 60 + minute) * 60
+    if zone in ("", "UTC", "Local"):
+        return 0
+    found = _zone(zone)
+    seconds = min(max(instant // NANOSECONDS, MIN_SECONDS + 2 * _DAY), MAX_SECONDS - 2 * _DAY)
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    there = (epoch + datetime.timedelta(seconds=seconds)).astimezone(found)
+    offset = there.utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> zoneinfo.ZoneInfo:
+    if ".." in name or name[0] in "/\\":
+        raise ZoneError("time: invalid location name")
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ZoneError(f"unknown time zone {name}") from None
+
+
+def _atoi(text: str) -> int:
+    if not _ATOI.match(text):
+        raise ZoneError(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
+    if len(text) > 18:
+        raise ZoneError(f"strconv.Atoi: parsing {quote(text)}: value out of range")
+    return int(text)
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+def days_before(year: int, month: int, day: int) -> int:
+    """Return the days from 1970-01-01 to the given day (proleptic Gregorian calendar, any year)."""
+    # Years start in March, so that the leap day is the last of its year.
+    shifted = year - (month <= 2)
+    era, of_era = divmod(shifted, 400)
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+
+
+def _date(days: int) -> tuple[int, int, int]:
+    """Return year, month and day of the day that is *days* after 1970-01-01."""
+    era, of_era = divmod(days + 719_468, 146_097)
+    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    shifted = (5 * of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    return year + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
