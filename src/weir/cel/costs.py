@@ -459,7 +459,7 @@ def _flatten_values(args: Sequence[Value], result: Value) -> int:
     depth = args[1] if len(args) > 1 else 1
     if depth.__class__ is not int:
         return CALL
-    return CALL + LIST + (depth * size_of(args[0])) % (MAX + 1)
+    return CALL + LIST + (depth if depth >= 0 else 1) * size_of(args[0])
 
 
 FLATTEN: Final = Rule("11 + depth·len(L)", _flatten, RuntimeCost(_flatten_values))

@@ -1,7 +1,8 @@
 """The operators of the language and the functions every environment has.
 
 Spec: cel.md 3.2, 3.3 and 5. What surprises: int and uint never mix in arithmetic but do in ordering; integer
-division cuts towards zero and `%` takes the sign of the dividend, unlike Python; NaN cannot be ordered.
+division cuts towards zero and `%` takes the sign of the dividend, unlike Python; NaN cannot be ordered; an
+integer is rounded to a double before it is ordered against one, so 2^63-1 is not below 2.0^63.
 Not here: conversions (weir.cel.library.conversions), times (weir.cel.library.times), `matches`
 (weir.cel.library.regex). Declared here without implementation: what the evaluator does itself.
 """
@@ -231,7 +232,7 @@ def _ordering(name: str) -> Function:
     def of_doubles(a: float, b: float) -> bool:
         if a != a or b != b:
             raise EvaluationError(NOT_ORDERED)
-        return compare(a, b)
+        return compare(float(a), float(b))  # an integer is rounded first, as upstream does
 
     def declare(left: Type, right: Type, suffix: str) -> Overload:
         floating = DOUBLE in (left, right)
