@@ -106,7 +106,7 @@ class AddToleration(Edit):
         what = f"{self.toleration.key} {asks(self.toleration)}"
         seconds = self.toleration.toleration_seconds
         for_time = f", for {seconds} s as the others have it" if seconds is not None else ""
-        return f"tolerate {what} ({self.toleration.effect}) besides{for_time}"
+        return f"also tolerate {what} ({self.toleration.effect}){for_time}"
 
     def on_pod(self, spec: dict[str, Any]) -> None:
         entry = msgspec.json.decode(msgspec.json.encode(self.toleration))

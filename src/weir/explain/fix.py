@@ -148,7 +148,7 @@ def find_fix(case: Case) -> Fix | None:
     """Return the smallest change that helps, or None when nothing weir can propose does."""
     plans = sorted(
         ((*case.plan(group)[:2], group) for group in case.groups if group.verdict.reasons or case.blockers),
-        key=lambda plan: (plan[0], plan[2].verdict.node),
+        key=lambda plan: (plan[0], -len(plan[2].nodes), plan[2].verdict.node),
     )
     for cost, edits, group in plans[:_MOST_CANDIDATES]:
         if cost == float("inf"):

@@ -39,6 +39,7 @@ from weir.objects.requests import show_amount
 from weir.selectors.node import Match
 from weir.taints.eviction import Stay
 from weir.taints.toleration import Outcome
+from weir.values.semver import find_tolerant
 
 #: How each operator is written between the thing compared and the value.
 _SIGNS: Final = {
@@ -46,9 +47,9 @@ _SIGNS: Final = {
     "Equal": "=",
     "Gt": ">",
     "Lt": "<",
-    "SemverGt": "> version",
-    "SemverLt": "< version",
-    "SemverEq": "= version",
+    "SemverGt": "version >",
+    "SemverLt": "version <",
+    "SemverEq": "version =",
 }
 #: The heading under which each kind of reason is counted.
 HEADINGS: Final = {
@@ -160,6 +161,10 @@ def _why(attempts: Sequence[Attempt], taint: Taint) -> str:
         return "the expression is false for it: refused"
     if Outcome.UNKNOWN_OPERATOR in outcomes:
         return "an operator nobody knows: refused"
+    if Outcome.NOT_GREATER in outcomes and len(attempts) == 1:
+        trap = _prerelease_trap(taint.value, (attempts[0].toleration.value,))
+        if trap and attempts[0].toleration.operator == "SemverGt":
+            return f"{trap}: refused"
     return "refused"
 
 
@@ -206,6 +211,8 @@ def unmet(unmet: Unmet) -> str:
         else f"no label {requirement.key}"
     )
     said = f"{has}, needs {requires(requirement)}"
+    if unmet.match is Match.NOT_GREATER and (trap := _prerelease_trap(unmet.found, requirement.values)):
+        return f"{said}: {trap}"
     match unmet.match:
         case Match.NOT_AN_INTEGER:
             return f"{said}: not an integer"
@@ -216,6 +223,16 @@ def unmet(unmet: Unmet) -> str:
         case Match.GATE_OFF:
             return f"{said}: not compared, feature gate {SEMVER_COMPARISON} is off"
     return said
+
+
+def _prerelease_trap(found: str | None, values: Sequence[str] | None) -> str:
+    """Return why a version that looks equal or newer counts as older, or "" when it does not look so."""
+    version, limit = find_tolerant(found or ""), find_tolerant((values or ("",))[0])
+    if version is None or limit is None or not version.prerelease or limit.prerelease:
+        return ""
+    if (version.major, version.minor, version.patch) != (limit.major, limit.minor, limit.patch):
+        return ""
+    return f"its suffix makes it a prerelease, below {limit}"
 
 
 def terms(found: Sequence[UnmetTerm]) -> str:
