@@ -1,23 +1,25 @@
 """Which of these pods tolerate the taints of which of these nodes, all at once?
 
 Clusters repeat themselves: thousands of nodes carry a few hundred taint lists, and a hundred thousand pods a few
-hundred toleration lists. Each distinct toleration is held against each distinct taint once; everything else is bit
-arithmetic on the distinct lists, so the cost grows with what is distinct and not with nodes × pods.
+hundred toleration lists. Each distinct toleration meets each distinct taint once (weir.taints.judge); everything
+else is arithmetic on the distinct lists, so the cost grows with what is distinct and not with nodes × pods.
 The plain loop over `untolerated` is the definition; a property test holds this against it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from weir.gates import Gates
 from weir.objects.core import Taint, Toleration
-from weir.taints.toleration import BLOCKING, Evaluate, tolerates
+from weir.taints.judge import TaintJudge
+from weir.taints.toleration import BLOCKING, Evaluate
 
+E = TypeVar("E")
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.intp]
@@ -46,17 +48,20 @@ class ToleranceTable:
     ) -> None:
         taint_lists, self._node_class = _distinct(node_taints)
         toleration_lists, self._pod_class = _distinct(pod_tolerations)
-        taints = _Numbered()
-        masks = [
-            sum({1 << taints.number(taint) for taint in taint_list if taint.effect in effects})
+        judge = TaintJudge(gates, evaluate)
+        members = [
+            [judge.number(taint) for taint in taint_list if taint.effect in effects]
             for taint_list in taint_lists
         ]
-        judge = _Judge(taints.items, gates, evaluate)
-        verdicts = np.empty((len(toleration_lists), len(masks)), dtype=np.bool_)
+        refuses = np.zeros((len(judge.taints), len(members)), np.float32)  # does the list hold the taint?
+        for column, numbers in enumerate(members):
+            refuses[numbers, column] = 1
+        untolerated = np.zeros((len(toleration_lists), len(judge.taints)), np.float32)
         for row, entries in enumerate(toleration_lists):
-            refused = ~judge.tolerated(entries)
-            verdicts[row] = [not mask & refused for mask in masks]
+            untolerated[row] = ~judge.tolerated(entries)
         self.comparisons = judge.comparisons
+        # A pod is kept off by a list when the two have an untolerated taint in common.
+        verdicts = (untolerated @ refuses) == 0
         self._rows: Bools = verdicts[:, self._node_class]
 
     @property
@@ -83,57 +88,8 @@ class ToleranceTable:
         return np.packbits(self._rows, axis=1)[self._pod_class]
 
 
-class _Numbered:
-    """Gives each distinct taint a number in order of appearance."""
-
-    def __init__(self) -> None:
-        self.items: list[Taint] = []
-        self._numbers: dict[tuple[str, str, str], int] = {}
-
-    def number(self, taint: Taint) -> int:
-        key = (taint.key, taint.value, taint.effect)
-        found = self._numbers.setdefault(key, len(self.items))
-        if found == len(self.items):
-            self.items.append(taint)
-        return found
-
-
-class _Judge:
-    """Holds each distinct toleration against the taints it can be about, once."""
-
-    def __init__(self, taints: Sequence[Taint], gates: Gates, evaluate: Evaluate | None) -> None:
-        self.comparisons = 0
-        self._taints, self._gates, self._evaluate = taints, gates, evaluate
-        self._by_key: dict[str, list[int]] = {}
-        for number, taint in enumerate(taints):
-            self._by_key.setdefault(taint.key, []).append(number)
-        self._everything: Final = range(len(taints))
-        self._known: dict[tuple[str, str, str, str, str], int] = {}
-
-    def tolerated(self, entries: Sequence[Toleration]) -> int:
-        """Return the taints that some entry tolerates, as bits."""
-        bits = 0
-        for entry in entries:
-            found = self._known.get(entry.identity)
-            if found is None:
-                found = self._known[entry.identity] = self._hold(entry)
-            bits |= found
-        return bits
-
-    def _hold(self, entry: Toleration) -> int:
-        # Only an entry without a key, or with an expression, can be about taints of every key.
-        anywhere = entry.expression or not entry.key
-        candidates: Iterable[int] = self._everything if anywhere else self._by_key.get(entry.key, ())
-        bits = 0
-        for number in candidates:
-            self.comparisons += 1
-            if tolerates(entry, self._taints[number], self._gates, self._evaluate):
-                bits |= 1 << number
-        return bits
-
-
-def _distinct(lists: Iterable[Sequence[Taint] | Sequence[Toleration]]) -> tuple[list[tuple], Indices]:  # type: ignore[type-arg]
+def _distinct(lists: Iterable[Sequence[E]]) -> tuple[list[tuple[E, ...]], Indices]:
     """Return the distinct lists in order of appearance, and for each given list which one it is."""
-    numbers: dict[tuple, int] = {}  # type: ignore[type-arg]
+    numbers: dict[tuple[E, ...], int] = {}
     classes = [numbers.setdefault(tuple(entries), len(numbers)) for entries in lists]
     return list(numbers), np.asarray(classes, dtype=np.intp)

@@ -1,0 +1,1 @@
+"""Where should this pod run? Kubernetes' scheduling decisions, made on columns instead of objects."""

@@ -1,0 +1,184 @@
+"""What does scheduling read of a pod? Pods that agree in all of it are one class and are judged together.
+
+A Deployment's pods differ in name and uid only, so a class is judged once and then only kept up to date. A class
+holds what was worked out of the pod: requests as numbers, host ports, image names, selectors.
+Not here: the columns it is held against (weir.scheduler.table).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from weir.objects.core import Affinity, Pod, Toleration, TopologySpreadConstraint
+from weir.objects.requests import container_requests, pod_requests, restarts
+
+#: What a container without a request counts as in scoring, so that many such pods still spread.
+DEFAULT_MILLI_CPU: Final = 100
+DEFAULT_MEMORY: Final = 200 * 1024 * 1024
+
+Labels = tuple[tuple[str, str], ...]
+HostPort = tuple[str, str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class PodClass:
+    """Everything the plugins read of a pod; equal pods share one object."""
+
+    key: Hashable
+    pod: Pod  #: the first pod of this class, for plugins that read rare fields
+    requests: dict[str, int]
+    nonzero_cpu: int
+    nonzero_memory: int
+    host_ports: tuple[HostPort, ...]
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace or "default"
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        return self.pod.metadata.labels or {}
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        return self.pod.spec.tolerations or ()
+
+    @property
+    def affinity(self) -> Affinity | None:
+        return self.pod.spec.affinity
+
+    @property
+    def spread(self) -> tuple[TopologySpreadConstraint, ...]:
+        return self.pod.spec.topology_spread_constraints or ()
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """The images of the pod, each with its tag, once for every container that uses it."""
+        return tuple(_images(self.pod))
+
+
+def _images(pod: Pod) -> Iterator[str]:
+    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+        if container.image:
+            yield with_tag(container.image)
+    for volume in pod.spec.volumes or ():
+        if volume.image is not None and volume.image.reference:
+            yield with_tag(volume.image.reference)
+
+
+def with_tag(image: str) -> str:
+    """Return *image* with `:latest` when it names neither tag nor digest.
+
+    >>> with_tag("registry:5000/app"), with_tag("app:v1")
+    ('registry:5000/app:latest', 'app:v1')
+    """
+    if image.rfind(":") <= image.rfind("/"):
+        return f"{image}:latest"
+    return image
+
+
+@dataclass
+class PodClasses:
+    """Hands out one PodClass for all pods that scheduling cannot tell apart."""
+
+    _known: dict[Hashable, PodClass] = field(default_factory=dict)
+
+    def of(self, pod: Pod) -> PodClass:
+        """Return the class of *pod*."""
+        key = class_key(pod)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = build(pod, key)
+        return found
+
+    def forget(self, keep: int) -> None:
+        """Drop the oldest classes beyond *keep*, so that a long life does not fill memory."""
+        while len(self._known) > keep:
+            self._known.pop(next(iter(self._known)))
+
+
+def class_key(pod: Pod) -> Hashable:
+    """Return what identifies the class of *pod*: all that any plugin reads."""
+    spec, metadata = pod.spec, pod.metadata
+    return (
+        metadata.namespace,
+        tuple(sorted(metadata.labels.items())) if metadata.labels else (),
+        spec.tolerations,
+        tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
+        _frozen(spec.affinity) if spec.affinity else None,
+        _frozen(spec.topology_spread_constraints) if spec.topology_spread_constraints else None,
+        _frozen(spec.containers),
+        _frozen(spec.init_containers) if spec.init_containers else None,
+        _frozen(spec.resources) if spec.resources else None,
+        _frozen(spec.overhead) if spec.overhead else None,
+        _frozen(spec.volumes) if spec.volumes else None,
+        spec.node_name,
+        spec.host_network,
+        spec.scheduler_name,
+        _frozen(spec.resource_claims) if spec.resource_claims else None,
+        # The selector of the default spread constraints comes from the pod's controller.
+        next((owner.uid for owner in metadata.owner_references or () if owner.controller), ""),
+    )
+
+
+def _frozen(value: object) -> Hashable:
+    """Return *value* in a hashable form; dicts and nested views have none of their own."""
+    import msgspec
+
+    return msgspec.json.encode(value, order="sorted")
+
+
+def build(pod: Pod, key: Hashable = None) -> PodClass:
+    """Return a class made from *pod* alone."""
+    cpu, memory = nonzero_requests(pod)
+    return PodClass(key, pod, pod_requests(pod), cpu, memory, tuple(host_ports(pod)))
+
+
+def nonzero_requests(pod: Pod) -> tuple[int, int]:
+    """Return CPU (milli) and memory (bytes) with every container that omits one counted at a default."""
+    together = [0, 0]
+    starting = [0, 0]
+    sidecars = [0, 0]
+    for container in pod.spec.containers:
+        for which, amount in enumerate(_nonzero(container_requests(container))):
+            together[which] += amount
+    for container in pod.spec.init_containers or ():
+        for which, amount in enumerate(_nonzero(container_requests(container))):
+            if restarts(container):
+                sidecars[which] += amount
+                together[which] += amount
+            else:
+                starting[which] = max(starting[which], sidecars[which] + amount)
+    exact = pod_requests(pod) if pod.spec.resources or pod.spec.overhead else {}
+    cpu, memory = (max(a, b) for a, b in zip(together, starting, strict=True))
+    if pod.spec.resources is not None:  # pod-level requests replace the sum
+        level = pod.spec.resources.requests or pod.spec.resources.limits or {}
+        cpu = exact.get("cpu", cpu) if "cpu" in level else cpu
+        memory = exact.get("memory", memory) if "memory" in level else memory
+    elif pod.spec.overhead:
+        plain = pod_requests(_without_overhead(pod))
+        cpu += exact.get("cpu", 0) - plain.get("cpu", 0)
+        memory += exact.get("memory", 0) - plain.get("memory", 0)
+    return cpu, memory
+
+
+def _nonzero(requests: dict[str, int]) -> tuple[int, int]:
+    return requests.get("cpu", DEFAULT_MILLI_CPU), requests.get("memory", DEFAULT_MEMORY)
+
+
+def _without_overhead(pod: Pod) -> Pod:
+    import msgspec
+
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead=None))
+
+
+def host_ports(pod: Pod) -> Iterator[HostPort]:
+    """Yield (hostIP, protocol, port) of every host port *pod* wants."""
+    sidecars = (container for container in pod.spec.init_containers or () if restarts(container))
+    for container in (*pod.spec.containers, *sidecars):
+        for port in container.ports or ():
+            if port.host_port > 0:
+                yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port

@@ -1,0 +1,128 @@
+"""Which of all the distinct taints of a cluster does this list of tolerations tolerate?
+
+Every distinct toleration meets every distinct taint it can be about once; the answers are kept as one flag a taint
+and only extended when new taints appear. Numeric comparisons of one key are made all at once, on integers.
+`tolerates` remains the definition; property tests hold this against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.gates import Gates
+from weir.objects.core import Taint, Toleration
+from weir.taints.operators import NUMERIC
+from weir.taints.toleration import Evaluate, tolerates
+from weir.values.integer import IntegerError, parse_integer
+
+Bools = npt.NDArray[np.bool_]
+
+
+class _Key:
+    """The distinct taints of one key: their numbers, effects, and values where they are integers."""
+
+    __slots__ = ("_columns", "effects", "integers", "numbers", "readable")
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.effects: list[str] = []
+        self.integers: list[int] = []
+        self.readable: list[bool] = []
+        self._columns: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools] | None = None
+
+    def add(self, number: int, taint: Taint) -> None:
+        try:
+            value, readable = parse_integer(taint.value), True
+        except IntegerError:
+            value, readable = 0, False
+        self.numbers.append(number)
+        self.effects.append(taint.effect)
+        self.integers.append(value)
+        self.readable.append(readable)
+        self._columns = None
+
+    def columns(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools]:
+        """Return numbers, integer values, and where the values are integers."""
+        if self._columns is None:
+            self._columns = (
+                np.asarray(self.numbers, np.int64),
+                np.asarray(self.integers, np.int64),
+                np.asarray(self.readable, np.bool_),
+            )
+        return self._columns
+
+
+class TaintJudge:
+    """Numbers distinct taints and says which of them tolerations tolerate.
+
+    >>> judge = TaintJudge(Gates({"TaintTolerationComparisonOperators": True}))
+    >>> numbers = [judge.number(Taint("sla", value, "NoSchedule")) for value in ("800", "950", "high")]
+    >>> judge.tolerated([Toleration("sla", "Gt", "900")]).tolist()
+    [False, True, False]
+    """
+
+    def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
+        self.taints: list[Taint] = []
+        self.comparisons = 0  #: how many times a toleration was held against a taint
+        self._gates, self._evaluate = gates, evaluate
+        self._numbers: dict[tuple[str, str, str], int] = {}
+        self._by_key: dict[str, _Key] = {}
+        self._known: dict[tuple[str, str, str, str, str], Bools] = {}
+
+    def number(self, taint: Taint) -> int:
+        """Return the number of *taint*; equal taints have one number, whenever they were added."""
+        identity = (taint.key, taint.value, taint.effect)
+        found = self._numbers.get(identity)
+        if found is None:
+            found = self._numbers[identity] = len(self.taints)
+            self.taints.append(taint)
+            self._by_key.setdefault(taint.key, _Key()).add(found, taint)
+        return found
+
+    def tolerated(self, tolerations: Sequence[Toleration]) -> Bools:
+        """Return one flag for each numbered taint: whether some entry tolerates it."""
+        flags = np.zeros(len(self.taints), np.bool_)
+        for entry in tolerations:
+            flags |= self._one(entry)
+        return flags
+
+    def _one(self, entry: Toleration) -> Bools:
+        known = self._known.get(entry.identity)
+        if known is not None and len(known) == len(self.taints):
+            return known
+        start = 0 if known is None else len(known)
+        flags = np.zeros(len(self.taints), np.bool_)
+        if known is not None:
+            flags[:start] = known
+        if entry.expression or not entry.key:
+            self._each(entry, range(start, len(self.taints)), flags)
+        elif (key := self._by_key.get(entry.key)) is not None:
+            if entry.operator in NUMERIC and self._gates.numeric:
+                self._all_at_once(entry, key, flags)
+            else:
+                self._each(entry, (number for number in key.numbers if number >= start), flags)
+        self._known[entry.identity] = flags
+        return flags
+
+    def _each(self, entry: Toleration, numbers: Iterable[int], flags: Bools) -> None:
+        for number in numbers:
+            self.comparisons += 1
+            if tolerates(entry, self.taints[number], self._gates, self._evaluate):
+                flags[number] = True
+
+    def _all_at_once(self, entry: Toleration, key: _Key, flags: Bools) -> None:
+        self.comparisons += len(key.numbers)
+        try:
+            limit = parse_integer(entry.value)
+        except IntegerError:
+            return
+        numbers, values, readable = key.columns()
+        holds = readable & (values > limit if entry.operator == "Gt" else values < limit)
+        if entry.effect:
+            holds = holds & np.fromiter(
+                (effect == entry.effect for effect in key.effects), np.bool_, len(numbers)
+            )
+        flags[numbers[holds]] = True
