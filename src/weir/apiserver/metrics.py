@@ -1,0 +1,272 @@
+"""What the API server counts and times, under upstream's names.
+
+Spec: issue "Verbs" (/metrics). Labels are bounded: verbs, kinds, codes and plugin names, never an object's name.
+A request's three children are looked up once per combination of labels and kept.
+Not here: how metrics are kept and printed (weir.observe.metrics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from weir.observe.metrics import (
+    CounterChild,
+    GaugeChild,
+    HistogramChild,
+    Registry,
+    add_process_metrics,
+    exponential,
+)
+
+REQUEST_SECONDS = (
+    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3),
+    *(4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
+)
+ADMISSION_SECONDS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+WEBHOOK_SECONDS = (*ADMISSION_SECONDS, 10, 25)
+COMPONENT = "apiserver"
+VERBS = {
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "apply": "APPLY",
+    "delete": "DELETE",
+    "deletecollection": "DELETECOLLECTION",
+    "get": "GET",
+    "list": "LIST",
+    "watch": "WATCH",
+    "connect": "CONNECT",
+}
+_WHAT = ("group", "version", "resource", "subresource", "scope", "component")
+MOST_REQUEST_KINDS = 10_000  # nobody may fill memory by asking for nonsense
+
+
+class _Request(NamedTuple):
+    total: CounterChild
+    seconds: HistogramChild
+    size: HistogramChild
+
+
+class Metrics:
+    """The API server's metrics; one per server."""
+
+    def __init__(self, registry: Registry | None = None) -> None:
+        self.registry = registry = registry or Registry()
+        add_process_metrics(registry)
+        self._requests: dict[tuple[str, ...], _Request] = {}
+        self._total = registry.counter(
+            "apiserver_request_total",
+            "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, "
+            "scope, component, and HTTP response code.",
+            ("verb", "dry_run", *_WHAT, "code"),
+        )
+        self._seconds = registry.histogram(
+            "apiserver_request_duration_seconds",
+            "Response latency distribution in seconds for each verb, dry run value, group, version, resource, "
+            "subresource, scope and component.",
+            ("verb", "dry_run", *_WHAT),
+            buckets=REQUEST_SECONDS,
+        )
+        self._sizes = registry.histogram(
+            "apiserver_response_sizes",
+            "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and "
+            "component.",
+            ("verb", *_WHAT),
+            buckets=exponential(1000, 10, 7),
+        )
+        self._long_running = registry.gauge(
+            "apiserver_longrunning_requests",
+            "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, "
+            "scope and component.",
+            ("verb", *_WHAT),
+        )
+        self._watchers = registry.gauge(
+            "apiserver_registered_watchers",
+            "Number of currently registered watchers for a given resource.",
+            ("group", "version", "kind"),
+        )
+        self._watch_events = registry.counter(
+            "apiserver_watch_events_total",
+            "Number of events sent in watch clients",
+            ("group", "version", "resource"),
+        )
+        self._watch_bytes = registry.histogram(
+            "apiserver_watch_events_sizes",
+            "Watch event size distribution in bytes",
+            ("group", "version", "resource"),
+            buckets=exponential(1024, 2, 8),
+        )
+        self._inflight = registry.gauge(
+            "apiserver_current_inflight_requests",
+            "Maximal number of currently used inflight request limit of this apiserver per request kind in last "
+            "second.",
+            ("request_kind",),
+        )
+        self._terminations = registry.counter(
+            "apiserver_request_terminations_total",
+            "Number of requests which apiserver terminated in self-defense.",
+            ("verb", *_WHAT, "code"),
+        )
+        self._authenticated = registry.counter(
+            "authentication_attempts", "Counter of authenticated attempts.", ("result",)
+        )
+        self._authorized = registry.counter(
+            "authorization_attempts_total",
+            "Counter of authorization attempts broken down by result.",
+            ("result",),
+        )
+        self.audit_events = registry.counter(
+            "apiserver_audit_event_total", "Counter of audit events generated and sent to the audit backend."
+        ).child()
+        self.admission = AdmissionMetrics(registry)
+        self.webhooks = WebhookMetrics(registry)
+        success, failure, error = (self._authenticated.child(r) for r in ("success", "failure", "error"))
+        self.authentication_success, self.authentication_failure = success, failure
+        self.authentication_error = error
+        self.authorization_allowed = self._authorized.child("allowed")
+        self.authorization_denied = self._authorized.child("no-opinion")
+
+    def observe_request(
+        self,
+        verb: str,
+        group: str,
+        version: str,
+        resource: str,
+        subresource: str,
+        scope: str,
+        code: int,
+        seconds: float,
+        response_bytes: int,
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        """Count one finished request; *verb* as authorization calls it."""
+        key = (verb, group, version, resource, subresource, scope, str(code), "All" if dry_run else "")
+        found = self._requests.get(key) or self._request(key)
+        found.total.value += 1
+        found.seconds.observe(seconds)
+        found.size.observe(response_bytes)
+
+    def terminated(
+        self, verb: str, group: str, version: str, resource: str, subresource: str, scope: str, code: int
+    ) -> None:
+        """Count a request the server refused to protect itself (429, 413, 504)."""
+        what = (group, version, resource, subresource, scope, COMPONENT)
+        self._terminations.child(VERBS.get(verb, "other"), *what, str(code)).inc()
+
+    def watch_opened(self, group: str, version: str, resource: str, kind: str, scope: str) -> WatchMetrics:
+        """Count one more watch; its `closed` must be called when it ends."""
+        what = (group, version, resource, "", scope, COMPONENT)
+        watch = WatchMetrics(
+            self._long_running.child("WATCH", *what),
+            self._watchers.child(group, version, kind),
+            self._watch_events.child(group, version, resource),
+            self._watch_bytes.child(group, version, resource),
+        )
+        watch.open.inc()
+        watch.registered.inc()
+        return watch
+
+    def inflight(self, request_kind: str) -> GaugeChild:
+        """Return the gauge of one kind of requests: readOnly or mutating."""
+        return self._inflight.child(request_kind)
+
+    def render(self) -> bytes:
+        """Return the page /metrics shows."""
+        return self.registry.render()
+
+    def _request(self, key: tuple[str, ...]) -> _Request:
+        verb, group, version, resource, subresource, scope, code, dry_run = key
+        shown = VERBS.get(verb, "other")
+        if len(self._requests) >= MOST_REQUEST_KINDS:
+            group = version = resource = subresource = "other"
+        what = (group, version, resource, subresource, scope, COMPONENT)
+        found = _Request(
+            self._total.child(shown, dry_run, *what, code),
+            self._seconds.child(shown, dry_run, *what),
+            self._sizes.child(shown, *what),
+        )
+        if len(self._requests) < MOST_REQUEST_KINDS:
+            self._requests[key] = found
+        return found
+
+
+class WatchMetrics(NamedTuple):
+    """The metrics one watch moves."""
+
+    open: GaugeChild
+    registered: GaugeChild
+    events: CounterChild
+    bytes: HistogramChild
+
+    def sent(self, size: int) -> None:
+        self.events.value += 1
+        self.bytes.observe(size)
+
+    def closed(self) -> None:
+        self.open.dec()
+        self.registered.dec()
+
+
+class AdmissionMetrics:
+    """The time of every in-tree plugin (weir.apiserver.admission.chain.Durations)."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._durations = registry.histogram(
+            "apiserver_admission_controller_admission_duration_seconds",
+            "Admission controller latency histogram in seconds, identified by name and broken out for each operation "
+            "and API resource and type (validate or admit).",
+            ("name", "operation", "rejected", "type"),
+            buckets=ADMISSION_SECONDS,
+        )
+
+    def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Callable[[float], None]:
+        return self._durations.child(plugin, operation, str(rejected).lower(), step).observe
+
+
+class WebhookMetrics:
+    """Calls of admission webhooks."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._durations = registry.histogram(
+            "apiserver_admission_webhook_admission_duration_seconds",
+            "Admission webhook latency histogram in seconds, identified by name and broken out for each operation and "
+            "API resource and type (validate or admit).",
+            ("name", "operation", "rejected", "type"),
+            buckets=WEBHOOK_SECONDS,
+        )
+        self._rejections = registry.counter(
+            "apiserver_admission_webhook_rejection_count",
+            "Admission webhook rejection count, identified by name and broken out for each admission type (validating "
+            "or admit) and operation.",
+            ("error_type", "name", "operation", "rejection_code", "type"),
+        )
+        self._requests = registry.counter(
+            "apiserver_admission_webhook_request_total",
+            "Admission webhook request total, identified by name and broken out for each admission type (validating "
+            "or mutating) and operation.",
+            ("code", "name", "operation", "rejected", "type"),
+        )
+        self._fail_open = registry.counter(
+            "apiserver_admission_webhook_fail_open_count",
+            "Admission webhook fail open count, identified by name and broken out for each admission type (validating "
+            "or mutating).",
+            ("name", "type"),
+        )
+
+    def called(
+        self, name: str, step: str, operation: str, seconds: float, *, rejected: bool, code: int
+    ) -> None:
+        """Count one call and its time; *code* is the webhook's HTTP or rejection code, 0 when it gave none."""
+        said = str(rejected).lower()
+        self._durations.child(name, operation, said, step).observe(seconds)
+        self._requests.child(str(code), name, operation, said, step).inc()
+
+    def refused(self, name: str, step: str, operation: str, error_type: str, code: int) -> None:
+        """Count a refusal; *error_type* is no_error, calling_webhook_error or apiserver_internal_error."""
+        self._rejections.child(error_type, name, operation, str(code), step).inc()
+
+    def failed_open(self, name: str, step: str) -> None:
+        """Count a failed call that was ignored, as its failurePolicy says."""
+        self._fail_open.child(name, step).inc()

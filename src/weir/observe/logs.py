@@ -1,0 +1,92 @@
+"""How weir's edges speak: one line per event, a fixed sentence and key=value pairs.
+
+`2026-06-01T10:00:00.123Z info weir.apiserver Serving address=127.0.0.1:6443`. A value that holds a space, a quote,
+`=` or a control character is printed as a JSON string, so that a line stays a line and nobody can forge one.
+Only edges and run.py speak; `info` is for what an operator would do something about, `debug` for decisions.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+_PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f]+\Z")
+_FIELDS = "weir_fields"
+
+
+def pair(key: str, value: object) -> str:
+    r"""Return one key=value pair.
+
+    >>> pair("pod", "ns/web"), pair("error", "no\nsuch thing"), pair("seconds", 1.5), pair("node", None)
+    ('pod=ns/web', 'error="no\\nsuch thing"', 'seconds=1.5', 'node=-')
+    """
+    if value is None:
+        return f"{key}=-"
+    if isinstance(value, bool):
+        return f"{key}={str(value).lower()}"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{key}={text}" if _PLAIN.match(text) else f"{key}={json.dumps(text)}"
+
+
+class Formatter(logging.Formatter):
+    """Prints a record as one line; a traceback follows on lines of its own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created, UTC)
+        fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
+        parts = [
+            f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1000:03d}Z",
+            record.levelname.lower(),
+            record.name,
+            " ".join(record.getMessage().split()),
+            *(pair(key, value) for key, value in fields.items()),
+        ]
+        line = " ".join(part for part in parts if part)
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class Log:
+    """A logger whose calls take key=value pairs: `log.info("Serving", address="127.0.0.1:6443")`."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, sentence: str, **fields: object) -> None:
+        if self._logger.isEnabledFor(logging.DEBUG):
+            self._logger.debug(sentence, extra={_FIELDS: fields})
+
+    def info(self, sentence: str, **fields: object) -> None:
+        if self._logger.isEnabledFor(logging.INFO):
+            self._logger.info(sentence, extra={_FIELDS: fields})
+
+    def warning(self, sentence: str, **fields: object) -> None:
+        self._logger.warning(sentence, extra={_FIELDS: fields})
+
+    def error(self, sentence: str, **fields: object) -> None:
+        self._logger.error(sentence, extra={_FIELDS: fields})
+
+    def exception(self, sentence: str, **fields: object) -> None:
+        """Report a bug, with its traceback; call it where the exception is being handled."""
+        self._logger.exception(sentence, extra={_FIELDS: fields})
+
+
+def configure(level: str = "info", stream: TextIO | None = None) -> None:
+    """Send weir's logs to *stream* (standard error) from *level* on; called by commands, never on import."""
+    chosen = logging.getLevelNamesMapping().get(level.upper())
+    if chosen is None:
+        raise ValueError(f"log level {level!r} is none of debug, info, warning, error")
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(Formatter())
+    logger = logging.getLogger("weir")
+    logger.handlers[:] = [handler]
+    logger.setLevel(chosen)
+    logger.propagate = False

@@ -1,0 +1,237 @@
+"""Counting and timing, cheap enough for every request; printed in Prometheus' text format.
+
+A `Registry` holds families, a family one child per set of label values. Callers on a hot path fetch their child
+once and keep it: a count is then one addition, an observation one list append (folded into buckets when a
+thousand have gathered, or when somebody looks). Bounded labels are the caller's duty.
+
+Not a wrapper of prometheus-client, whose children lock: measured in docs/decisions/0011-own-metrics.md. It stays
+the oracle of the tests. Nothing here is safe to call from several threads at once.
+Not here: which metrics there are (each component's metrics.py).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+FOLD_AT = 1000
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class CounterChild:
+    """One count. `inc` is a method for readers; a hot path may add to `value` itself."""
+
+    __slots__ = ("look", "value")
+
+    def __init__(self) -> None:
+        self.value: float = 0
+        self.look: Callable[[], float] | None = None
+
+    def inc(self, by: float = 1) -> None:
+        self.value += by
+
+
+class GaugeChild:
+    """One value that goes up and down, or is looked up when printed."""
+
+    __slots__ = ("look", "value")
+
+    def __init__(self) -> None:
+        self.value: float = 0
+        self.look: Callable[[], float] | None = None
+
+    def inc(self, by: float = 1) -> None:
+        self.value += by
+
+    def dec(self, by: float = 1) -> None:
+        self.value -= by
+
+    def set(self, value: float) -> None:
+        self.value = value
+
+
+class HistogramChild:
+    """One distribution: how many observations lie at or below each bound."""
+
+    __slots__ = ("_bounds", "_counts", "_pending", "_sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+        self._pending: list[float] = []
+
+    def observe(self, value: float) -> None:
+        pending = self._pending
+        pending.append(value)
+        if len(pending) >= FOLD_AT:
+            self._fold()
+
+    @property
+    def count(self) -> int:
+        self._fold()
+        return sum(self._counts)
+
+    @property
+    def sum(self) -> float:
+        self._fold()
+        return self._sum
+
+    def cumulative(self) -> Iterator[tuple[float, int]]:
+        """Yield (bound, observations at or below it), the last bound being infinity."""
+        self._fold()
+        total = 0
+        for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
+            total += count
+            yield bound, total
+
+    def _fold(self) -> None:
+        if self._pending:
+            for value in self._pending:
+                self._counts[bisect_left(self._bounds, value)] += 1
+            self._sum += sum(self._pending)
+            self._pending.clear()
+
+
+Child = TypeVar("Child", CounterChild, GaugeChild, HistogramChild)
+
+
+class Family(Generic[Child]):
+    """All children of one metric."""
+
+    def __init__(
+        self, name: str, help: str, kind: str, labels: Sequence[str], make: Callable[[], Child]
+    ) -> None:
+        self.name, self.help, self.kind = name, help, kind
+        self.label_names: tuple[str, ...] = tuple(labels)
+        self._make: Callable[[], Child] = make
+        self._children: dict[tuple[str, ...], Child] = {}
+
+    def child(self, *values: str) -> Child:
+        """Return the child of these label values, made when it is asked for the first time."""
+        found = self._children.get(values)
+        if found is None:
+            if len(values) != len(self.label_names):
+                raise ValueError(
+                    f"{self.name} has labels {', '.join(self.label_names)}; got {len(values)} values"
+                )
+            found = self._children[values] = self._make()
+        return found
+
+    def lines(self) -> Iterator[str]:
+        """Yield the family in text format."""
+        yield f"# HELP {self.name} {_escape(self.help, quotes=False)}"
+        yield f"# TYPE {self.name} {self.kind}"
+        for values in sorted(self._children):
+            labels = list(zip(self.label_names, values, strict=True))
+            yield from _samples(self.name, labels, self._children[values])
+
+
+def _samples(
+    name: str, labels: list[tuple[str, str]], child: CounterChild | GaugeChild | HistogramChild
+) -> Iterator[str]:
+    if isinstance(child, HistogramChild):
+        for bound, count in child.cumulative():
+            yield f"{name}_bucket{_labels([*labels, ('le', _number(bound))])} {count}"
+        yield f"{name}_sum{_labels(labels)} {_number(child.sum)}"
+        yield f"{name}_count{_labels(labels)} {child.count}"
+    else:
+        yield f"{name}{_labels(labels)} {_number(child.look() if child.look else child.value)}"
+
+
+class Registry:
+    """Every metric of one process."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]] = {}
+
+    def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Family[CounterChild]:
+        family = Family(name, help, "counter", labels, CounterChild)
+        self._add(family)
+        return family
+
+    def gauge(self, name: str, help: str, labels: Sequence[str] = ()) -> Family[GaugeChild]:
+        family = Family(name, help, "gauge", labels, GaugeChild)
+        self._add(family)
+        return family
+
+    def histogram(
+        self, name: str, help: str, labels: Sequence[str] = (), *, buckets: Sequence[float]
+    ) -> Family[HistogramChild]:
+        bounds = tuple(buckets)
+        if list(bounds) != sorted(set(bounds)):
+            raise ValueError(f"{name}: buckets must rise")
+        family = Family(name, help, "histogram", labels, lambda: HistogramChild(bounds))
+        self._add(family)
+        return family
+
+    def render(self) -> bytes:
+        """Return everything in text format, sorted by name.
+
+        >>> registry = Registry()
+        >>> registry.counter("hits_total", "How often.", ["code"]).child("200").inc()
+        >>> print(registry.render().decode(), end="")
+        # HELP hits_total How often.
+        # TYPE hits_total counter
+        hits_total{code="200"} 1
+        """
+        lines = [line for _, family in sorted(self._families.items()) for line in family.lines()]
+        return ("\n".join(lines) + "\n").encode() if lines else b""
+
+    def _add(self, family: Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]) -> None:
+        if family.name in self._families:
+            raise ValueError(f"metric {family.name} is declared twice")
+        self._families[family.name] = family
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return bucket bounds that grow by *factor*.
+
+    >>> exponential(1000, 10, 3)
+    (1000, 10000, 100000)
+    """
+    return tuple(start * factor**power for power in range(count))
+
+
+def add_process_metrics(registry: Registry) -> None:
+    """Declare the usual metrics of the process itself; those this system cannot tell are left out."""
+    started = time.time()
+    cpu = registry.gauge(
+        "process_cpu_seconds_total", "Total user and system CPU time spent in seconds."
+    ).child()
+    cpu.look = time.process_time
+    registry.gauge(
+        "process_start_time_seconds", "Start time of the process since unix epoch in seconds."
+    ).child().set(started)
+    if not Path("/proc/self/statm").exists():
+        return
+    page = os.sysconf("SC_PAGE_SIZE")
+
+    def pages(column: int) -> Callable[[], float]:
+        return lambda: float(Path("/proc/self/statm").read_text().split()[column]) * page
+
+    registry.gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.").child().look = pages(0)
+    registry.gauge("process_resident_memory_bytes", "Resident memory size in bytes.").child().look = pages(1)
+    registry.gauge("process_open_fds", "Number of open file descriptors.").child().look = lambda: float(
+        sum(1 for _ in Path("/proc/self/fd").iterdir())
+    )
+
+
+def _labels(labels: Iterable[tuple[str, str]]) -> str:
+    inside = ",".join(f'{name}="{_escape(value)}"' for name, value in labels)
+    return f"{{{inside}}}" if inside else ""
+
+
+def _escape(text: str, *, quotes: bool = True) -> str:
+    text = text.replace("\\", r"\\").replace("\n", r"\n")
+    return text.replace('"', r"\"") if quotes else text
+
+
+def _number(value: float) -> str:
+    if value == float("inf"):
+        return "+Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))

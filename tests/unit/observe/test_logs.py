@@ -1,0 +1,53 @@
+"""Claims about weir.observe.logs: one event, one line."""
+
+import io
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weir.observe.logs import Log, configure, pair
+
+
+@pytest.fixture
+def out():
+    stream = io.StringIO()
+    logger = logging.getLogger("weir")
+    before = logger.handlers[:], logger.level, logger.propagate
+    configure("info", stream)
+    yield stream
+    logger.handlers[:], logger.level, logger.propagate = before
+
+
+def test_a_line_has_time_level_place_sentence_and_pairs(out):
+    Log("weir.apiserver").info("Serving", address="127.0.0.1:6443", tls=True)
+    when, rest = out.getvalue().split(" ", 1)
+    assert when.endswith("Z") and rest == "info weir.apiserver Serving address=127.0.0.1:6443 tls=true\n"
+
+
+def test_below_the_level_nothing_is_said(out):
+    Log("weir.scheduler").debug("Considered", node="n1")
+    assert out.getvalue() == ""
+
+
+def test_a_bug_brings_its_traceback(out):
+    try:
+        raise RuntimeError("boom")
+    except RuntimeError:
+        Log("weir").exception("Unexpected failure", pod="ns/p")
+    assert (
+        "Unexpected failure pod=ns/p\nTraceback" in out.getvalue() and "RuntimeError: boom" in out.getvalue()
+    )
+
+
+@given(st.text())
+def test_no_value_can_forge_a_line_or_a_pair(text):
+    shown = pair("k", text)
+    assert "\n" not in shown and "\r" not in shown
+    assert shown.startswith('k="') or (" " not in shown and shown.count("=") == 1)
+
+
+def test_an_unknown_level_is_named():
+    with pytest.raises(ValueError, match="loud"):
+        configure("loud")
