@@ -1,0 +1,154 @@
+"""Is this expression about a taint acceptable, and is it true for this one?
+
+Spec: KEP-5500 "Semantics For CEL Toleration Matching"; cel.md 9.2 (the `taint` variable and its sizes), 14.3
+(what the API refuses) and 15 (matching). An expression matches only when it evaluates to true: an error, an
+exhausted budget or a text that does not compile is no match, and the reason says which.
+What surprises: the estimate decides admission only, never matching; an absent taint value is "" to CEL.
+Not here: the language (weir.cel), where a message is reported (weir.validate.tolerations).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from weir.cel import ast, types
+from weir.cel import decide as reasons
+from weir.cel.cache import ProgramCache
+from weir.cel.env import Env, ObjectType
+from weir.cel.estimate import Estimate
+from weir.cel.library import KUBERNETES
+from weir.cel.program import check_expression as check_text
+from weir.cel.refusal import Refusal, refuse
+from weir.cel.types import BOOL
+from weir.cel.values import CelError, Value, type_of
+from weir.objects.core import Taint
+from weir.taints.operators import Outcome
+
+MAX_BYTES: Final = 10_240
+COST_LIMIT: Final = 1_000_000
+#: Programs one component keeps; a program is a few KiB.
+CACHE_CAPACITY: Final = 10_000
+
+_TAINT: Final = ObjectType("kubernetes.Taint", dict.fromkeys(("key", "value", "effect"), types.STRING), Taint)
+
+#: The toleration environment: one variable, its fields with the longest texts the API accepts.
+ENV: Final = Env(
+    KUBERNETES,
+    {"taint": _TAINT.type},
+    (_TAINT,),
+    {("taint",): 0, ("taint", "key"): 317, ("taint", "value"): 63, ("taint", "effect"): 16},
+    cost_limit=COST_LIMIT,
+)
+
+
+def check_expression(expression: str) -> Refusal | None:
+    """Return why the API refuses *expression*, as (kind, message), or None.
+
+    The kind is `invalid`, `internal` or `forbidden`, the sort of field error it becomes. Length is the
+    caller's to check first.
+
+    >>> check_expression("taint.key.startsWith('env.example.com/')")
+    >>> check_expression("size(taint.key)")
+    Refusal(kind='invalid', message='must evaluate to bool or the unknown type, not int')
+    """
+    return refuse(expression, ENV, (BOOL,), COST_LIMIT)
+
+
+def estimate(expression: str) -> Estimate:
+    """Return the least and the most an evaluation can cost; raises CompileError."""
+    return check_text(expression, ENV).estimate
+
+
+def fields_read(expression: str) -> frozenset[str]:
+    """Return which fields of the taint *expression* looks at; raises CompileError.
+
+    >>> sorted(fields_read("taint.key == 'a' && has(taint.value)"))
+    ['key', 'value']
+    """
+    return frozenset(
+        node.field
+        for node in ast.walk(check_text(expression, ENV).root)
+        if isinstance(node, ast.Select)
+        and isinstance(node.operand, ast.Ident)
+        and node.operand.name == "taint"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How an expression met a taint, which part of it decided, what it cost, and the error if it failed."""
+
+    outcome: Outcome
+    deciding: str
+    position: int
+    cost: int
+    error: str = ""
+
+
+class Expressions:
+    """The compiled expressions of one component; safe to share between threads.
+
+    >>> seen = Expressions()
+    >>> seen.evaluate("taint.value == 'b'", Taint("a", "b", "NoSchedule"))
+    <Outcome.TOLERATED: 'tolerates it'>
+    """
+
+    def __init__(self, capacity: int = CACHE_CAPACITY) -> None:
+        self.programs: Final = ProgramCache(capacity)
+
+    def evaluate(self, expression: str, taint: Taint) -> Outcome:
+        """Return whether *expression* is true for *taint*; anything but true is no match."""
+        try:
+            value = self.programs.compile(expression, ENV).evaluate({"taint": taint})
+        except CelError:
+            return Outcome.EXPRESSION_FAILED
+        return _outcome(value)
+
+    def judge(self, expression: str, taint: Taint) -> Judgement:
+        """Return the same answer with its reasons."""
+        variables = {"taint": taint}
+        try:
+            program = self.programs.compile(expression, ENV)
+        except CelError as refusal:
+            return Judgement(Outcome.EXPRESSION_FAILED, expression, 0, 0, str(refusal))
+        try:
+            value, cost = program.run(variables)
+            outcome, error = _outcome(value), ""
+            if outcome is Outcome.EXPRESSION_FAILED:
+                error = f"the result is of type {type_of(value)}, not bool"
+        except CelError as failure:
+            outcome, cost, error = Outcome.EXPRESSION_FAILED, getattr(failure, "cost", 0), str(failure)
+        part = reasons.decide(expression, ENV, variables, self.programs.compile)
+        return Judgement(outcome, part.text, part.position, cost, error)
+
+
+def _outcome(value: Value) -> Outcome:
+    if value is True:
+        return Outcome.TOLERATED
+    return Outcome.EXPRESSION_FALSE if value is False else Outcome.EXPRESSION_FAILED
+
+
+@cache
+def shared() -> Expressions:
+    """Return the expressions used where no component brings its own."""
+    return Expressions()
+
+
+def evaluate(expression: str, taint: Taint) -> Outcome:
+    """Return whether *expression* is true for *taint*.
+
+    >>> evaluate("semver(taint.value).major() >= 5", Taint("kernel", "abc", "NoSchedule"))
+    <Outcome.EXPRESSION_FAILED: 'has an expression that fails for it'>
+    """
+    return shared().evaluate(expression, taint)
+
+
+def decide(expression: str, taint: Taint) -> Judgement:
+    """Return how *expression* meets *taint* and which part of it decided.
+
+    >>> decide("taint.key == 'a' && taint.value == 'c'", Taint("a", "b")).deciding
+    "taint.value == 'c'"
+    """
+    return shared().judge(expression, taint)
