@@ -94,7 +94,7 @@ def explain(
         raise click.UsageError("stdin (-) can be read only once")
     gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
     documents = read_documents(files)
-    asked: list[tuple[Subject, Document | None]] = [*_asked(documents)]
+    asked: list[tuple[Subject, Document | None]] = [*_asked(documents, alone=not cluster)]
     held = _held(cluster) if cluster else [(document.file, document.value) for document in documents]
     if files and not asked:
         raise click.UsageError(f"no pod or workload in {', '.join(files)}")
@@ -118,14 +118,23 @@ def explain(
             click.echo("\n".join(lines))
     else:
         emit(report(answers, gates), output)
-    return FINE if all(answer.fits or answer.placed_on for answer in answers) else FINDINGS
+    return FINE if all(map(_well, answers)) else FINDINGS
+
+
+def _well(answer: Explanation) -> bool:
+    """Return whether the pod fits somewhere, or may stay where it is."""
+    here = (verdict for verdict in answer.nodes if verdict.node == answer.placed_on)
+    return answer.fits or any(verdict.stay.for_ever for verdict in here)
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _asked(documents: Iterable[Document]) -> Iterator[tuple[Subject, Document]]:
-    """Yield what the manifests ask for, each with the document it stands in."""
+def _asked(documents: Iterable[Document], alone: bool) -> Iterator[tuple[Subject, Document]]:
+    """Yield what the manifests ask for, each with the document it stands in.
+
+    Where they are the cluster as well (*alone*), a pod that already runs there is not a question.
+    """
     from weir.explain.subject import subjects
     from weir.objects.manifest import ManifestError
 
@@ -134,7 +143,14 @@ def _asked(documents: Iterable[Document]) -> Iterator[tuple[Subject, Document]]:
             raise ManifestError(place, f"duplicate key {str(path[-1])[:60]!r}")
         for item in document.items():
             for subject in subjects(item.value):
-                yield subject, item
+                if not (alone and _runs(item.value)):
+                    yield subject, item
+
+
+def _runs(document: dict[str, Any]) -> bool:
+    spec, status = document.get("spec"), document.get("status")
+    bound = isinstance(spec, dict) and spec.get("nodeName")
+    return bool(bound and isinstance(status, dict) and status.get("phase"))
 
 
 def _held(places: Sequence[str]) -> list[tuple[str, Any]]:
@@ -204,9 +220,9 @@ def text(
     answer: Explanation, assumed: str = "", *, show_all: bool = False, colour: bool = False
 ) -> Iterator[str]:
     """Yield the lines that answer the question, most important first; *assumed* comes near the end."""
-    from weir.explain.words import HEADINGS, counted, scheduler_message, sentence, verdict_line
+    from weir.explain.words import HEADINGS, counted, scheduler_message, sentence, short, verdict_line
 
-    good = answer.fits or bool(answer.placed_on)
+    good = _well(answer)
     yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
     for reason in answer.blockers[1:]:
         yield f"  also: {sentence(reason)}"
@@ -227,10 +243,15 @@ def text(
         yield from _fix(answer, answer.fix, colour)
     elif not good and answer.nodes:
         yield ""
-        yield "No change to the pod alone would help; the reasons above are for the cluster to solve."
+        refused = any(reason.kind == "invalid" for reason in answer.blockers)
+        yield (
+            "First correct what the API server refuses, then ask again."
+            if refused
+            else "weir knows no change to the pod that would help: what is missing is in the cluster."
+        )
     yield ""
     if message := scheduler_message(answer):
-        yield paint(f"The scheduler would say: {message}", DIM, on=colour)
+        yield paint(f"The scheduler would say: {short(message, 600)}", DIM, on=colour)
     if assumed:
         yield paint(assumed, DIM, on=colour)
     yield paint(f"Not considered: {'; '.join(answer.not_considered)}.", DIM, on=colour)

@@ -31,17 +31,18 @@ from weir.explain.verdict import (
     UntoleratedTaint,
     WrongLabel,
 )
-from weir.explain.words import asks, gate_of, requires, short, taint_name
-from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
+from weir.explain.words import asks, gate_of, requires
+from weir.gates import SEMVER_COMPARISON, Gates
 from weir.objects.core import Node, Pod, Taint, Toleration
-from weir.objects.requests import container_requests, restarts, show_amount
-from weir.selectors.node import Match
+from weir.objects.requests import container_requests, pod_requests, restarts, show_amount
+from weir.selectors.node import SEMVER_OPERATORS, Match, preferred_terms, required_selector
 from weir.taints.toleration import Outcome
 from weir.values.integer import IntegerError, parse_int64
 from weir.values.names import check_label_value
 from weir.values.semver import Version, find_tolerant
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+GATES_OPTION: Final = "--feature-gates="
 _CONDITIONS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
@@ -103,7 +104,8 @@ class AddToleration(Edit):
         return (10 if self.toleration.operator == "Equal" else 15) + 5 * self.distance
 
     def say(self) -> str:
-        what = f"{self.toleration.key} {asks(self.toleration)}"
+        value = "" if self.toleration.operator == "Exists" else f" {asks(self.toleration)}"
+        what = f"{self.toleration.key}{value}"
         seconds = self.toleration.toleration_seconds
         for_time = f", for {seconds} s as the others have it" if seconds is not None else ""
         return f"also tolerate {what} ({self.toleration.effect}){for_time}"
@@ -210,7 +212,7 @@ class EnableGate(Edit):
 
     @property
     def command(self) -> str:
-        return f"--feature-gates={self.gate}=true"
+        return f"{GATES_OPTION}{self.gate}=true"
 
 
 def for_taint(reason: UntoleratedTaint, node: Node, pod: Pod) -> Iterator[Edit]:
@@ -334,10 +336,11 @@ class ChangeRequirement(Edit):
 
     def say(self) -> str:
         requirement = self.unmet.requirement
-        before = f"{requirement.key} {requires(requirement)}"
+        what = "the node's name" if self.unmet.field == "matchFields" else f"the label {requirement.key}"
         if self.values is None:
-            return f"no longer require {before} in the node affinity"
-        return f"require {requires(msgspec.structs.replace(requirement, values=self.values))} of {before}"
+            return f"no longer require {what}: {requires(requirement)}"
+        after = requires(msgspec.structs.replace(requirement, values=self.values))
+        return f"require {what}: {after}, instead of {requires(requirement)}"
 
     def on_pod(self, spec: dict[str, Any]) -> None:
         affinity = spec.get("affinity") or {}
@@ -532,8 +535,6 @@ def for_shortage(reason: TooFew, pod: Pod) -> Iterator[Edit]:
 
 
 def _without_overhead(pod: Pod, reason: TooFew) -> int:
-    from weir.objects.requests import pod_requests
-
     bare = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead=None))
     return pod_requests(bare).get(reason.resource, 0)
 
@@ -582,31 +583,19 @@ def answers(reason: Reason, node: Node, pod: Pod, gates: Gates) -> list[tuple[Ed
         case Gated(names):
             found = [(Ungate(names),)]
         case Refused():
-            off = [
-                gate
-                for gate in (TOLERATION_COMPARISON, SEMVER_COMPARISON, TOLERATION_CEL)
-                if not gates.enabled(gate)
-            ]
-            found = [(EnableGate(gate),) for gate in off]
+            off = tuple(EnableGate(gate) for gate in sorted(gates_used(pod)) if not gates.enabled(gate))
+            found = [off] if off else []
     return sorted(found, key=lambda edits: sum(edit.cost for edit in edits))
 
 
-def describe(edits: tuple[Edit, ...]) -> str:
-    """Return several edits as one line."""
-    return short("; ".join(edit.say() for edit in edits), 400)
-
-
-__all__ = [
-    "AddToleration",
-    "ChangeRequirement",
-    "ChangeSelector",
-    "ChangeThreshold",
-    "Edit",
-    "EnableGate",
-    "LowerRequest",
-    "RemoveTaint",
-    "Uncordon",
-    "answers",
-    "describe",
-    "taint_name",
-]
+def gates_used(pod: Pod) -> set[str]:
+    """Return the feature gates that what *pod* asks for needs."""
+    used = {gate_of(toleration) for toleration in pod.tolerations} - {""}
+    required = required_selector(pod)
+    terms = [
+        *((required.node_selector_terms or ()) if required else ()),
+        *(t.preference for t in preferred_terms(pod)),
+    ]
+    if any(r.operator in SEMVER_OPERATORS for term in terms for r in term.match_expressions or ()):
+        used.add(SEMVER_COMPARISON)
+    return used

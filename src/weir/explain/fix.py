@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from weir.explain.edits import (
+    GATES_OPTION,
     AddToleration,
     ChangeRequirement,
     ChangeSelector,
@@ -67,7 +68,10 @@ class Fix:
     @property
     def commands(self) -> tuple[str, ...]:
         """The commands for the edits that a patch of the document cannot make."""
-        return tuple(edit.command for edit in self.edits if edit.command)
+        commands = [edit.command for edit in self.edits if edit.command]
+        gates = [each.removeprefix(GATES_OPTION) for each in commands if each.startswith(GATES_OPTION)]
+        others = [each for each in commands if not each.startswith(GATES_OPTION)]
+        return (*others, *([GATES_OPTION + ",".join(gates)] if gates else []))
 
 
 @dataclass

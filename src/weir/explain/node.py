@@ -17,6 +17,7 @@ from typing import Final, Protocol
 import msgspec
 
 from weir.explain.verdict import (
+    CORDON_KEY,
     Attempt,
     ClaimUnusable,
     Cordoned,
@@ -56,7 +57,7 @@ from weir.taints.eviction import Stay, stay
 from weir.taints.toleration import BLOCKING, EVICTING, SCORING, find_tolerating, tolerates
 from weir.world import World
 
-UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+UNSCHEDULABLE: Final = Taint(CORDON_KEY, "", "NoSchedule")
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 
 

@@ -48,9 +48,6 @@ def explain(
     placed_on = stored.spec.node_name if stored and subject.stored else ""
     if judge is None:
         judge = partial(Filters, room=Room(world, without=view.key if stored else ""))
-    if placed_on:
-        # Where it runs is a fact about a stored pod, not something it asks for.
-        view = _anywhere(view)
     judge_node = judge(view, world, gates)
     blockers = (*refusals(subject, gates), *judge_node.blockers())
     verdicts = []
@@ -68,17 +65,11 @@ def explain(
         nodes=nodes,
         blockers=blockers,
         groups=tuple(_closest_first(case)),
-        fix=None if fits or placed_on else find_fix(case),
+        fix=None if fits else find_fix(case),
         not_considered=tuple(not_considered(view, subject, world)),
         placed_on=placed_on,
         counts=count(nodes),
     )
-
-
-def _anywhere(pod: Pod) -> Pod:
-    import msgspec
-
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
 
 
 def refusals(subject: Subject, gates: Gates) -> tuple[Reason, ...]:

@@ -121,7 +121,8 @@ class Subject:
         except ViewError as error:
             raise _misread(self, error) from None
         if self.stored:
-            return pod
+            # Where a stored pod runs is a fact, not something it asks for.
+            return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
         spec = msgspec.structs.replace(pod.spec, tolerations=tuple(self._tolerations(pod)))
         return msgspec.structs.replace(pod, spec=spec)
 

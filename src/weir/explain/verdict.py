@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from weir.explain.subject import Subject
 
 SCHEMA: Final = "weir.explain/v1"
+CORDON_KEY: Final = "node.kubernetes.io/unschedulable"
 
 #: The order in which the scheduler asks its filters; the first that refuses a node names the reason.
 FILTER_ORDER: Final = (
@@ -404,6 +405,17 @@ class NodeVerdict:
         return found if first == "NodeResourcesFit" else found[:1]
 
     @property
+    def telling(self) -> tuple[Reason, ...]:
+        """The reasons worth telling: a cordon comes with a taint that says the same again."""
+        if not any(isinstance(reason, Cordoned) for reason in self.reasons):
+            return self.reasons
+        return tuple(
+            reason
+            for reason in self.reasons
+            if not (isinstance(reason, UntoleratedTaint) and reason.taint.key == CORDON_KEY)
+        )
+
+    @property
     def group(self) -> tuple[Any, ...]:
         stay = None if self.reasons else (self.stay.limit, self.stay.taint and _identity(self.stay.taint))
         disliked = () if self.reasons else tuple(map(_identity, self.disliked))
@@ -448,7 +460,7 @@ def count(verdicts: Iterable[NodeVerdict]) -> dict[str, int]:
     """Return how many nodes have each kind of reason, most frequent first; a node may count several times."""
     counts: dict[str, int] = {}
     for verdict in verdicts:
-        for kind in {reason.kind for reason in verdict.reasons}:
+        for kind in {reason.kind for reason in verdict.telling}:
             counts[kind] = counts.get(kind, 0) + 1
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

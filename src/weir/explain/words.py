@@ -265,7 +265,7 @@ def sentence(reason: Reason) -> str:
         case TooFew():
             return _too_few(reason)
         case TooManyPods(limit, running):
-            return f"runs {running} pods, may run {limit}"
+            return f"runs {counted(running, 'pod')}, may run {limit}"
         case PortTaken(port, protocol, holder):
             return f"host port {port}/{protocol} is held by {holder}"
         case VolumeElsewhere(claim, volume, unmet_terms):
@@ -304,7 +304,7 @@ def staying(stay: Stay) -> str:
 def node_sentence(verdict: NodeVerdict) -> str:
     """Return one node's verdict as one line."""
     if verdict.reasons:
-        return "; ".join(map(sentence, verdict.reasons))
+        return "; ".join(map(sentence, verdict.telling))
     said = ["fits"]
     if text := staying(verdict.stay):
         said.append(text)
