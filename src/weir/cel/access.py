@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from weir.cel.env import ObjectType
-from weir.cel.values import ABSENT, DefaultMap, EvaluationError, UInt, Value, find_key, type_of
+from weir.cel.values import ABSENT, DefaultMap, EvaluationError, MixedMap, UInt, Value, find_key, type_of
 
 #: Python class of bound objects → their declared type.
 Objects = Mapping[type, ObjectType]
@@ -51,7 +51,7 @@ def list_index(key: Value) -> int:
 def find(container: Value, key: Value, objects: Objects = NO_OBJECTS) -> Value:
     """The part of *container* under *key*, or ABSENT; an error only for an impossible list index."""
     kind = container.__class__
-    if kind is dict:
+    if kind is dict or kind is MixedMap:
         return find_key(container, key)
     if kind is list or kind is tuple:
         index = list_index(key)

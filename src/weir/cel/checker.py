@@ -136,6 +136,10 @@ class _Checker:
                 return full, type_of_type(message[0]), ast.NO_CONSTANT
         return None
 
+    def is_local(self, name: str) -> bool:
+        """Whether a comprehension binds *name* here; its parts are then never a longer name."""
+        return any(name in scope for scope in self.scopes)
+
     def function(self, name: str) -> Function | None:
         for full in candidate_names(self.env.container, name):
             found = self.env.functions.get(full)
@@ -171,7 +175,7 @@ class _Checker:
 
     def check_select(self, node: Select) -> Node:
         name = qualified_name(node)
-        if name is not None:
+        if name is not None and not self.is_local(name.partition(".")[0]):
             found = self.lookup(name)
             if found is not None:
                 ident = Ident(node.id, node.pos, found[0])

@@ -8,7 +8,7 @@ Not here: running (weir.cel.plan, weir.cel.reference).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from weir.cel import ast, types, wellknown
 from weir.cel.ast import (
@@ -44,7 +44,7 @@ from weir.cel.steps import (
     Variable,
 )
 from weir.cel.types import Kind, Type
-from weir.cel.values import CelError, EvaluationError, TypeValue, UInt, Value, type_of
+from weir.cel.values import CelError, EvaluationError, TypeValue, UInt, Value, new_map, type_of
 
 
 class ProgramError(CelError):
@@ -277,15 +277,15 @@ class _Lowering:
         for entry in node.entries:
             assert entry.key is not None
             entries.append((self.lower(entry.key), self.lower(entry.value), entry.optional))
-        folded: dict[Any, Any] = {}
+        pairs: list[tuple[Value, Value]] = []
         for key, value, optional in entries:
             if optional or not isinstance(key, Const) or not isinstance(value, Const):
                 return NewMap(entries, node.type)
-            try:
-                folded[key.value] = value.value
-            except TypeError:
-                return NewMap(entries, node.type)
-        return Const(folded, node.type)
+            pairs.append((key.value, value.value))
+        try:
+            return Const(new_map(pairs), node.type)
+        except TypeError:
+            return NewMap(entries, node.type)
 
     def struct(self, node: StructExpr) -> Step:
         name = node.name

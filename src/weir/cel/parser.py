@@ -290,7 +290,7 @@ class _Parser:
         if self.kind == "!" or (self.kind == "-" and self.ahead() not in _NUMBERS):
             operator = self.take()
             count = 1
-            while self.kind == operator.kind and not (operator.kind == "-" and self.ahead() in _NUMBERS):
+            while self.kind == operator.kind:
                 self.take()
                 count += 1
             if self.kind not in _START or self.kind == ("-" if operator.kind == "!" else "!"):

@@ -47,6 +47,7 @@ from weir.cel.values import (
     Value,
     equal,
     find_key,
+    new_map,
     type_of,
 )
 
@@ -322,7 +323,7 @@ class Evaluator:
         return outcome
 
     def entries(self, step: NewMap, scope: dict[int, Any]) -> Outcome:
-        built: dict[Any, Any] = {}
+        built: list[tuple[Value, Value]] = []
         for key_step, value_step, optional in step.entries:
             key = self.eval(key_step, scope)
             if isinstance(key, EvaluationError):
@@ -334,14 +335,13 @@ class Evaluator:
                 if not isinstance(value, Optional):
                     return not_optional(value)
                 if not value.has_value:
-                    built.pop(key, None)
                     continue
                 value = value.value
-            try:
-                built[key] = value
-            except TypeError:
-                return EvaluationError(f"unsupported key type: {type_of(key).name}")
-        return built
+            built.append((key, value))
+        try:
+            return new_map(built)
+        except TypeError:
+            return EvaluationError("unsupported key type")
 
     def new_struct(self, step: NewStruct, scope: dict[int, Any]) -> Outcome:
         outcome = self.fields(step, scope)

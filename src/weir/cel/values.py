@@ -22,6 +22,7 @@ Not here: operators (weir.cel.library.standard), access paths (weir.cel.access).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from functools import total_ordering
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -50,7 +51,7 @@ class EvaluationError(CelError):
     cost: int = 0
 
 
-class CostLimitExceeded(CelError):  # noqa: N818 - what happened, in the words of the message
+class CostLimitExceeded(CelError):
     """The runtime budget is used up. Nothing absorbs it."""
 
     MESSAGE: ClassVar[str] = "operation cancelled: actual cost limit exceeded"
@@ -187,6 +188,58 @@ class DefaultMap(dict[Any, Any]):
         return self.default
 
 
+class MixedMap(dict[Any, Any]):
+    """A map with boolean and number keys, which Python would take for the same; slow and rare."""
+
+    def get(self, key: Value, default: Value = None) -> Value:
+        return super().get(_apart(key), default)
+
+    def __getitem__(self, key: Value) -> Value:
+        return super().__getitem__(_apart(key))
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(_apart(key))
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter([_together(key) for key in super().__iter__()])
+
+    def keys(self) -> Any:
+        return list(self)
+
+    def items(self) -> Any:
+        return [(_together(key), value) for key, value in super().items()]
+
+
+_BOOL_KEYS: Final = ("bool key",)
+
+
+def _apart(key: Value) -> Value:
+    return (_BOOL_KEYS, key) if key.__class__ is bool else key
+
+
+def _together(key: Value) -> Value:
+    return key[1] if key.__class__ is tuple and key[0] is _BOOL_KEYS else key
+
+
+def new_map(pairs: Iterable[tuple[Value, Value]]) -> dict[Any, Any]:
+    """The map with these entries, the last one winning; raises TypeError for a key that cannot be one.
+
+    >>> len(new_map([(1, "a"), (True, "b")]))
+    2
+    """
+    entries = list(pairs)
+    plain = dict(entries)
+    if len(plain) == len(entries):
+        return plain
+    booleans = sum(key.__class__ is bool for key, _ in entries)
+    if not booleans or booleans == len(entries):
+        return plain
+    mixed = MixedMap()
+    for key, value in entries:
+        dict.__setitem__(mixed, _apart(key), value)
+    return mixed
+
+
 _TYPE_OF_CLASS: Final[dict[type, Type]] = {
     bool: types.BOOL,
     int: types.INT,
@@ -199,6 +252,7 @@ _TYPE_OF_CLASS: Final[dict[type, Type]] = {
     tuple: types.LIST_OF_DYN,
     dict: types.MAP_OF_DYN,
     DefaultMap: types.MAP_OF_DYN,
+    MixedMap: types.MAP_OF_DYN,
 }
 
 
@@ -232,7 +286,10 @@ def equal(a: Value, b: Value) -> bool:
     """
     ca, cb = a.__class__, b.__class__
     if ca in _NUMBERS:
-        return cb in _NUMBERS and bool(a == b)
+        if cb not in _NUMBERS:
+            return False
+        # Against a double, integers are compared as doubles: 2^63-1 equals 2.0^63, as upstream has it.
+        return float(a) == float(b) if ca is float or cb is float else bool(a == b)
     if ca in _PLAIN:
         return ca is cb and bool(a == b)
     if ca in _LISTS:
@@ -263,7 +320,7 @@ def equal(a: Value, b: Value) -> bool:
 def find_key(m: dict[Any, Any], key: Value) -> Value:
     """The value under *key*, or `ABSENT`; numbers find each other, booleans only booleans."""
     kind = key.__class__
-    if kind is str:
+    if kind is str or m.__class__ is MixedMap:
         return m.get(key, _ABSENT)
     if kind is bool or kind in _NUMBERS:
         if kind is float and math.isnan(key):
@@ -288,8 +345,11 @@ ABSENT: Final = _ABSENT
 
 
 def size_of(value: Value) -> int:
-    """What runtime cost takes as the size: length of strings, bytes, lists and maps, else 1."""
+    """What runtime cost takes as the size: length of strings, bytes, lists and maps; library values may say theirs
+    (`cel_size`); everything else is 1.
+    """
     kind = value.__class__
     if kind is str or kind is list or kind is bytes or kind is tuple or isinstance(value, dict):
         return len(value)
-    return 1
+    size: int = getattr(value, "cel_size", 1)
+    return size
