@@ -36,7 +36,7 @@ STATUS = Subresource("status")
 SCALE = Subresource("scale", kind="Scale", group="autoscaling", version="v1")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Kind:
     """One served kind in one version. Rows are unique objects: compare them with `is`."""
 
@@ -79,6 +79,9 @@ class Kind:
         put(self, "has_status", any(s.name == "status" for s in self.subresources))
         group = self.group if self.storage_group is None else self.storage_group
         put(self, "prefix", f"/registry/{group}/{self.plural}/" if group else f"/registry/{self.plural}/")
+
+    def __repr__(self) -> str:
+        return f"Kind({self.api_version} {self.kind})"
 
     def subresource(self, name: str) -> Subresource | None:
         """Return the subresource called *name*, if this kind has it."""

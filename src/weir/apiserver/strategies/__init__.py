@@ -1,1 +1,34 @@
+"""What does the API server itself do to an object of this kind before it is stored?
 
+Spec: apiserver.md 4 "Create and update", 5.2 "Other kinds". `for_kind` returns the strategy of a kind; most kinds
+are served by `Strategy` alone. A strategy edits documents in place and decides nothing about validity.
+Not here: defaults every client sees owned by its manager (weir.objects.defaults), admission, validation.
+"""
+
+from __future__ import annotations
+
+from weir.apiserver.strategies.namespace import NamespaceStrategy
+from weir.apiserver.strategies.pod import PodStrategy
+from weir.apiserver.strategies.service import ServiceStrategy
+from weir.apiserver.strategies.strategy import Context, Document, Strategy
+from weir.apiserver.strategies.volumes import PersistentVolumeStrategy
+from weir.apiserver.strategies.workloads import DaemonSetStrategy, DeploymentStrategy, JobStrategy
+from weir.objects.kinds import Kind
+
+__all__ = ["Context", "Document", "Strategy", "for_kind"]
+
+_PLAIN = Strategy()
+_BY_KIND: dict[tuple[str, str], Strategy] = {
+    ("", "Pod"): PodStrategy(),
+    ("", "Namespace"): NamespaceStrategy(),
+    ("", "Service"): ServiceStrategy(),
+    ("", "PersistentVolume"): PersistentVolumeStrategy(),
+    ("apps", "DaemonSet"): DaemonSetStrategy(),
+    ("apps", "Deployment"): DeploymentStrategy(),
+    ("batch", "Job"): JobStrategy(),
+}
+
+
+def for_kind(kind: Kind) -> Strategy:
+    """Return the strategy of *kind*."""
+    return _BY_KIND.get((kind.group, kind.kind), _PLAIN)

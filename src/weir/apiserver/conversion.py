@@ -1,0 +1,55 @@
+"""How does an object look in a version it is not stored in?
+
+Events are one resource served in two groups: stored as core/v1, shown in events.k8s.io/v1 with other names for
+the same fields. Everything else is stored as it is served.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from weir.objects.kinds import Kind
+
+__all__ = ["convert_value", "from_storage", "to_storage"]
+
+Document = dict[str, Any]
+
+#: field of events.k8s.io/v1 → field of core/v1
+_EVENT_FIELDS = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+    "reportingController": "reportingComponent",
+}
+_EVENT_BACK = {core: new for new, core in _EVENT_FIELDS.items()}
+_encode = msgspec.json.Encoder().encode
+
+
+def _is_event(kind: Kind) -> bool:
+    return kind.group == "events.k8s.io"
+
+
+def to_storage(kind: Kind, document: Document) -> Document:
+    """Return the document in the version it is stored in."""
+    if not _is_event(kind):
+        return document
+    return {_EVENT_FIELDS.get(name, name): value for name, value in document.items()}
+
+
+def from_storage(kind: Kind, document: Document) -> Document:
+    """Return a stored document in the version *kind* stands for."""
+    if not _is_event(kind):
+        return document
+    return {_EVENT_BACK.get(name, name): value for name, value in document.items()}
+
+
+def convert_value(kind: Kind, value: bytes) -> bytes:
+    """Return stored bytes in the version *kind* stands for."""
+    if kind.storage_group is None:
+        return value
+    return _encode(from_storage(kind, msgspec.json.decode(value)))

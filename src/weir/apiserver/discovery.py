@@ -1,0 +1,218 @@
+"""What is served here? Discovery documents, the version, and the health checks.
+
+Spec: apiserver.md 14 "Discovery and health". Everything follows from the table of kinds. Bodies are built once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from weir.objects import kinds
+from weir.objects.kinds import Kind, Subresource
+
+__all__ = ["aggregated", "group", "group_list", "resource_list", "root_paths", "version"]
+
+Document = dict[str, Any]
+AGGREGATED_TYPE = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+CHECKS = (
+    "ping",
+    "log",
+    "etcd",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+)
+_encode = msgspec.json.Encoder().encode
+
+
+@cache
+def version() -> bytes:
+    """Return /version: the Kubernetes release whose API this is."""
+    return _encode(
+        {
+            "major": "1",
+            "minor": "37",
+            "emulationMajor": "1",
+            "emulationMinor": "37",
+            "minCompatibilityMajor": "1",
+            "minCompatibilityMinor": "36",
+            "gitVersion": "v1.37.0-rc.1+weir",
+            "gitCommit": "",
+            "gitTreeState": "archive",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "none",
+            "compiler": "cpython",
+            "platform": "linux/any",
+        }
+    )
+
+
+def api_versions(address: str) -> bytes:
+    """Return /api."""
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+    return _encode({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses})
+
+
+def _group(name: str, versions: list[str]) -> Document:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+@cache
+def group_list() -> bytes:
+    """Return /apis."""
+    found = [_group(name, versions) for name, versions in kinds.groups().items() if name]
+    return _encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
+
+
+@cache
+def group(name: str) -> bytes | None:
+    """Return /apis/<group>, None when it is not served."""
+    versions = kinds.groups().get(name)
+    if not name or not versions:
+        return None
+    return _encode({"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)})
+
+
+@cache
+def resource_list(name: str, served: str) -> bytes | None:
+    """Return /api/v1 or /apis/<group>/<version>, None when it is not served."""
+    found = kinds.group_versions(name, served)
+    if not found:
+        return None
+    resources: list[Document] = []
+    for kind in found:
+        resources.append(_resource(kind))
+        resources.extend(_subresource(kind, sub) for sub in sorted(kind.subresources, key=lambda s: s.name))
+    document: Document = {"kind": "APIResourceList"}
+    if name:
+        document["apiVersion"] = "v1"
+    document["groupVersion"] = f"{name}/{served}" if name else served
+    document["resources"] = resources
+    return _encode(document)
+
+
+def _resource(kind: Kind) -> Document:
+    shown: Document = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": list(kind.verbs),
+    }
+    if kind.short_names:
+        shown["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        shown["categories"] = list(kind.categories)
+    if kind.stored:
+        shown["storageVersionHash"] = kind.storage_version_hash
+    return shown
+
+
+def _subresource(kind: Kind, sub: Subresource) -> Document:
+    shown: Document = {
+        "name": f"{kind.plural}/{sub.name}",
+        "singularName": "",
+        "namespaced": kind.namespaced,
+    }
+    if sub.group:
+        shown["group"], shown["version"] = sub.group, sub.version
+    shown["kind"] = sub.kind or kind.kind
+    shown["verbs"] = list(sub.verbs)
+    return shown
+
+
+@cache
+def aggregated(core: bool) -> tuple[bytes, bytes]:
+    """Return the aggregated discovery document of /api (core) or /apis, and its ETag."""
+    items = []
+    for name, versions in kinds.groups().items():
+        if (name == "") is not core:
+            continue
+        items.append(
+            {
+                "metadata": {"name": name} if name else {},
+                "versions": [
+                    {
+                        "version": served,
+                        "resources": [
+                            _aggregated_resource(kind) for kind in kinds.group_versions(name, served)
+                        ],
+                        "freshness": "Current",
+                    }
+                    for served in versions
+                ],
+            }
+        )
+    body = _encode(
+        {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+    )
+    return body, f'"{hashlib.sha512(body).hexdigest().upper()}"'.encode()
+
+
+def _response_kind(kind: str, group: str = "", served: str = "") -> Document:
+    return {"group": group, "version": served, "kind": kind}
+
+
+def _aggregated_resource(kind: Kind) -> Document:
+    shown: Document = {
+        "resource": kind.plural,
+        "responseKind": _response_kind(kind.kind),
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": list(kind.verbs),
+    }
+    if kind.short_names:
+        shown["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        shown["categories"] = list(kind.categories)
+    if kind.subresources:
+        shown["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": _response_kind(sub.kind or kind.kind, sub.group, sub.version),
+                "verbs": list(sub.verbs),
+            }
+            for sub in sorted(kind.subresources, key=lambda s: s.name)
+        ]
+    return shown
+
+
+@cache
+def root_paths() -> bytes:
+    """Return the paths of /."""
+    paths = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+    ]
+    for name, versions in kinds.groups().items():
+        if name:
+            paths += [f"/apis/{name}", *(f"/apis/{name}/{served}" for served in versions)]
+    for health in ("/healthz", "/livez", "/readyz"):
+        paths += [f"{health}/{check}" for check in CHECKS]
+    paths += ["/openid/v1/jwks", "/readyz", "/version", "/.well-known/openid-configuration"]
+    return _encode({"paths": sorted(paths)})
+
+
+def health(endpoint: str, verbose: bool) -> bytes:
+    """Return what a healthy server answers on healthz, livez or readyz."""
+    if not verbose:
+        return b"ok"
+    lines = "".join(f"[+]{check} ok\n" for check in CHECKS)
+    return f"{lines}{endpoint} check passed\n".encode()

@@ -1,0 +1,242 @@
+"""What options did the client send with its request, and are they any good?
+
+Spec: apiserver.md 1.3 "422 for options", 9.3 "resourceVersion and limit", 10.1 "Start".
+Options come as query parameters; a delete may send them as a body instead. Numbers that are not numbers are 400,
+values that are not offered are 422 on a kind of group `meta.k8s.io`.
+Not here: what an option changes (weir.apiserver.verbs, .lists, .watch, .deletion).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from weir.errors import BadRequest, Invalid
+from weir.validate.field import FieldError, forbidden, invalid, not_supported, required
+from weir.values.quoting import quote
+
+__all__ = ["DeleteOptions", "ListOptions", "WriteOptions"]
+
+META = "meta.k8s.io"
+POLICIES = ("Foreground", "Background", "Orphan")
+
+
+def _refuse(kind: str, problems: Iterable[FieldError]) -> None:
+    found = list(problems)
+    if found:
+        raise Invalid.of(META, kind, "", found)
+
+
+def parse_int(text: str) -> int:
+    """Return a query number as Go reads it; raises 400 in its words."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise BadRequest(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        raise BadRequest(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+    return number
+
+
+def parse_bool(text: str | None) -> bool:
+    """Return a query flag: everything but absent, empty, `0` and `false` is true."""
+    return text is not None and text.lower() not in ("", "0", "false")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Options of create, update and patch."""
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = "Warn"
+    force: bool = False
+
+    @classmethod
+    def parse(cls, params: Mapping[str, str], kind: str, *, apply: bool = False) -> WriteOptions:
+        """Return the options; *kind* is CreateOptions, UpdateOptions or PatchOptions."""
+        if not params:
+            if apply:
+                _refuse(kind, [required("fieldManager", "is required for apply patch")])
+            return _DEFAULT_WRITE
+        manager = params.get("fieldManager", "")
+        validation = params.get("fieldValidation", "")
+        problems: list[FieldError] = []
+        force = params.get("force")
+        if apply:
+            if not manager:
+                problems.append(required("fieldManager", "is required for apply patch"))
+        elif force is not None and kind == "PatchOptions":
+            problems.append(forbidden("force", "may not be specified for non-apply patch"))
+        if len(manager.encode()) > 128:
+            problems.append(
+                FieldError("FieldValueTooLong", "fieldManager", manager, "may not be more than 128 bytes")
+            )
+        problems += dry_run_problems(params.get("dryRun"))
+        if validation not in ("", "Ignore", "Strict", "Warn"):
+            problems.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+        _refuse(kind, problems)
+        return cls(params.get("dryRun", "") == "All", manager, validation or "Warn", parse_bool(force))
+
+
+_DEFAULT_WRITE = WriteOptions()
+
+
+def dry_run_problems(value: str | None) -> list[FieldError]:
+    """Return what is wrong with a dryRun parameter."""
+    if value in (None, "", "All"):
+        return []
+    return [not_supported("dryRun", [value], ("All",))]  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """Options of delete, deletecollection and eviction."""
+
+    dry_run: bool = False
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+
+    @classmethod
+    def parse(cls, params: Mapping[str, str], body: bytes) -> DeleteOptions:
+        """Return the options; a body wins over the query."""
+        if body.strip():
+            try:
+                sent = msgspec.json.decode(body)
+            except msgspec.DecodeError as error:
+                raise BadRequest(f"couldn't get version/kind; json parse error: {error}") from None
+            if not isinstance(sent, dict):
+                raise BadRequest("couldn't get version/kind; json parse error: not an object")
+            return cls.from_document(sent)
+        orphan = params.get("orphanDependents")
+        grace = params.get("gracePeriodSeconds")
+        return cls.checked(
+            dry_run=params.get("dryRun"),
+            grace=parse_int(grace) if grace else None,
+            policy=params.get("propagationPolicy") or None,
+            orphan=parse_bool(orphan) if orphan else None,
+        )
+
+    @classmethod
+    def from_document(cls, sent: Mapping[str, Any]) -> DeleteOptions:
+        """Return the options a DeleteOptions document stands for."""
+        grace, policy = sent.get("gracePeriodSeconds"), sent.get("propagationPolicy")
+        dry, orphan, conditions = sent.get("dryRun"), sent.get("orphanDependents"), sent.get("preconditions")
+        if not (
+            isinstance(grace, int | None)
+            and isinstance(policy, str | None)
+            and isinstance(dry, list | None)
+            and isinstance(orphan, bool | None)
+            and isinstance(conditions, dict | None)
+        ):
+            raise BadRequest('DeleteOptions in version "v1" cannot be handled as a DeleteOptions: wrong type')
+        conditions = conditions or {}
+        return cls.checked(
+            dry_run=str(dry[0]) if dry else None,
+            grace=grace,
+            policy=policy or None,
+            orphan=orphan,
+            uid=conditions.get("uid"),
+            resource_version=conditions.get("resourceVersion"),
+        )
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        dry_run: str | None,
+        grace: int | None,
+        policy: str | None,
+        orphan: bool | None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> DeleteOptions:
+        """Return the options, or raise the 422 that says what is wrong with them."""
+        problems: list[FieldError] = []
+        if orphan is not None and policy is not None:
+            problems.append(
+                invalid(
+                    "propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set"
+                )
+            )
+        if policy is not None and policy not in POLICIES:
+            problems.append(not_supported("propagationPolicy", policy, (*POLICIES, "nil")))
+        problems += dry_run_problems(dry_run)
+        _refuse("DeleteOptions", problems)
+        return cls(dry_run == "All", grace, policy, orphan, uid, resource_version)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Options of list, watch and deletecollection."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    match: str = ""
+    timeout_seconds: int | None = None
+    bookmarks: bool = False
+    send_initial_events: bool | None = None
+
+    @classmethod
+    def parse(cls, params: Mapping[str, str], *, watch: bool) -> ListOptions:
+        """Return the options, or raise what is wrong with them."""
+        if not params:
+            return _DEFAULT_LIST
+        limit, timeout = params.get("limit"), params.get("timeoutSeconds")
+        initial = params.get("sendInitialEvents")
+        options = cls(
+            params.get("labelSelector", ""),
+            params.get("fieldSelector", ""),
+            parse_int(limit) if limit else 0,
+            params.get("continue", ""),
+            params.get("resourceVersion", ""),
+            params.get("resourceVersionMatch", ""),
+            parse_int(timeout) if timeout else None,
+            parse_bool(params.get("allowWatchBookmarks")),
+            parse_bool(initial) if initial is not None and initial != "" else None,
+        )
+        _refuse("ListOptions", options._watch_problems() if watch else options._list_problems())
+        return options
+
+    def _watch_problems(self) -> Iterable[FieldError]:
+        at = "resourceVersionMatch"
+        if self.match:
+            if self.resource_version == "" and self.send_initial_events is None:
+                yield forbidden(at, f"{at} is forbidden for watch unless sendInitialEvents is provided")
+                return
+            if self.send_initial_events is None:
+                yield forbidden(at, f"{at} is forbidden for watch unless sendInitialEvents is provided")
+            if self.match != "NotOlderThan":
+                if self.match != "Exact":
+                    yield not_supported(at, self.match, ("NotOlderThan",))
+                else:
+                    yield not_supported(at, self.match, ("NotOlderThan",))
+        elif self.send_initial_events is not None:
+            yield forbidden(at, f"sendInitialEvents requires setting {at} to NotOlderThan")
+
+    def _list_problems(self) -> Iterable[FieldError]:
+        at = "resourceVersionMatch"
+        if self.send_initial_events is not None:
+            yield forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+        if not self.match:
+            return
+        if not self.resource_version:
+            yield forbidden(at, f"{at} is forbidden unless resourceVersion is provided")
+        if self.continue_token:
+            yield forbidden(at, f"{at} is forbidden when continue is provided")
+        if self.match not in ("Exact", "NotOlderThan"):
+            yield not_supported(at, self.match, ("Exact", "NotOlderThan", ""))
+        if self.match == "Exact" and self.resource_version == "0":
+            yield forbidden(at, f'{at} "exact" is forbidden for resourceVersion "0"')
+
+
+_DEFAULT_LIST = ListOptions()

@@ -1,0 +1,475 @@
+"""One request, one answer: who asks, may they, what do they want, in which form.
+
+`ApiServer.handle` is the whole server without sockets: the HTTP front, the in-process client and the tests call
+the same function. The order is the real server's: authenticate, read the path, limit, authorize, act, render,
+count. Every failure of the API is an `ApiError` and becomes its Status; anything else is a bug, is
+logged with its traceback and answers 500.
+Not here: sockets and TLS (weir.apiserver.run), what the verbs do (.verbs, .lists, .watch, .deletion).
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from weir import errors
+from weir.apiserver import discovery, openapi, paths, stored, tables
+from weir.apiserver.authn import User
+from weir.apiserver.authz import Authorizer, forbidden
+from weir.apiserver.deletion import Deletion
+from weir.apiserver.http import TEXT, YAML, Request, Response, Stream
+from weir.apiserver.lists import Lists, Page, list_body, parse_list_version
+from weir.apiserver.options import DeleteOptions, ListOptions, parse_bool
+from weir.apiserver.paths import RequestInfo
+from weir.apiserver.representation import JSON, Representation, negotiate, pretty, to_yaml
+from weir.apiserver.service_account_tokens import Signer
+from weir.apiserver.subresources import STREAMS, Subresources
+from weir.apiserver.verbs import Outcome, Parts, Verbs
+from weir.apiserver.watch import Observer, Watches
+from weir.objects.kinds import Kind
+
+__all__ = ["ApiServer", "Security"]
+
+logger = logging.getLogger("weir.apiserver")
+Document = dict[str, Any]
+NOT_FOUND_PAGE = b"404 page not found\n"
+MAX_BODY_BYTES = 3 * 1024 * 1024
+GZIP_FROM_BYTES = 128 * 1024
+NO_CACHE = b"no-cache, private"
+_OBJECT_SUBRESOURCES = frozenset({"status", "ephemeralcontainers", "resize", "finalize"})
+_encode = msgspec.json.Encoder().encode
+
+
+class Authenticates(Protocol):
+    """Tells who asks."""
+
+    def authenticate(self, request: Request) -> User:
+        """Return the user; raises Unauthorized."""
+
+
+class InFlight(Protocol):
+    """Bounds how many requests are worked on at once."""
+
+    def enter(self, info: RequestInfo) -> Any:
+        """Return a token; raises TooManyRequests."""
+
+    def leave(self, token: Any) -> None:
+        """Give the token back."""
+
+
+class Audit(Protocol):
+    """Keeps a record of who did what."""
+
+    def log(self, request: Request, user: User | None, info: RequestInfo, code: int, started: float) -> None:
+        """Record one finished request."""
+
+
+class Metrics(Protocol):
+    """Counts requests."""
+
+    def observe_request(
+        self,
+        verb: str,
+        group: str,
+        version: str,
+        resource: str,
+        subresource: str,
+        scope: str,
+        code: int,
+        seconds: float,
+        response_bytes: int,
+    ) -> None:
+        """Count one finished request."""
+
+    def render(self) -> bytes:
+        """Return everything counted, in the text format."""
+
+
+Review = Callable[[Kind, Document, User, str, str], Document]
+
+
+class Security(NamedTuple):
+    """Who may come in."""
+
+    authenticator: Authenticates
+    authorizer: Authorizer
+    impersonate: Callable[[Request, User], User] | None = None
+    review: Review | None = None
+    in_flight: InFlight | None = None
+    audit: Audit | None = None
+    signer: Signer | None = None
+
+
+class ApiServer:
+    """The API of one cluster."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        security: Security,
+        *,
+        metrics: Metrics | None = None,
+        observer: Observer | None = None,
+        address: str = "127.0.0.1:6443",
+        public: dict[str, Callable[[], Document]] | None = None,
+    ) -> None:
+        self.verbs = Verbs(parts)
+        self.lists = Lists(parts.store, parts.clock)
+        self.watches = Watches(parts.store, self.lists, parts.clock, observer)
+        self.deletion = Deletion(self.verbs)
+        self.subresources = Subresources(self.verbs, self.deletion, security.signer)
+        self.ready = True
+        self._security, self._metrics = security, metrics
+        self._address = address
+        self._public = public or {}
+        self._audit_prefix = f"{secrets.token_hex(4)}-{secrets.token_hex(2)}-4{secrets.token_hex(2)[1:]}"
+        self._audit_prefix += f"-{secrets.token_hex(2)}-"
+        self._count = itertools.count(secrets.randbits(40))
+        self._after_create: list[Callable[[Kind, str], Awaitable[None]]] = []
+
+    def after_create(self, hook: Callable[[Kind, str], Awaitable[None]]) -> None:
+        """Call *hook* with the kind and name of every cluster-scoped object once it exists."""
+        self._after_create.append(hook)
+
+    # -------------------------------------------------------------------------------------------- handle
+
+    async def handle(self, request: Request) -> Response | Stream:
+        """Return the answer to *request*; never raises for a failure of the client."""
+        started = time.perf_counter()
+        params = request.params if request.query else _NO_PARAMS
+        info = paths.parse(request.method, request.path, parse_bool(params.get("watch")))
+        request.info = info
+        warnings: list[str] = []
+        user: User | None = None
+        token = None
+        limiter = self._security.in_flight
+        try:
+            user = self._security.authenticator.authenticate(request)
+            if self._security.impersonate is not None:
+                user = self._security.impersonate(request, user)
+            request.user = user
+            if limiter is not None:
+                token = limiter.enter(info)
+            decision = self._security.authorizer.authorize(user, info, params.get("fieldSelector", ""))
+            if not decision.allowed:
+                raise forbidden(user, info, decision)
+            answer = await self._act(request, info, warnings)
+        except errors.ApiError as error:
+            answer = _failure(error)
+        except Exception:
+            logger.exception("the server failed verb=%s path=%s", info.verb, request.path)
+            answer = _failure(errors.InternalError("Internal Server Error", reason="InternalError"))
+        finally:
+            if token is not None and limiter is not None:
+                limiter.leave(token)
+        self._finish(request, answer, warnings)
+        seconds = time.perf_counter() - started
+        if self._metrics is not None:
+            size = len(answer.body) if isinstance(answer, Response) else 0
+            self._metrics.observe_request(
+                info.verb.upper(),
+                info.api_group,
+                info.api_version,
+                info.resource,
+                info.subresource,
+                _scope(info),
+                answer.code,
+                seconds,
+                size,
+            )
+        if self._security.audit is not None:
+            self._security.audit.log(request, user, info, answer.code, started)
+        return answer
+
+    def _finish(self, request: Request, answer: Response | Stream, warnings: list[str]) -> None:
+        """Add the headers every answer has."""
+        headers = answer.headers
+        if headers is None:
+            headers = answer.headers = []
+        headers.append(
+            (b"Audit-Id", f"{self._audit_prefix}{next(self._count) & 0xFFFFFFFFFFFF:012x}".encode())
+        )
+        if not any(name == b"Cache-Control" for name, _ in headers):
+            headers.append((b"Cache-Control", NO_CACHE))
+        for text in warnings:
+            headers.append((b"Warning", warning_header(text)))
+        if (
+            isinstance(answer, Response)
+            and len(answer.body) >= GZIP_FROM_BYTES
+            and b"gzip" in request.headers.get(b"accept-encoding", b"")
+        ):
+            answer.body = gzip.compress(answer.body, 1)
+            headers += [(b"Content-Encoding", b"gzip"), (b"Vary", b"Accept-Encoding")]
+
+    async def _act(self, request: Request, info: RequestInfo, warnings: list[str]) -> Response | Stream:
+        if not info.is_resource:
+            return await self._plain(request, info)
+        kind = info.kind
+        if kind is None:
+            raise errors.NotFound.resource()
+        if info.subresource:
+            return await self._subresource(request, info, kind, warnings)
+        verb = info.verb
+        if verb not in kind.verbs:
+            raise errors.MethodNotAllowed()
+        if len(request.body) > MAX_BODY_BYTES:
+            raise errors.RequestTooLarge(f"limit is {MAX_BODY_BYTES}")
+        form = JSON if not (accept := request.headers.get(b"accept")) else negotiate(accept.decode("latin-1"))
+        namespace, name = info.namespace if kind.namespaced else "", info.name
+        if verb == "create":
+            if name:
+                raise errors.MethodNotAllowed()
+            outcome = await self._create(request, info, kind, namespace, warnings)
+        elif verb == "get":
+            await self._not_older(request)
+            outcome = self.verbs.get(kind, namespace, name)
+        elif verb == "list":
+            return await self._list(request, kind, namespace, form)
+        elif verb == "watch":
+            return await self._watch(request, kind, namespace, name, form)
+        elif not name and verb != "deletecollection":
+            raise errors.MethodNotAllowed()
+        elif verb == "update":
+            outcome = await self.verbs.update(request, kind, namespace, name, "", warnings)
+        elif verb == "patch":
+            outcome = await self.verbs.patch(request, kind, namespace, name, "", warnings)
+        elif verb == "delete":
+            options = DeleteOptions.parse(request.params, request.body)
+            outcome = await self.deletion.delete(kind, namespace, name, options, request.user, warnings)
+        else:
+            options = DeleteOptions.parse(request.params, request.body)
+            outcome = await self.deletion.collection(
+                kind, namespace, self.lists, request.params, options, request.user, warnings
+            )
+        return self._render(request, kind, outcome, form)
+
+    async def _create(
+        self, request: Request, info: RequestInfo, kind: Kind, namespace: str, warnings: list[str]
+    ) -> Outcome:
+        if kind.namespaced and not namespace:
+            raise errors.MethodNotAllowed()
+        if kind.stored:
+            outcome = await self.verbs.create(request, kind, namespace, warnings)
+            if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
+                name = msgspec.json.decode(outcome.body)["metadata"]["name"]
+                for hook in self._after_create:
+                    await hook(kind, name)
+            return outcome
+        if kind.kind == "Binding":
+            return await self.subresources.bind(request, namespace, "", warnings)
+        if self._security.review is None:
+            raise errors.NotFound.resource()
+        document, found = self.verbs.decode(request, kind, request.params.get("fieldValidation") or "Warn")
+        warnings.extend(found)
+        answer = self._security.review(kind, document, request.user, namespace, self.verbs.now)
+        return Outcome(201, _encode(answer))
+
+    async def _subresource(
+        self, request: Request, info: RequestInfo, kind: Kind, warnings: list[str]
+    ) -> Response:
+        sub = kind.subresource(info.subresource)
+        if sub is None:
+            raise errors.NotFound.resource()
+        verb = info.verb
+        if verb not in sub.verbs:
+            raise errors.MethodNotAllowed()
+        form = negotiate(request.header(b"accept"))
+        namespace, name = info.namespace if kind.namespaced else "", info.name
+        shown = kind
+        if sub.name in STREAMS:
+            outcome = self.subresources.stream(kind, namespace, name, sub.name)
+        elif sub.name == "scale":
+            if verb == "get":
+                outcome = self.subresources.get_scale(kind, namespace, name)
+            else:
+                outcome = await self.subresources.set_scale(request, kind, namespace, name, warnings)
+        elif sub.name in _OBJECT_SUBRESOURCES:
+            if verb == "get":
+                outcome = self.verbs.get(kind, namespace, name)
+            elif verb == "update":
+                outcome = await self.verbs.update(request, kind, namespace, name, sub.name, warnings)
+            else:
+                outcome = await self.verbs.patch(request, kind, namespace, name, sub.name, warnings)
+        else:
+            outcome = await self.subresources.create(request, kind, namespace, name, sub.name, warnings)
+        return self._render(request, shown, outcome, form)
+
+    # -------------------------------------------------------------------------------------- collections
+
+    async def _not_older(self, request: Request) -> None:
+        wanted = request.params.get("resourceVersion") if request.query else None
+        if wanted and wanted != "0":
+            number = parse_list_version(wanted)
+            if number > self.verbs.store.revision:
+                await self.lists.wait_for(number)
+
+    async def _list(self, request: Request, kind: Kind, namespace: str, form: Representation) -> Response:
+        options = ListOptions.parse(request.params, watch=False)
+        page = await self.lists.page(kind, namespace, options)
+        if form == JSON and not request.query:
+            return Response(200, list_body(kind, page))
+        include = (
+            tables.check_include(request.params.get("includeObject", "")) if form.shape == "Table" else ""
+        )
+        return self._page(request, kind, page, form, include)
+
+    def _page(self, request: Request, kind: Kind, page: Page, form: Representation, include: str) -> Response:
+        if not form.shape:
+            return self._bytes(request, 200, list_body(kind, page), form)
+        documents = [stored.decode(kind, item.value) for item in page.items]
+        if form.shape == "Table":
+            now = self.verbs.clock.time()
+            shown = tables.table(kind, documents, page.metadata(), include=include, now=now)
+        else:
+            shown = {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": tables.META,
+                "metadata": page.metadata(),
+                "items": [tables.partial(document) for document in documents],
+            }
+        return self._bytes(request, 200, _encode(shown), form)
+
+    async def _watch(
+        self, request: Request, kind: Kind, namespace: str, name: str, form: Representation
+    ) -> Stream:
+        options = ListOptions.parse(request.params, watch=True)
+        include = ""
+        if form.shape == "Table":
+            include = tables.check_include(request.params.get("includeObject", ""))
+        if form.yaml:
+            raise errors.NotAcceptable()
+        return await self.watches.start(kind, namespace, name, options, form.shape, include)
+
+    # --------------------------------------------------------------------------------------- rendering
+
+    def _render(self, request: Request, kind: Kind, outcome: Outcome, form: Representation) -> Response:
+        code, body = outcome
+        if form is JSON and not request.query:
+            return Response(code, body)
+        if form.shape:
+            document = msgspec.json.decode(body)
+            if document.get("kind") == kind.kind:
+                metadata = {"resourceVersion": document["metadata"].get("resourceVersion", "")}
+                if form.shape == "Table":
+                    include = tables.check_include(request.params.get("includeObject", ""))
+                    now = self.verbs.clock.time()
+                    body = _encode(tables.table(kind, [document], metadata, include=include, now=now))
+                elif form.shape == "PartialObjectMetadata":
+                    body = _encode(tables.partial(document))
+        return self._bytes(request, code, body, form)
+
+    def _bytes(self, request: Request, code: int, body: bytes, form: Representation) -> Response:
+        if form.yaml:
+            return Response(code, to_yaml(msgspec.json.decode(body)), YAML)
+        if request.query and parse_bool(request.params.get("pretty")):
+            body = pretty(body)
+        return Response(code, body)
+
+    # ----------------------------------------------------------------------------------- other paths
+
+    async def _plain(self, request: Request, info: RequestInfo) -> Response:
+        path = info.path
+        if info.verb not in ("get", "head"):
+            if self._page_at(request, path) is not None:
+                raise errors.MethodNotAllowed()
+            return Response(404, NOT_FOUND_PAGE, TEXT)
+        found = self._page_at(request, path)
+        return found if found is not None else Response(404, NOT_FOUND_PAGE, TEXT)
+
+    def _page_at(self, request: Request, path: str) -> Response | None:
+        """Return what lies at a path that is not a resource."""
+        trimmed = path.rstrip("/") or "/"
+        parts = trimmed.strip("/").split("/")
+        match parts:
+            case [""]:
+                return Response(200, discovery.root_paths())
+            case ["version"]:
+                return Response(200, discovery.version())
+            case ["api"] | ["apis"]:
+                return self._discovery(request, core=parts == ["api"])
+            case ["api", "v1"]:
+                return _found(discovery.resource_list("", "v1"))
+            case ["apis", group]:
+                return _found(discovery.group(group))
+            case ["apis", group, version]:
+                return _found(discovery.resource_list(group, version))
+            case ["healthz" | "livez" | "readyz", *_]:
+                return self._health(request, parts)
+            case ["metrics"] if self._metrics is not None:
+                return Response(200, self._metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
+            case ["openapi", *rest]:
+                return _openapi(request, rest)
+        if path in self._public:
+            return Response(200, _encode(self._public[path]()))
+        return None
+
+    def _discovery(self, request: Request, *, core: bool) -> Response:
+        if "as=APIGroupDiscoveryList" in request.header(b"accept") and "v=v2" in request.header(b"accept"):
+            body, etag = discovery.aggregated(core)
+            headers = [(b"ETag", etag), (b"Vary", b"Accept"), (b"Cache-Control", b"public")]
+            if request.headers.get(b"if-none-match") == etag:
+                return Response(304, b"", discovery.AGGREGATED_TYPE, headers)
+            return Response(200, body, discovery.AGGREGATED_TYPE, headers)
+        return Response(200, discovery.api_versions(self._address) if core else discovery.group_list())
+
+    def _health(self, request: Request, parts: list[str]) -> Response | None:
+        if len(parts) > 1 and "/".join(parts[1:]) not in discovery.CHECKS:
+            return None
+        if not self.ready and parts[0] == "readyz":
+            return Response(500, b"[-]shutdown failed: reason withheld\nreadyz check failed\n", TEXT)
+        verbose = "verbose" in request.params and len(parts) == 1
+        return Response(200, discovery.health(parts[0], verbose), TEXT)
+
+
+_NO_PARAMS: dict[str, str] = {}
+
+
+def _found(body: bytes | None) -> Response | None:
+    return Response(200, body) if body is not None else None
+
+
+def _openapi(request: Request, rest: list[str]) -> Response | None:
+    if rest == ["v2"]:
+        return Response(200, openapi.v2())
+    if rest == ["v3"]:
+        return Response(200, _encode(openapi.v3_index()), TEXT)
+    if rest[:1] == ["v3"]:
+        body = openapi.v3("/".join(rest[1:]))
+        if body is None:
+            return None
+        cache = b"public, immutable" if request.params.get("hash") else NO_CACHE
+        return Response(200, body, headers=[(b"Cache-Control", cache)])
+    return None
+
+
+def _failure(error: errors.ApiError) -> Response:
+    headers = None
+    if error.retry_after_seconds is not None:
+        headers = [(b"Retry-After", str(error.retry_after_seconds).encode())]
+    return Response(error.code, _encode(error.status()), headers=headers)
+
+
+def _scope(info: RequestInfo) -> str:
+    if not info.is_resource:
+        return ""
+    if info.name:
+        return "resource"
+    return "namespace" if info.namespace else "cluster"
+
+
+def warning_header(text: str) -> bytes:
+    r"""Return a warning as the header clients print.
+
+    >>> warning_header('unknown field "spec.bogus"')
+    b'299 - "unknown field \\"spec.bogus\\""'
+    """
+    escaped = "".join(char if char.isprintable() else " " for char in text)
+    escaped = escaped.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'.encode()

@@ -1,0 +1,135 @@
+"""How does a document lie in the store, and how does it come back?
+
+A stored value is the JSON of the document with `metadata` first and `resourceVersion` first in it, without kind
+and apiVersion (the key says them):
+
+    {"metadata":{"resourceVersion":"<stamped by the store>", …}, "spec": …}
+
+so a list is a join of stored bytes, and a single object or a watch event is a constant prefix plus stored bytes.
+Not here: revisions and durability (weir.store), what may be written (weir.apiserver.verbs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from weir.apiserver.conversion import convert_value, from_storage, to_storage
+from weir.objects.kinds import KINDS, Kind
+from weir.store import KeyValue, Store
+
+__all__ = ["Reader", "decode", "encode", "served"]
+
+Document = dict[str, Any]
+
+HEAD = b'{"metadata":{"resourceVersion":"'
+STAMP = len(HEAD)
+_REST = b'",'
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def encode(document: Document, kind: Kind | None = None) -> bytes:
+    """Return the value to store; the store inserts the revision at `STAMP`.
+
+    >>> encode({"kind": "Pod", "metadata": {"name": "a", "resourceVersion": "7"}, "spec": {}})
+    b'{"metadata":{"resourceVersion":"","name":"a"},"spec":{}}'
+    """
+    if kind is not None and kind.storage_group is not None:
+        document = to_storage(kind, document)
+    metadata = document["metadata"]
+    if "resourceVersion" in metadata:
+        metadata = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    rest = {key: value for key, value in document.items() if key not in ("kind", "apiVersion", "metadata")}
+    tail = _encode(rest)
+    if len(tail) == 2:
+        return b"".join((HEAD, _REST, _encode(metadata)[1:], b"}"))
+    return b"".join((HEAD, _REST, _encode(metadata)[1:], b",", tail[1:]))
+
+
+@cache
+def prefix(kind: Kind) -> bytes:
+    """Return what precedes stored bytes in an object that names its kind."""
+    return f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode()
+
+
+def served(kind: Kind, value: bytes) -> bytes:
+    """Return stored bytes as the API shows one object."""
+    if kind.storage_group is not None:
+        value = convert_value(kind, value)
+    return prefix(kind) + value[1:]
+
+
+def decode(kind: Kind, value: bytes) -> Document:
+    """Return stored bytes as a document that may be edited."""
+    document: Document = {"kind": kind.kind, "apiVersion": kind.api_version}
+    found = _decode(value)
+    document.update(found if kind.storage_group is None else from_storage(kind, found))
+    return document
+
+
+_PREFIXES = frozenset(kind.prefix for kind in KINDS if kind.stored)
+
+
+class Reader:
+    """Read-only access to stored objects for admission, authorization and strategies.
+
+    Documents are decoded once per revision and shared: whoever gets one must not change it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cache: dict[str, tuple[int, Document]] = {}
+        self._versions: dict[str, int] = {}
+        store.watch("/registry/", store.revision, self._changed)
+
+    def _changed(self, events: Iterable[Any]) -> None:
+        for event in events:
+            key = event.key
+            if key in self._cache:
+                del self._cache[key]
+            _, _, first, second, _ = key.split("/", 4) if key.count("/") > 3 else (*key.split("/"), "")
+            under = f"/registry/{first}/"
+            if under not in _PREFIXES:
+                under = f"/registry/{first}/{second}/"
+            self._versions[under] = event.revision
+
+    def version(self, kind: Kind) -> int:
+        """Return a number that changes whenever any object of *kind* changed."""
+        return self._versions.get(kind.prefix, 0)
+
+    def get_now(self, kind: Kind, namespace: str, name: str) -> Document | None:
+        """Return one object, None when there is none."""
+        key = kind.key(namespace, name)
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cached[1]
+        found = self._store.get(key)
+        if found is None:
+            return None
+        document = decode(kind, found.value)
+        if len(self._cache) > 10_000:
+            self._cache.clear()
+        self._cache[key] = (found.mod_revision, document)
+        return document
+
+    def list_now(self, kind: Kind, namespace: str | None = None) -> list[Document]:
+        """Return the objects of a kind, of one namespace or of all."""
+        under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
+        return [decode(kind, item.value) for item in self._store.range(under).items]
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Document | None:
+        """Return one object, None when there is none."""
+        return self.get_now(kind, namespace, name)
+
+    async def list(self, kind: Kind, namespace: str | None = None) -> list[Document]:
+        """Return the objects of a kind, of one namespace or of all."""
+        return self.list_now(kind, namespace)
+
+
+def document_of(kind: Kind, found: KeyValue) -> Document:
+    """Return one version of one key as a document that may be edited."""
+    return decode(kind, found.value)

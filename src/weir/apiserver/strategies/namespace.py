@@ -1,0 +1,33 @@
+"""Namespaces: the finalizer that holds them until their content is gone.
+
+Spec: apiserver.md 5.2 (Namespace), 8 "Delete" (namespace).
+"""
+
+from __future__ import annotations
+
+from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
+from weir.objects.kinds import Kind
+
+FINALIZER = "kubernetes"
+
+
+class NamespaceStrategy(Strategy):
+    """What the server does to namespaces."""
+
+    def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
+        """Start active, held by the namespace controller's finalizer."""
+        finalizers = new.setdefault("spec", {}).setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+        new["status"] = {"phase": "Active"}
+
+    def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
+        """Only `/finalize` changes spec.finalizers."""
+        if subresource == "finalize":
+            finalizers = (new.get("spec") or {}).get("finalizers")
+            new["spec"] = {"finalizers": finalizers} if finalizers else {}
+            _keep(new, old, "status")
+            return
+        super().restrict(kind, new, old, subresource)
+        if subresource == "":
+            _keep(new, old, "spec")

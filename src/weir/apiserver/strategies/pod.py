@@ -1,0 +1,136 @@
+"""Pods: first status, quality of service class, graceful deletion, and what its subresources may touch.
+
+Spec: apiserver.md 5.1 "Pod", 8 "Delete", 12 "Subresources"; core.md 2.6 (scheduling gates).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
+from weir.objects.kinds import Kind
+from weir.values.quantity import parse_quantity
+
+_COMPUTE = ("cpu", "memory")
+GATED_CONDITION = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "lastTransitionTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
+class PodStrategy(Strategy):
+    """What the server does to pods."""
+
+    def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
+        """Give a new pod its first status."""
+        new["metadata"]["generation"] = 1
+        spec = new["spec"]
+        status: Document = {"phase": "Pending"}
+        if spec.get("schedulingGates"):
+            status["conditions"] = [dict(GATED_CONDITION)]
+        status["qosClass"] = qos_class(spec)
+        new["status"] = status
+
+    def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
+        """Let each endpoint change only its own part."""
+        if subresource == "ephemeralcontainers":
+            added = (new.get("spec") or {}).get("ephemeralContainers")
+            _only_spec(new, old)
+            if added is not None:
+                new["spec"]["ephemeralContainers"] = added
+        elif subresource == "resize":
+            wanted = new.get("spec") or {}
+            _only_spec(new, old)
+            for field in ("containers", "initContainers"):
+                _take_resources(new["spec"].get(field) or [], wanted.get(field) or [])
+        else:
+            super().restrict(kind, new, old, subresource)
+            if subresource == "status":
+                _keep_qos(new, old)
+
+    def delete_grace(self, document: Document, asked: int | None) -> int | None:
+        """Return how long the pod may take to stop; 0 when nothing runs."""
+        spec, status = document.get("spec") or {}, document.get("status") or {}
+        grace = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 0)
+        if not spec.get("nodeName") or status.get("phase") in ("Failed", "Succeeded"):
+            grace = 0
+        return 1 if grace < 0 else int(grace)
+
+
+def _only_spec(new: Document, old: Document) -> None:
+    """Make *new* the old pod, with a spec of its own to edit; ownership follows the request's metadata."""
+    new["spec"] = {
+        **old["spec"],
+        **{
+            field: [dict(container) for container in old["spec"][field]]
+            for field in ("containers", "initContainers")
+            if field in old["spec"]
+        },
+    }
+    _keep(new, old, "status")
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        _keep(new["metadata"], old["metadata"], name)
+
+
+def _take_resources(containers: list[Any], wanted: list[Any]) -> None:
+    by_name = {container.get("name"): container for container in wanted}
+    for container in containers:
+        asked = by_name.get(container.get("name"))
+        if asked is not None:
+            for field in ("resources", "resizePolicy"):
+                _keep(container, asked, field)
+
+
+def _keep_qos(new: Document, old: Document) -> None:
+    """The class is decided at creation; an update that leaves it out does not clear it."""
+    have = (old.get("status") or {}).get("qosClass")
+    if have and isinstance(new.get("status"), dict):
+        new["status"].setdefault("qosClass", have)
+
+
+def qos_class(spec: Document) -> str:
+    """Return the quality of service class of a pod spec.
+
+    >>> qos_class({"containers": [{"resources": {}}]})
+    'BestEffort'
+    >>> both = {"cpu": "1", "memory": "1Gi"}
+    >>> qos_class({"containers": [{"resources": {"requests": both, "limits": both}}]})
+    'Guaranteed'
+    """
+    requests: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    guaranteed = True
+    pod_level = spec.get("resources") or {}
+    sources = [pod_level] if pod_level.get("requests") or pod_level.get("limits") else None
+    if sources is None:
+        every = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+        sources = [container.get("resources") or {} for container in every]
+    for resources in sources:
+        asked, limited = resources.get("requests"), resources.get("limits")
+        if not asked and not limited:
+            guaranteed = False
+            continue
+        _add(requests, asked)
+        if len(_add(limits, limited)) != len(_COMPUTE):
+            guaranteed = False
+    if not requests and not limits:
+        return "BestEffort"
+    if guaranteed and requests == limits:
+        return "Guaranteed"
+    return "Burstable"
+
+
+def _add(total: dict[str, Any], part: dict[str, Any] | None) -> set[str]:
+    """Add the non-zero compute resources of *part* to *total*; return which there were."""
+    seen: set[str] = set()
+    for name in _COMPUTE:
+        if part and name in part:
+            amount = parse_quantity(str(part[name]))
+            if amount.sign > 0:
+                seen.add(name)
+                total[name] = total[name] + amount if name in total else amount
+    return seen

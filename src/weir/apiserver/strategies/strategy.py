@@ -1,0 +1,78 @@
+"""The strategy most kinds share: generation, and what each endpoint may touch.
+
+Spec: apiserver.md 4 "Create and update". The main endpoint never changes status, `/status` never
+changes anything but status, labels and annotations. Generation counts changes of everything
+except metadata and status.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from weir.objects.kinds import Kind
+
+Document = dict[str, Any]
+_NOT_SPEC = frozenset({"kind", "apiVersion", "metadata", "status"})
+
+
+class Context(Protocol):
+    """What a strategy may ask while it prepares an object."""
+
+    @property
+    def now(self) -> str:
+        """The time of the request, RFC 3339 with seconds."""
+
+    def documents(self, kind: Kind) -> list[Document]:
+        """Every stored object of *kind*, all namespaces."""
+
+
+class Strategy:
+    """How objects without rules of their own are prepared."""
+
+    def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
+        """Set what the server sets on a new object."""
+        if kind.generation:
+            new["metadata"]["generation"] = 1
+
+    def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
+        """Keep what an update of the main resource may not touch and count the change."""
+        if kind.generation:
+            generation = old["metadata"].get("generation", 0)
+            if self.counts(new, old):
+                generation += 1
+            if generation:
+                new["metadata"]["generation"] = generation
+
+    def counts(self, new: Document, old: Document) -> bool:
+        """Return whether the difference between the two is a new generation."""
+        return any(
+            new.get(name) != old.get(name) for name in new.keys() | old.keys() if name not in _NOT_SPEC
+        )
+
+    def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
+        """Put back everything that a request to *subresource* may not change.
+
+        Runs before ownership of fields is computed, so what was put back is not owned either.
+        """
+        if subresource == "":
+            if kind.has_status:
+                _keep(new, old, "status")
+        elif subresource == "status":
+            for name in new.keys() | old.keys():
+                if name not in _NOT_SPEC:
+                    _keep(new, old, name)
+            _keep(new["metadata"], old["metadata"], "ownerReferences")
+            if "finalizers" in new["metadata"] or "finalizers" in old["metadata"]:
+                _keep(new["metadata"], old["metadata"], "finalizers")
+
+    def delete_grace(self, document: Document, asked: int | None) -> int | None:
+        """Return the grace period in seconds, None when this kind is not deleted gracefully."""
+        return None
+
+
+def _keep(new: Document, old: Document, name: str) -> None:
+    """Give *new* the value *old* has under *name*."""
+    if name in old:
+        new[name] = old[name]
+    else:
+        new.pop(name, None)

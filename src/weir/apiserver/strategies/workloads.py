@@ -1,0 +1,58 @@
+"""Workloads: what their generation counts, and the labels the server generates.
+
+Spec: apiserver.md 4 (generation), 5.2 (Deployment, DaemonSet); Job selectors as `batch/v1` documents them.
+"""
+
+from __future__ import annotations
+
+from weir.apiserver.strategies.strategy import Context, Document, Strategy
+from weir.objects.kinds import Kind
+
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+class DeploymentStrategy(Strategy):
+    """Deployments also count changed annotations, because the controller copies them on."""
+
+    def counts(self, new: Document, old: Document) -> bool:
+        """Return whether spec or annotations changed."""
+        return super().counts(new, old) or (new["metadata"].get("annotations") or {}) != (
+            old["metadata"].get("annotations") or {}
+        )
+
+
+class DaemonSetStrategy(Strategy):
+    """DaemonSets number their templates in an annotation."""
+
+    def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
+        """The first template is number one."""
+        super().prepare_create(kind, new, context)
+        new["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "1")
+
+    def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
+        """A changed template gets the next number; an annotation left out is put back."""
+        super().prepare_update(kind, new, old, context)
+        before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "1")
+        number = int(before) if before.isdigit() else 1
+        if (new.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template"):
+            number += 1
+        new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(number)
+
+
+class JobStrategy(Strategy):
+    """Jobs select their pods by the job's own uid unless told otherwise."""
+
+    def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
+        """Generate the selector and the labels that satisfy it."""
+        super().prepare_create(kind, new, context)
+        spec = new["spec"]
+        if spec.get("manualSelector"):
+            return
+        uid, name = new["metadata"]["uid"], new["metadata"]["name"]
+        labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
+        labels["batch.kubernetes.io/controller-uid"] = uid
+        labels["batch.kubernetes.io/job-name"] = name
+        labels["controller-uid"] = uid
+        labels["job-name"] = name
+        selector = spec.setdefault("selector", {}).setdefault("matchLabels", {})
+        selector["batch.kubernetes.io/controller-uid"] = uid

@@ -1,0 +1,631 @@
+"""Get, create, update and patch one object.
+
+Spec: apiserver.md 2 "Decoding", 4 "Create and update", 6 "managedFields", 7 "Patch". The order of a write is
+upstream's: decode, default, note who owns which field, mutating admission, the kind's own preparation,
+validation, validating admission, compare-and-set. An update that changes nothing writes nothing.
+A write that loses the race against another is tried again on the newer object unless the client named the
+version it had read.
+Not here: delete (weir.apiserver.deletion), list and watch (.lists, .watch), subresources that are not the
+object itself (.subresources).
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from weir import errors
+from weir.apiserver import stored
+from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
+from weir.apiserver.authn import User
+from weir.apiserver.http import Request
+from weir.apiserver.options import WriteOptions
+from weir.apiserver.patches import apply as server_side
+from weir.apiserver.patches import json as json_patch
+from weir.apiserver.patches import merge as merge_patch
+from weir.apiserver.patches import strategic as strategic_patch
+from weir.apiserver.strategies import for_kind
+from weir.gates import Gates
+from weir.objects import defaults, document
+from weir.objects.kinds import Kind, Subresource, find_kind
+from weir.store import KeyValue, Store, Write
+from weir.store import backend as store_errors
+from weir.validate import validate_served
+from weir.validate.field import invalid
+from weir.values.quoting import quote
+
+__all__ = ["Outcome", "Parts", "Verbs"]
+
+Document = dict[str, Any]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
+YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
+
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+_ATTEMPTS = 8
+_SERVER_SET = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_encode = msgspec.json.Encoder().encode
+UNKNOWN_BODY = (
+    "the body of the request was in an unknown format - accepted media types include: "
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+)
+
+
+class Clock(Protocol):
+    """What the verbs need to know about time."""
+
+    def time(self) -> float:
+        """Seconds since the epoch."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after *seconds*."""
+
+
+class Admission(Protocol):
+    """The chain of admission plugins. An awaitable comes back only when a webhook must be asked."""
+
+    def mutate(self, attributes: Attributes) -> Awaitable[None] | None:
+        """Edit the object, or raise why it is refused."""
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        """Raise why the object is refused."""
+
+
+class Outcome(NamedTuple):
+    """What a verb did: the HTTP code, and the object as JSON with kind and apiVersion."""
+
+    code: int
+    body: bytes
+
+
+class Parts(NamedTuple):
+    """What the verbs are made of."""
+
+    store: Store
+    reader: stored.Reader
+    admission: Admission
+    gates: Gates
+    clock: Clock
+
+
+def body_of(document: Document) -> bytes:
+    """Return a document that is not stored as the API shows it."""
+    return _encode(document)
+
+
+class Verbs:
+    """The verbs on one object."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.store, self.reader, self.admission, self.gates, self.clock = parts
+        self._second, self._now = -1, ""
+
+    # ------------------------------------------------------------------------------------------ context
+
+    @property
+    def now(self) -> str:
+        """The time, RFC 3339 with seconds."""
+        second = int(self.clock.time())
+        if second != self._second:
+            self._second = second
+            self._now = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self._now
+
+    def documents(self, kind: Kind) -> list[Document]:
+        """Every stored object of *kind*, all namespaces."""
+        return self.reader.list_now(kind)
+
+    # ------------------------------------------------------------------------------------------- reading
+
+    def find(self, kind: Kind, namespace: str, name: str) -> KeyValue:
+        """Return the stored object; raises 404."""
+        found = self.store.get(kind.key(namespace, name))
+        if found is None:
+            raise errors.NotFound.object(kind, name)
+        return found
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Outcome:
+        """Return one object."""
+        return Outcome(200, stored.served(kind, self.find(kind, namespace, name).value))
+
+    # ------------------------------------------------------------------------------------------- create
+
+    async def create(self, request: Request, kind: Kind, namespace: str, warnings: list[str]) -> Outcome:
+        """Create the object the body describes."""
+        options = WriteOptions.parse(request.params, "CreateOptions")
+        new, found = self.decode(request, kind, options.field_validation)
+        if found:
+            warnings.extend(found)
+        return await self.create_document(
+            kind,
+            namespace,
+            new,
+            user=request.user,
+            manager=options.field_manager or manager_of(request),
+            dry_run=options.dry_run,
+            warnings=warnings,
+        )
+
+    async def create_document(
+        self,
+        kind: Kind,
+        namespace: str,
+        new: Document,
+        *,
+        user: User,
+        manager: str,
+        dry_run: bool = False,
+        warnings: list[str] | None = None,
+        owned: bool = False,
+    ) -> Outcome:
+        """Create a decoded object; *owned* means that its managedFields are settled (apply)."""
+        metadata = new.setdefault("metadata", {})
+        check_namespace(kind, metadata, namespace)
+        if metadata.get("resourceVersion"):
+            raise errors.InternalError("resourceVersion should not be set on objects to be created")
+        if kind.has_status and not kind.status_on_create:
+            new.pop("status", None)
+        defaults.default(new, kind)
+        if not owned:
+            server_side.update_managed_fields(new, None, kind, manager=manager, subresource="", now=self.now)
+        attributes = Attributes(
+            CREATE,
+            kind,
+            namespace=namespace,
+            name=metadata.get("name") or "",
+            object=new,
+            dry_run=dry_run,
+            user=user,
+            warnings=warnings if warnings is not None else [],
+        )
+        pending = self.admission.mutate(attributes)
+        if pending is not None:
+            await pending
+            new, metadata = attributes.object or new, (attributes.object or new)["metadata"]
+        prefix = metadata.get("generateName")
+        generated = bool(prefix) and not metadata.get("name")
+        if generated:
+            metadata["name"] = prefix[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
+            attributes.name = metadata["name"]
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = self.now
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
+            metadata.pop(name, None)
+        strategy = for_kind(kind)
+        strategy.prepare_create(kind, new, self)
+        if problems := list(validate_served(new, None, kind, self.gates)):
+            raise errors.Invalid.from_field_errors(kind, metadata.get("name", ""), problems)
+        pending = self.admission.validate(attributes)
+        if pending is not None:
+            await pending
+        name = metadata["name"]
+        key = kind.key(namespace, name)
+        if dry_run:
+            if self.store.get(key) is not None:
+                raise errors.AlreadyExists.object(kind, name)
+            return Outcome(201, body_of(new))
+        write = Write(key, stored.encode(new, kind), 0, stored.STAMP, kind.ttl_seconds or 0.0)
+        (result,) = await self.store.commit((write,))
+        if result.error is not None:
+            raise errors.AlreadyExists.object(kind, name)
+        event = result.check()
+        assert event.now is not None
+        return Outcome(201, stored.served(kind, event.now.value))
+
+    # ------------------------------------------------------------------------------------------- update
+
+    async def update(
+        self, request: Request, kind: Kind, namespace: str, name: str, subresource: str, warnings: list[str]
+    ) -> Outcome:
+        """Replace the object with the one in the body."""
+        options = WriteOptions.parse(request.params, "UpdateOptions")
+        new, found = self.decode(request, kind, options.field_validation)
+        warnings.extend(found)
+        metadata = new.setdefault("metadata", {})
+        check_namespace(kind, metadata, namespace)
+        check_name(metadata, name)
+        metadata["name"] = name
+        manager = options.field_manager or manager_of(request)
+        sent_version = metadata.get("resourceVersion") or ""
+        expected = parse_version(sent_version) if sent_version else 0
+        defaults.default(new, kind)
+
+        if self.store.get(kind.key(namespace, name)) is None:
+            if not (kind.create_on_update and subresource == ""):
+                raise errors.NotFound.object(kind, name)
+            metadata.pop("resourceVersion", None)
+            return await self.create_document(
+                kind,
+                namespace,
+                new,
+                user=request.user,
+                manager=manager,
+                dry_run=options.dry_run,
+                warnings=warnings,
+            )
+        if not expected and not kind.unconditional_update:
+            problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise errors.Invalid.from_field_errors(kind, name, [problem])
+        return await self.change(
+            kind,
+            namespace,
+            name,
+            subresource,
+            lambda old: msgspec_copy(new),
+            expected=expected,
+            user=request.user,
+            manager=manager,
+            dry_run=options.dry_run,
+            warnings=warnings,
+        )
+
+    async def change(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        subresource: str,
+        compute: Callable[[Document], Document],
+        *,
+        expected: int = 0,
+        user: User,
+        manager: str,
+        dry_run: bool = False,
+        warnings: list[str] | None = None,
+        owned: bool = False,
+        code: int = 200,
+    ) -> Outcome:
+        """Replace the object by what *compute* makes of it; *expected* is the version the client read."""
+        warned = warnings if warnings is not None else []
+        for _ in range(_ATTEMPTS):
+            found = self.find(kind, namespace, name)
+            if expected and found.mod_revision != expected:
+                raise errors.Conflict.object(kind, name)
+            old = stored.decode(kind, found.value)
+            before = len(warned)
+            new = compute(old)
+            outcome = await self.replace(
+                kind,
+                found,
+                old,
+                new,
+                subresource,
+                user=user,
+                manager=manager,
+                dry_run=dry_run,
+                warnings=warned,
+                owned=owned,
+                code=code,
+            )
+            if outcome is not None:
+                return outcome
+            del warned[before:]
+        raise errors.Conflict.object(kind, name)
+
+    async def replace(
+        self,
+        kind: Kind,
+        found: KeyValue,
+        old: Document,
+        new: Document,
+        subresource: str,
+        *,
+        user: User,
+        manager: str,
+        dry_run: bool = False,
+        warnings: list[str],
+        owned: bool = False,
+        code: int = 200,
+    ) -> Outcome | None:
+        """Store *new* in place of *old*; None when somebody else was faster and the client did not mind."""
+        metadata, was = new["metadata"], old["metadata"]
+        name, namespace = was["name"], was.get("namespace", "")
+        sent = metadata.get("resourceVersion")
+        if sent and sent != was["resourceVersion"]:
+            parse_version(sent)
+            raise errors.Conflict.object(kind, name)
+        if metadata.get("uid") and metadata["uid"] != was["uid"]:
+            raise errors.Conflict.object(kind, name, uid_text(found.key, metadata["uid"], was["uid"]))
+        metadata["resourceVersion"] = was["resourceVersion"]
+        for field in _SERVER_SET:
+            if field in was:
+                metadata[field] = was[field]
+            else:
+                metadata.pop(field, None)
+        strategy = for_kind(kind)
+        strategy.restrict(kind, new, old, subresource)
+        if not owned:
+            server_side.update_managed_fields(
+                new, old, kind, manager=manager, subresource=subresource, now=self.now
+            )
+        attributes = Attributes(
+            UPDATE,
+            kind,
+            subresource=subresource,
+            namespace=namespace,
+            name=name,
+            object=new,
+            old=old,
+            dry_run=dry_run,
+            user=user,
+            warnings=warnings,
+        )
+        pending = self.admission.mutate(attributes)
+        if pending is not None:
+            await pending
+            new = attributes.object or new
+            metadata = new["metadata"]
+        strategy.prepare_update(kind, new, old, self)
+        if problems := list(validate_served(new, old, kind, self.gates, subresource=subresource)):
+            raise errors.Invalid.from_field_errors(kind, name, problems)
+        pending = self.admission.validate(attributes)
+        if pending is not None:
+            await pending
+        if new == old:
+            return Outcome(code, stored.served(kind, found.value))
+        if gone_with_this_update(kind, new):
+            if not dry_run:
+                (result,) = await self.store.commit((Write(found.key, None, found.mod_revision),))
+                if isinstance(result.error, store_errors.Conflict):
+                    return None
+            return Outcome(code, body_of(new))
+        if dry_run:
+            return Outcome(code, body_of(new))
+        write = Write(
+            found.key, stored.encode(new, kind), found.mod_revision, stored.STAMP, kind.ttl_seconds or 0.0
+        )
+        (result,) = await self.store.commit((write,))
+        if result.error is not None:
+            if isinstance(result.error, store_errors.Missing):
+                raise errors.NotFound.object(kind, name)
+            if sent:
+                raise errors.Conflict.object(kind, name)
+            return None
+        event = result.check()
+        assert event.now is not None
+        return Outcome(code, stored.served(kind, event.now.value))
+
+    # -------------------------------------------------------------------------------------------- patch
+
+    async def patch(
+        self, request: Request, kind: Kind, namespace: str, name: str, subresource: str, warnings: list[str]
+    ) -> Outcome:
+        """Change the object as the patch in the body says."""
+        media = media_type(request)
+        if media not in PATCHES:
+            raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+        apply = media == APPLY_PATCH
+        options = WriteOptions.parse(request.params, "PatchOptions", apply=apply)
+        manager = options.field_manager or manager_of(request)
+        if apply:
+            return await self._apply(request, kind, namespace, name, subresource, options, warnings)
+        body = request.body
+
+        def compute(old: Document) -> Document:
+            new = patched(media, old, body, kind)
+            new, found = self.check_patched(new, kind, options.field_validation)
+            warnings.extend(found)
+            check_patched_identity(new, kind, namespace, name)
+            defaults.default(new, kind)
+            return new
+
+        for _ in range(_ATTEMPTS):
+            found = self.find(kind, namespace, name)
+            old = stored.decode(kind, found.value)
+            before = len(warnings)
+            new = compute(old)
+            own_version = new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]
+            if own_version:
+                new["metadata"].pop("resourceVersion", None)
+            outcome = await self.replace(
+                kind,
+                found,
+                old,
+                new,
+                subresource,
+                user=request.user,
+                manager=manager,
+                dry_run=options.dry_run,
+                warnings=warnings,
+            )
+            if outcome is not None:
+                return outcome
+            del warnings[before:]
+        raise errors.Conflict.object(kind, name)
+
+    async def _apply(
+        self,
+        request: Request,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        subresource: str,
+        options: WriteOptions,
+        warnings: list[str],
+    ) -> Outcome:
+        """Server-side apply."""
+
+        def applied(live: Document | None) -> Document:
+            new = server_side.apply(
+                live,
+                request.body,
+                kind,
+                manager=options.field_manager,
+                force=options.force,
+                subresource=subresource,
+                now=self.now,
+                yaml=True,
+            )
+            metadata = new.setdefault("metadata", {})
+            check_patched_identity(new, kind, namespace, name)
+            metadata["name"] = name
+            if kind.namespaced:
+                metadata["namespace"] = namespace
+            defaults.default(new, kind)
+            return new
+
+        for _ in range(_ATTEMPTS):
+            found = self.store.get(kind.key(namespace, name))
+            if found is None:
+                if subresource:
+                    raise errors.NotFound.object(kind, name)
+                new = applied(None)
+                try:
+                    return await self.create_document(
+                        kind,
+                        namespace,
+                        new,
+                        user=request.user,
+                        manager=options.field_manager,
+                        dry_run=options.dry_run,
+                        warnings=warnings,
+                        owned=True,
+                    )
+                except errors.AlreadyExists:
+                    continue
+            old = stored.decode(kind, found.value)
+            new = applied(stored.decode(kind, found.value))
+            if new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]:
+                new["metadata"].pop("resourceVersion", None)
+            outcome = await self.replace(
+                kind,
+                found,
+                old,
+                new,
+                subresource,
+                user=request.user,
+                manager=options.field_manager,
+                dry_run=options.dry_run,
+                warnings=warnings,
+                owned=True,
+            )
+            if outcome is not None:
+                return outcome
+        raise errors.Conflict.object(kind, name)
+
+    # ------------------------------------------------------------------------------------------ decoding
+
+    def decode(self, request: Request, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
+        """Return the body as a checked document with the warnings it earned."""
+        media = media_type(request)
+        yaml = media in YAML_TYPES
+        if not yaml and media not in ("", "application/json", "*/*"):
+            raise errors.UnsupportedMediaType(UNKNOWN_BODY)
+        return document.decode(request.body, kind, yaml=yaml, field_validation=field_validation)
+
+    def check_patched(self, new: Document, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
+        """Return the result of a patch as a checked document; what is wrong with it is a 422 on `patch`."""
+        try:
+            return document.check(new, kind, field_validation=field_validation)
+        except errors.DecodeError as error:
+            shown = msgspec.json.encode(new, order="sorted").decode()
+            problem = invalid("patch", shown, error.message)
+            raise errors.Invalid.of("", "", "", [problem]) from None
+
+
+# ------------------------------------------------------------------------------------------------- rules
+
+
+def patched(media: str, old: Document, body: bytes, kind: Kind) -> Document:
+    """Return what the patch of type *media* makes of *old*."""
+    if media == JSON_PATCH:
+        return json_patch.patch(old, body)
+    if media == MERGE_PATCH:
+        return merge_patch.patch(old, body)
+    return strategic_patch.patch(old, body, kind)
+
+
+def media_type(request: Request) -> str:
+    """Return the content type of the body without its parameters."""
+    return request.header(b"content-type").partition(";")[0].strip().lower()
+
+
+def manager_of(request: Request) -> str:
+    """Return who owns what this request writes, when it does not say: the client program's name.
+
+    >>> manager_of(Request("POST", "/", headers={b"user-agent": b"kubectl/v1.37.0 (linux/arm64)"}))
+    'kubectl'
+    """
+    agent = request.header(b"user-agent").partition("/")[0]
+    return "".join(char for char in agent if char.isprintable())[:128] or "unknown"
+
+
+def parse_version(text: str) -> int:
+    """Return a resourceVersion as a number; raises as upstream does, without a reason."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise errors.InternalError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
+
+
+def uid_text(key: str, given: str, stored_uid: str) -> str:
+    """Return what a write says when it was meant for an earlier object of this name."""
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {given}, UID in object meta: {stored_uid}"
+    )
+
+
+def check_namespace(kind: Kind, metadata: Document, namespace: str) -> None:
+    """Hold the namespace in the body against the one in the URL, and fill it in."""
+    given = metadata.get("namespace")
+    if not kind.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if given and given != namespace:
+        raise errors.BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    metadata["namespace"] = namespace
+
+
+def check_name(metadata: Document, name: str) -> None:
+    """Hold the name in the body against the one in the URL."""
+    given = metadata.get("name")
+    if not given:
+        raise errors.BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if given != name:
+        raise errors.BadRequest(
+            f"the name of the object ({given}) does not match the name on the URL ({name})"
+        )
+
+
+def check_patched_identity(new: Document, kind: Kind, namespace: str, name: str) -> None:
+    """A patch may change neither name nor namespace."""
+    metadata = new.setdefault("metadata", {})
+    check_name(metadata, name)
+    check_namespace(kind, metadata, namespace)
+
+
+def gone_with_this_update(kind: Kind, new: Document) -> bool:
+    """Return whether the object has only waited for this update to go: terminating, nothing holds it."""
+    metadata = new["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if kind.kind == "Namespace" and kind.group == "":
+        return not (new.get("spec") or {}).get("finalizers")
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def msgspec_copy(value: Document) -> Document:
+    """Return a deep copy of a JSON document."""
+    copied: Document = msgspec.json.decode(_encode(value))
+    return copied
+
+
+def subresource_kind(kind: Kind, subresource: Subresource) -> Kind | None:
+    """Return the row of the kind a subresource speaks, if it is not the object's own."""
+    if not subresource.kind:
+        return kind
+    group, version = subresource.group, subresource.version or kind.version
+    return find_kind(f"{group}/{version}" if group else version, subresource.kind)

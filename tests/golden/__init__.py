@@ -1,0 +1,1 @@
+"""Replays of recorded exchanges with a real Kubernetes API server."""

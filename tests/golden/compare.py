@@ -1,0 +1,133 @@
+"""Does the answer equal the recorded one, as far as a second run can?
+
+Volatile paths are masked on both sides. Where the recording lists errors in the order of a Go map, the causes are
+compared as a set (core.md 2.1); the text of a diff that follows an immutability error is not compared (core.md 2.6).
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+MASK = "*"
+IGNORED_HEADERS = frozenset({"Audit-Id", "X-Kubernetes-Pf-Flowschema-Uid", "Transfer-Encoding"})
+_STEP = re.compile(r'\.?([^.\[\]"]+)|\[\*\]|\["((?:[^"\\]|\\.|"(?!\]))*)"\]')
+
+
+def steps(path: str) -> list[str]:
+    """Split a volatile path: names, `[*]`, and quoted keys.
+
+    >>> steps('response.body.items[*].metadata["f:a"]')
+    ['response', 'body', 'items', '[*]', 'metadata', 'f:a']
+    """
+    found = []
+    for match in _STEP.finditer(path):
+        if match[0] == "[*]":
+            found.append("[*]")
+        else:
+            found.append(match[1] if match[1] is not None else match[2])
+    return found
+
+
+def mask(value: Any, path: list[str]) -> None:
+    """Replace what lies at *path* by a mark, wherever it exists."""
+    if not path:
+        return
+    head, rest = path[0], path[1:]
+    if head == "[*]":
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                if rest:
+                    mask(item, rest)
+                else:
+                    value[index] = MASK
+        return
+    if not isinstance(value, dict):
+        return
+    names = [head]
+    if MASK in head:
+        pattern = re.compile(re.escape(head).replace(r"\*", ".*"))
+        names = [name for name in value if pattern.fullmatch(name)]
+        for name in names:
+            value[head] = value.pop(name)
+        names = [head] if names else []
+    for name in names:
+        if name in value:
+            if rest:
+                mask(value[name], rest)
+            else:
+                value[name] = MASK
+
+
+def masked(response: dict[str, Any], volatile: list[str]) -> dict[str, Any]:
+    """Return the response with everything volatile masked."""
+    whole = {"response": copy.deepcopy(response)}
+    for path in volatile:
+        if path.startswith("response"):
+            mask(whole, steps(path))
+    return whole["response"]
+
+
+def without_diff(text: str) -> str:
+    """Cut the diff an immutability error appends."""
+    return re.sub(
+        r"(may not change fields other than[^\n]*|is immutable[^\n]*|bound claims)\n.*",
+        r"\1",
+        text,
+        flags=re.S,
+    )
+
+
+def differences(expected: Any, actual: Any, at: str = "") -> list[str]:
+    """Return every place where *actual* is not what was recorded."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        found = []
+        for name in sorted(expected.keys() | actual.keys()):
+            place = f"{at}.{name}" if at else name
+            if name not in actual:
+                found.append(f"{place}: missing, recorded {short(expected[name])}")
+            elif name not in expected:
+                found.append(f"{place}: unexpected {short(actual[name])}")
+            else:
+                found += differences(expected[name], actual[name], place)
+        return found
+    if isinstance(expected, list) and isinstance(actual, list):
+        if at.endswith("causes") and same_set(expected, actual):
+            return []
+        found = []
+        for index in range(max(len(expected), len(actual))):
+            place = f"{at}[{index}]"
+            if index >= len(actual):
+                found.append(f"{place}: missing, recorded {short(expected[index])}")
+            elif index >= len(expected):
+                found.append(f"{place}: unexpected {short(actual[index])}")
+            else:
+                found += differences(expected[index], actual[index], place)
+        return found
+    if isinstance(expected, str) and isinstance(actual, str):
+        if expected == actual or without_diff(expected) == without_diff(actual):
+            return []
+        if at.endswith("message") and same_errors(expected, actual):
+            return []
+    elif type(expected) is type(actual) and expected == actual:
+        return []
+    return [f"{at}: recorded {short(expected)}, got {short(actual)}"]
+
+
+def same_set(expected: list[Any], actual: list[Any]) -> bool:
+    left, right = sorted(map(repr, expected)), sorted(map(repr, actual))
+    return left == right
+
+
+def same_errors(expected: str, actual: str) -> bool:
+    """Whether two `is invalid: [a, b]` messages list the same errors in another order."""
+    left, right = expected.partition(" is invalid: ["), actual.partition(" is invalid: [")
+    if not left[1] or left[0] != right[0]:
+        return False
+    return sorted(left[2].removesuffix("]").split(", ")) == sorted(right[2].removesuffix("]").split(", "))
+
+
+def short(value: Any, limit: int = 300) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "…"

@@ -1,0 +1,792 @@
+"""Replay recorded exchanges against a fresh server, in process, and say what differs.
+
+The server is weir's own, on the memory store, under a virtual clock, with the settings the recording names
+(AlwaysAllow, a static token of group system:masters, default admission). Each area starts on an empty store.
+What happened between two exchanges of the recording is not in the folder; before each one the objects it
+speaks about are put in the state the recordings show (`Arranger`). The answer always comes from the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+import msgspec
+
+from tests.golden.compare import IGNORED_HEADERS, differences, mask, masked, steps
+from tests.golden.decisions import DECISIONS, NEEDS_AREA, NEEDS_FIXTURE
+from tests.golden.recording import Document, Evidence, Exchange, key_of, kind_of, read_area, shown
+from weir.apiserver import stored
+from weir.apiserver.admission.chain import Chain
+from weir.apiserver.authn import MASTERS, Authenticator, StaticTokens, proven
+from weir.apiserver.authz import Authorizer
+from weir.apiserver.bootstrap import bootstrap, furnish
+from weir.apiserver.http import Request, Response, Stream
+from weir.apiserver.reviews import Reviews
+from weir.apiserver.server import ApiServer, Security
+from weir.apiserver.service_account_tokens import Signer
+from weir.apiserver.verbs import Parts
+from weir.clock import VirtualClock
+from weir.gates import Gates
+from weir.objects.kinds import Kind, by_kind
+from weir.store import Write
+from weir.store.memory import MemoryStore
+
+TOKEN = "golden"
+GATES_ON = Gates({"TaintTolerationComparisonOperators": True})
+GATES_OFF = Gates({"TaintTolerationComparisonOperators": False})
+START = datetime(2026, 11, 15, 2, 0, 0, tzinfo=UTC)
+HISTORY = Gates({})
+
+
+@dataclass
+class Report:
+    """What came of a folder."""
+
+    passed: list[str] = field(default_factory=list)
+    failed: dict[str, list[str]] = field(default_factory=dict)
+    waiting: dict[str, list[str]] = field(default_factory=dict)
+
+    def areas(self) -> dict[str, tuple[int, int]]:
+        """Passed and failed per area."""
+        found: dict[str, tuple[int, int]] = {}
+        for name in self.passed:
+            area = name.partition("/")[0]
+            good, bad = found.get(area, (0, 0))
+            found[area] = (good + 1, bad)
+        for name in self.failed:
+            area = name.partition("/")[0]
+            good, bad = found.get(area, (0, 0))
+            found[area] = (good, bad + 1)
+        return found
+
+
+class MemorySink:
+    """Collects what a watch writes."""
+
+    def __init__(self) -> None:
+        self.text = bytearray()
+        self.closed = False
+
+    def write(self, frame: bytes) -> None:
+        self.text += frame
+
+    def write_chunk(self, chunk: bytes) -> None:
+        while chunk:
+            size, _, rest = chunk.partition(b"\r\n")
+            length = int(size, 16)
+            self.text += rest[:length]
+            chunk = rest[length + 2 :]
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = True
+
+    @property
+    def pending_bytes(self) -> int:
+        return 0
+
+
+class Cluster:
+    """A fresh server."""
+
+    def __init__(self, gates: Gates) -> None:
+        self.clock = VirtualClock(START)
+        self.store = MemoryStore(time=self.clock.time)
+        reader = stored.Reader(self.store)
+        chain = Chain.build(reader)
+        user = proven("admin", (MASTERS,), uid="admin")
+        authenticator = Authenticator([StaticTokens({TOKEN: user}).find])
+        authorizer = Authorizer(reader, ("AlwaysAllow",))
+        security = Security(
+            authenticator,
+            authorizer,
+            review=Reviews(authorizer, authenticator).review,
+            signer=_signer(),
+        )
+        self.server = ApiServer(Parts(self.store, reader, chain, gates, self.clock), security)
+
+    async def start(self) -> None:
+        await bootstrap(self.server.verbs, rbac=False)
+        ns = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "golden"}}
+        await self.call("POST", "/api/v1/namespaces", "", {}, json.dumps(ns).encode())
+        await furnish(self.server.verbs, "golden")
+        await self.clock.advance(5)
+
+    async def call(
+        self, method: str, path: str, query: str, headers: dict[str, str], body: bytes, *, token: bool = True
+    ) -> Document:
+        """Return the response in the recording's form."""
+        sent = {name.lower().encode(): value.encode() for name, value in headers.items()}
+        sent.setdefault(b"user-agent", b"golden/1.0")
+        if token:
+            sent[b"authorization"] = f"Bearer {TOKEN}".encode()
+        request = Request(method, path, query, sent, body)
+        task = asyncio.ensure_future(self.server.handle(request))
+        answer = await self._settle(task)
+        result: Document = {"code": answer.code, "headers": _headers(answer)}
+        if isinstance(answer, Stream):
+            sink = MemorySink()
+            running = asyncio.ensure_future(answer.run(sink))
+            await self._settle(running)
+            result["events"] = [json.loads(line) for line in bytes(sink.text).splitlines()]
+        else:
+            result["body"] = _body(answer)
+        return result
+
+    async def _settle(self, task: asyncio.Future[Any]) -> Any:
+        """Let time pass until *task* is done."""
+        for _ in range(400):
+            await self.clock.settle(10)
+            if task.done():
+                break
+            await self.clock.advance(self.clock.next_wake_seconds or 0.01)
+        return await task
+
+    async def put(self, document: Document) -> None:
+        """Place a document in the store as it is."""
+        kind = kind_of(document)
+        assert kind is not None
+        key = kind.key(document["metadata"].get("namespace", ""), document["metadata"]["name"])
+        document = msgspec.json.decode(msgspec.json.encode(document))
+        (result,) = await self.store.commit([Write(key, stored.encode(document, kind), None, stored.STAMP)])
+        result.check()
+
+    async def drop(self, kind: Kind, namespace: str, name: str) -> None:
+        """Remove a document from the store, if it is there."""
+        key = kind.key(namespace, name)
+        if self.store.get(key) is not None:
+            await self.store.commit([Write(key, None)])
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Document | None:
+        found = self.store.get(kind.key(namespace, name))
+        return stored.decode(kind, found.value) if found is not None else None
+
+
+_KEY: list[Signer] = []
+
+
+def _signer() -> Signer:
+    if not _KEY:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        _KEY.append(Signer.load(pem))
+    return _KEY[0]
+
+
+def _headers(answer: Response | Stream) -> Document:
+    found: Document = {"Content-Type": answer.content_type.decode()}
+    for name, value in answer.headers or ():
+        text = value.decode()
+        found[name.decode()] = f"{found[name.decode()]}\n{text}" if name.decode() in found else text
+    return found
+
+
+def _body(answer: Response) -> Any:
+    if answer.content_type.startswith(b"application/json"):
+        return json.loads(answer.body) if answer.body else ""
+    return answer.body.decode()
+
+
+class Replay:
+    """One area on one cluster."""
+
+    def __init__(self, cluster: Cluster, evidence: Evidence, exchanges: list[Exchange]) -> None:
+        self._cluster, self._evidence, self._exchanges = cluster, evidence, exchanges
+        self._live: dict[tuple[str, str, str, str], int] = {}  # recorded version our object corresponds to
+        self._uids: dict[str, str] = {}  # recorded uid → ours
+
+    async def run(self, report: Report) -> None:
+        for position, exchange in enumerate(self._exchanges):
+            name = f"{exchange.area}/{exchange.name}"
+            need = NEEDS_AREA.get(exchange.area) or NEEDS_FIXTURE.get(name)
+            if need:
+                report.waiting.setdefault(need, []).append(name)
+                continue
+            try:
+                wrong = await self._attempts(position, exchange)
+            except Exception as error:
+                wrong = [f"the replay failed: {type(error).__name__}: {error}"]
+            if wrong:
+                report.failed[name] = wrong
+            else:
+                report.passed.append(name)
+            await self._learn(exchange)
+
+    async def _attempts(self, position: int, exchange: Exchange) -> list[str]:
+        """Try with the state as it is; when that differs, with the state the recordings show."""
+        best: list[str] = []
+        for arrange in self._arrangements(position, exchange):
+            await arrange()
+            wrong = await self._once(exchange)
+            if not wrong:
+                return []
+            best = wrong if not best or len(wrong) < len(best) else best
+        return best
+
+    # -------------------------------------------------------------------------------------- arranging
+
+    def _arrangements(self, position: int, exchange: Exchange) -> Iterable[Any]:
+        info = exchange.info
+        kind = info.kind
+        if kind is None or not kind.stored:
+            if kind is not None and info.verb == "create":
+                yield lambda: self._before_create(exchange, kind)
+            else:
+                yield _nothing
+            return
+        if info.verb in ("list", "deletecollection", "watch"):
+            yield lambda: self._before_list(exchange, kind)
+            return
+        if info.verb == "create" and not info.subresource:
+            yield lambda: self._before_create(exchange, kind)
+            return
+        current = self._known_state(position, exchange, kind)
+        yield lambda: self._ensure(exchange, kind, current)
+        for candidate in self._candidates(position, exchange, kind):
+            yield lambda document=candidate: self._force(exchange, kind, document)
+
+    async def _ensure(self, exchange: Exchange, kind: Kind, known: tuple[int, Document] | None) -> None:
+        info = exchange.info
+        namespace = info.namespace if kind.namespaced else ""
+        if (
+            exchange.response["code"] == 404
+            and info.subresource != "nope"
+            and (
+                isinstance(exchange.body, dict)
+                and (exchange.body.get("details") or {}).get("name") == info.name
+            )
+        ):
+            await self._cluster.drop(kind, namespace, info.name)
+            return
+        if known is None:
+            return
+        version, document = known
+        key = key_of(document)
+        if self._live.get(key, -1) >= version and self._cluster.find(kind, namespace, info.name):
+            return
+        await self._place(document)
+
+    async def _place(self, document: Document) -> None:
+        copied = json.loads(self._translate(json.dumps(document)))
+        await self._cluster.put(copied)
+        self._live[key_of(document)] = int(document["metadata"].get("resourceVersion") or 0)
+
+    def _known_state(self, position: int, exchange: Exchange, kind: Kind) -> tuple[int, Document] | None:
+        """The newest recorded version of the object that the request can have met."""
+        info = exchange.info
+        key = (kind.api_version, kind.kind, info.namespace if kind.namespaced else "", info.name)
+        body = exchange.request.get("body")
+        if isinstance(body, dict) and exchange.request["method"] == "PUT":
+            text = (body.get("metadata") or {}).get("resourceVersion") or ""
+            if text.isdigit() and (found := self._evidence.exact(key, int(text))):
+                return int(text), found
+        after = exchange.version
+        if info.verb == "get" and after and (found := self._evidence.exact(key, after)):
+            return after, found
+        if not after:
+            later = [e.version for e in self._exchanges[position:] if e.version and e.info.name == info.name]
+            after = min(later) + 1 if later else 0
+            earlier = [
+                e.version for e in self._exchanges[:position] if e.version and e.info.name == info.name
+            ]
+            if earlier and (found := self._evidence.exact(key, max(earlier))):
+                return max(earlier), found
+        return self._evidence.latest(key, after)
+
+    def _candidates(self, position: int, exchange: Exchange, kind: Kind) -> Iterable[Document]:
+        """States the object may have been in, made from the response or from later ones."""
+        info = exchange.info
+        key = (kind.api_version, kind.kind, info.namespace if kind.namespaced else "", info.name)
+        body = exchange.body
+        whole = isinstance(body, dict) and body.get("kind") == kind.kind and "metadata" in body
+        sent = exchange.request.get("body")
+        if (
+            exchange.request["method"] == "PUT"
+            and isinstance(sent, dict)
+            and "uid" in sent.get("metadata", {})
+        ):
+            yield undo(sent, body if whole else None)
+        if whole:
+            yield before(exchange, body)
+            yield before(exchange, body, spec_changed=False)
+        found = self._evidence.earliest(key, 0)
+        if found is not None:
+            yield alive(found[1])
+        name = info.name
+        if kind.kind == "Pod" and info.verb != "get" and (other := self._any_pod()) is not None:
+            yield renamed(other, name)
+
+    def _any_pod(self) -> Document | None:
+        for (_, kind, _, _), versions in self._evidence.versions.items():
+            if kind == "Pod":
+                pod = versions[min(versions)]
+                if not pod["spec"].get("nodeName") and not pod["spec"].get("schedulingGates"):
+                    return pod
+        return None
+
+    async def _force(self, exchange: Exchange, kind: Kind, document: Document) -> None:
+        await self._place({"kind": kind.kind, "apiVersion": kind.api_version, **document})
+
+    async def _before_create(self, exchange: Exchange, kind: Kind) -> None:
+        """A create that worked met no object of that name; one that was refused as taken met one."""
+        body = exchange.request.get("body")
+        metadata = body.get("metadata") or {} if isinstance(body, dict) else {}
+        name, namespace = metadata.get("name"), exchange.info.namespace if kind.namespaced else ""
+        if kind.kind == "Binding":
+            pod = by_kind("v1", "Pod")
+            if self._cluster.find(pod, namespace, name or "") is None and (other := self._any_pod()):
+                await self._place(renamed(other, name or ""))
+            return
+        if not name:
+            return
+        taken = (
+            (exchange.body or {}).get("reason") == "AlreadyExists"
+            if isinstance(exchange.body, dict)
+            else False
+        )
+        there = self._cluster.find(kind, namespace, name) is not None
+        if taken and not there:
+            found = self._evidence.earliest((kind.api_version, kind.kind, namespace, name), 0)
+            if found is not None:
+                await self._place(alive(found[1]))
+            elif isinstance(body, dict):
+                await self._cluster.put({**body, "metadata": {**metadata, "namespace": namespace}})
+        elif there and not taken:
+            await self._cluster.drop(kind, namespace, name)
+
+    async def _before_list(self, exchange: Exchange, kind: Kind) -> None:
+        """Make the collection hold what the recorded list shows, and as much after it as it says."""
+        if exchange.response["code"] >= 400:
+            return
+        namespace = exchange.info.namespace if kind.namespaced else ""
+        wanted: list[Document] = []
+        body = exchange.body if isinstance(exchange.body, dict) else {}
+        if exchange.info.verb == "watch":
+            if "resourceVersion" not in exchange.query or "resourceVersion=0" in exchange.query:
+                wanted = [e["object"] for e in exchange.response["events"] if e["type"] == "ADDED"]
+            else:
+                return
+        else:
+            wanted = list(shown(exchange))
+            names = [d["metadata"]["name"] for d in wanted]
+            for row in body.get("rows") or ():
+                cell = row["cells"][0]
+                partial = (row.get("object") or {}).get("metadata")
+                if cell in names or kind.kind == "Event":
+                    continue
+                found = self._row_object(kind, partial, namespace, cell, body)
+                if found is not None:
+                    wanted.append(found)
+        keep = {(d["metadata"].get("namespace", ""), d["metadata"]["name"]) for d in wanted}
+        for document in wanted:
+            inner = document["metadata"]
+            have = self._cluster.find(kind, inner.get("namespace", ""), inner["name"])
+            same = self._live.get(key_of(document)) == int(inner.get("resourceVersion") or 0)
+            if have is None or not same:
+                await self._place(document)
+        await self._clear(exchange, kind, namespace, keep)
+        await self._fill(exchange, kind, namespace, wanted, body)
+
+    def _row_object(
+        self, kind: Kind, partial: Document | None, namespace: str, name: str, body: Document
+    ) -> Document | None:
+        """The object behind a table row: live, recorded, or a plain one with the row's metadata."""
+        space = (partial or {}).get("namespace", namespace if kind.namespaced else "")
+        have = self._cluster.find(kind, space, name)
+        if have is not None:
+            return have
+        found = self._evidence.latest((kind.api_version, kind.kind, space, name), 0)
+        if found is not None:
+            return found[1]
+        if partial is not None and kind.kind == "Pod" and (other := self._any_pod()):
+            return {**other, "metadata": partial}
+        return None
+
+    async def _clear(
+        self, exchange: Exchange, kind: Kind, namespace: str, keep: set[tuple[str, str]]
+    ) -> None:
+        """Remove what the recorded list would have shown, had it been there."""
+        params = dict(parse_qsl(exchange.query, keep_blank_values=True))
+        last = max((name for _, name in keep), default="")
+        paged = bool((exchange.body or {}).get("metadata", {}).get("continue")) if exchange.body else False
+        start = _token_start(params.get("continue", ""))
+        chosen, _ = self._cluster.server.lists.select(
+            kind,
+            namespace,
+            {k: v for k, v in params.items() if k in ("labelSelector", "fieldSelector")},
+        )
+        for item in list(chosen):
+            metadata = msgspec.json.decode(item.value)["metadata"]
+            place = (metadata.get("namespace", ""), metadata["name"])
+            if place in keep or (start and metadata["name"] <= start.strip("/\0")):
+                continue
+            if paged and metadata["name"] > last:
+                continue
+            await self._cluster.drop(kind, *place)
+            self._live.pop((kind.api_version, kind.kind, *place), None)
+
+    async def _fill(
+        self, exchange: Exchange, kind: Kind, namespace: str, wanted: list[Document], body: Document
+    ) -> None:
+        """Put as many objects after the page as the recording says remain."""
+        metadata = body.get("metadata") or {}
+        if not metadata.get("continue") or not wanted:
+            return
+        last = wanted[-1]
+        remaining = metadata.get("remainingItemCount", 1)
+        for item in list(self._cluster.server.lists.select(kind, namespace, {})[0]):
+            name = msgspec.json.decode(item.value)["metadata"]["name"]
+            if name > last["metadata"]["name"]:
+                await self._cluster.drop(kind, namespace, name)
+                self._live.pop((kind.api_version, kind.kind, namespace, name), None)
+        for index in range(remaining):
+            copied = json.loads(json.dumps(last))
+            copied["metadata"]["name"] = f"{last['metadata']['name']}-more-{index:03d}"
+            await self._cluster.put(copied)
+
+    # --------------------------------------------------------------------------------------- calling
+
+    async def _once(self, exchange: Exchange) -> list[str]:
+        info = exchange.info
+        headers = dict(exchange.request.get("headers") or {})
+        body = exchange.request.get("body")
+        query = exchange.query
+        if info.verb == "watch" and exchange.response["code"] == 200:
+            query = await self._stage_watch(exchange, query)
+        elif info.verb == "list":
+            query = await self._stage_list(exchange, query)
+        sent = b""
+        if body is not None:
+            sent = body.encode() if isinstance(body, str) else self._request_body(exchange, body)
+        if sent and "Content-Type" not in headers:
+            headers["Content-Type"] = "application/json"
+        token = not exchange.request.get("noAuthorization")
+        path = quote(exchange.path, safe="/:%~")
+        got = await self._cluster.call(exchange.request["method"], path, query, headers, sent, token=token)
+        self._note_uid(exchange, got)
+        return compare(exchange, got)
+
+    def _request_body(self, exchange: Exchange, body: Any) -> bytes:
+        if isinstance(body, dict) and exchange.request["method"] == "PUT":
+            conflict = (
+                (exchange.body or {}).get("reason") == "Conflict"
+                if isinstance(exchange.body, dict)
+                else False
+            )
+            metadata = body.get("metadata") or {}
+            info = exchange.info
+            kind = info.kind
+            if kind is not None and str(metadata.get("resourceVersion", "")).isdigit() and not conflict:
+                live = self._cluster.find(kind, info.namespace if kind.namespaced else "", info.name)
+                if live is not None:
+                    body = {
+                        **body,
+                        "metadata": {**metadata, "resourceVersion": live["metadata"]["resourceVersion"]},
+                    }
+        return self._translate(json.dumps(body)).encode()
+
+    def _translate(self, text: str) -> str:
+        for recorded, ours in self._uids.items():
+            if recorded in text:
+                text = text.replace(recorded, ours)
+        return text
+
+    def _note_uid(self, exchange: Exchange, got: Document) -> None:
+        theirs, ours = exchange.body, got.get("body")
+        if isinstance(theirs, dict) and isinstance(ours, dict) and "dryRun" not in exchange.query:
+            recorded = (theirs.get("metadata") or {}).get("uid")
+            own = (ours.get("metadata") or {}).get("uid")
+            if recorded and own and recorded != own:
+                self._uids[recorded] = own
+
+    async def _stage_list(self, exchange: Exchange, query: str) -> str:
+        """Give the request versions that mean here what the recorded ones meant there."""
+        params = dict(parse_qsl(query, keep_blank_values=True))
+        revision = self._cluster.store.revision
+        if exchange.response["code"] == 410:
+            await self._move_on()
+            await self._cluster.store.compact(self._cluster.store.revision)
+        version = params.get("resourceVersion", "")
+        if version.isdigit() and version != "0" and exchange.response["code"] in (200, 410):
+            params["resourceVersion"] = str(revision)
+        token = params.get("continue", "")
+        if token and exchange.response["code"] in (200, 410):
+            start = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+            start["rv"] = revision if start["rv"] > 0 else start["rv"]
+            text = json.dumps(start, separators=(",", ":")).encode()
+            params["continue"] = base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+        return urlencode(params)
+
+    async def _move_on(self) -> None:
+        """Write something, so that the current revision can be compacted away."""
+        node = {
+            "kind": "ConfigMap",
+            "apiVersion": "v1",
+            "metadata": {"name": "move-on", "namespace": "default"},
+        }
+        await self._cluster.put(node)
+        await self._cluster.put({**node, "data": {"a": "b"}})
+
+    async def _stage_watch(self, exchange: Exchange, query: str) -> str:
+        """Make the recorded changes happen after the revision the watch starts from."""
+        params = dict(parse_qsl(query, keep_blank_values=True))
+        version = params.get("resourceVersion", "")
+        if not version.isdigit() or version == "0":
+            return query
+        start = self._cluster.store.revision
+        params["resourceVersion"] = str(start)
+        events = exchange.response["events"]
+        if events and events[0]["type"] == "ERROR":
+            await self._move_on()
+            await self._cluster.store.compact(self._cluster.store.revision)
+            params["resourceVersion"] = "1"
+            return urlencode(params)
+        kind = exchange.info.kind
+        assert kind is not None
+        for event in events:
+            document = event["object"]
+            if document.get("kind") == "Table":
+                metadata = document["rows"][0]["object"]["metadata"]
+                other = self._any_pod()
+                assert other is not None
+                document = {**other, "metadata": metadata}
+                if metadata.get("deletionTimestamp"):
+                    document["metadata"] = metadata
+            if event["type"] in ("ADDED", "MODIFIED"):
+                if event["type"] == "ADDED":
+                    await self._remember_absent(kind, document, params)
+                await self._cluster.put(document)
+            elif event["type"] == "DELETED":
+                await self._cluster.drop(
+                    kind, document["metadata"].get("namespace", ""), document["metadata"]["name"]
+                )
+        return urlencode(params)
+
+    async def _remember_absent(self, kind: Kind, document: Document, params: dict[str, str]) -> None:
+        metadata = document["metadata"]
+        if self._cluster.find(kind, metadata.get("namespace", ""), metadata["name"]) is not None:
+            await self._cluster.drop(kind, metadata.get("namespace", ""), metadata["name"])
+            params["resourceVersion"] = str(self._cluster.store.revision)
+
+    async def _learn(self, exchange: Exchange) -> None:
+        """Follow the recording: what it stored is what the next exchange meets."""
+        body = exchange.body
+        if not isinstance(body, dict) or "dryRun" in exchange.query or exchange.response["code"] >= 300:
+            return
+        info = exchange.info
+        if info.verb in ("create", "update", "patch") and exchange.version and body.get("kind") != "Scale":
+            document = body
+            if kind_of(document) is not None:
+                self._live[key_of(document)] = exchange.version
+                kind = info.kind
+                name = f"{exchange.area}/{exchange.name}"
+                if kind is not None and name:
+                    have = self._cluster.find(
+                        kind, document["metadata"].get("namespace", ""), document["metadata"]["name"]
+                    )
+                    if have is None and not document["metadata"].get("deletionTimestamp"):
+                        await self._place(document)
+
+
+async def _nothing() -> None:
+    return None
+
+
+def _token_start(token: str) -> str:
+    if not token:
+        return ""
+    try:
+        return str(json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))["start"])
+    except (ValueError, KeyError):
+        return ""
+
+
+def alive(document: Document) -> Document:
+    """Return the object as it was before anybody deleted it."""
+    metadata = {
+        key: value
+        for key, value in document["metadata"].items()
+        if key not in ("deletionTimestamp", "deletionGracePeriodSeconds")
+    }
+    if "deletionTimestamp" in document["metadata"] and metadata.get("generation", 0) > 1:
+        metadata["generation"] -= 1
+    return {**document, "metadata": metadata}
+
+
+def renamed(document: Document, name: str) -> Document:
+    return {**document, "metadata": {**document["metadata"], "name": name, "labels": {}}}
+
+
+def undo(sent: Document, body: Document | None) -> Document:
+    """Return the object a PUT body was read from, as far as the body tells: its metadata and status."""
+    found = json.loads(json.dumps(sent))
+    if body is not None:
+        found["status"] = body.get("status", {})
+        found["metadata"].setdefault("managedFields", body["metadata"].get("managedFields"))
+    return found
+
+
+def before(exchange: Exchange, body: Document, *, spec_changed: bool | None = None) -> Document:
+    """Return what the object must have been before the request, taking back what the request says."""
+    found = json.loads(json.dumps(body))
+    method = exchange.request["method"]
+    metadata = found["metadata"]
+    sent = exchange.request.get("body")
+    if method == "DELETE":
+        if "deletionTimestamp" in metadata:
+            metadata.pop("deletionTimestamp")
+            metadata.pop("deletionGracePeriodSeconds", None)
+            if metadata.get("generation"):
+                metadata["generation"] -= 1
+        for finalizer in ("orphan", "foregroundDeletion"):
+            if finalizer in metadata.get("finalizers", ()):
+                metadata["finalizers"].remove(finalizer)
+        if not metadata.get("finalizers", True):
+            metadata.pop("finalizers")
+        return found
+    if method == "PATCH" and isinstance(sent, list):
+        for operation in reversed(sent):
+            _undo_operation(found, operation)
+        changed = any(str(op.get("path", "")).startswith("/spec") for op in sent)
+    elif method == "PATCH" and isinstance(sent, dict):
+        _undo_merge(found, sent)
+        changed = "spec" in sent and not exchange.info.subresource
+    else:
+        return found
+    if spec_changed is not None:
+        changed = spec_changed
+    if changed and metadata.get("generation", 0) > 1:
+        metadata["generation"] -= 1
+    return found
+
+
+def _undo_operation(document: Document, operation: Document) -> None:
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in operation.get("path", "").split("/")[1:]]
+    if operation.get("op") not in ("add", "replace") or not parts:
+        return
+    target: Any = document
+    for part in parts[:-1]:
+        target = target.get(part) if isinstance(target, dict) else None
+    last = parts[-1]
+    if isinstance(target, list) and last == "-" and target:
+        target.pop()
+    elif isinstance(target, dict) and last in target:
+        if operation["op"] == "add":
+            target.pop(last)
+        elif isinstance(target[last], str):
+            target[last] = "before"
+
+
+_WHOLE_LISTS = ("tolerations", "taints", "finalizers")
+
+
+def _undo_merge(document: Document, patch: Document) -> None:
+    for name, value in patch.items():
+        if name in ("name", "namespace", "kind", "apiVersion", "uid"):
+            continue
+        if isinstance(value, dict) and isinstance(document.get(name), dict):
+            _undo_merge(document[name], value)
+            if not document[name] and name in ("labels", "annotations"):
+                document.pop(name)
+        elif value is None:
+            document[name] = "before"
+        elif name in document and (not isinstance(value, list) or name in _WHOLE_LISTS):
+            document.pop(name)
+
+
+# ------------------------------------------------------------------------------------------------ folder
+
+
+def compare(exchange: Exchange, got: Document) -> list[str]:
+    """Return how *got* differs from the recording, decisions considered."""
+    name = f"{exchange.area}/{exchange.name}"
+    expected = masked(exchange.response, exchange.volatile)
+    actual = masked(got, exchange.volatile)
+    decision = next((d for d in DECISIONS if name in d.fixtures), None)
+    for side in (expected, actual):
+        side["headers"] = {k: v for k, v in side["headers"].items() if k not in IGNORED_HEADERS}
+        whole = {"response": side}
+        for path in decision.paths if decision is not None else ():
+            mask(whole, steps(path))
+        if decision is not None and decision.number == "G-04":
+            side["events"] = _collapsed(side["events"])
+    if decision is not None and decision.subset:
+        return subset_differences(expected.get("body"), actual.get("body"))
+    return differences(expected, actual)
+
+
+def _collapsed(events: list[Document]) -> list[Document]:
+    kept: list[Document] = []
+    for event in events:
+        if kept and event["type"] == "BOOKMARK" and kept[-1] == event:
+            continue
+        kept.append(event)
+    return kept
+
+
+def subset_differences(expected: Any, actual: Any, at: str = "body") -> list[str]:
+    """Return what is listed here and not, or differently, in the recording."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        found = [f"{at}.{name}: unexpected" for name in actual if name not in expected]
+        for name in actual.keys() & expected.keys():
+            found += subset_differences(expected[name], actual[name], f"{at}.{name}")
+        return found
+    if isinstance(expected, list) and isinstance(actual, list):
+        found = []
+        if all(isinstance(item, str) for item in expected):
+            return [f"{at}: unexpected {item!r}" for item in actual if item not in expected]
+        known = {_label(item): item for item in expected}
+        for item in actual:
+            label = _label(item)
+            if label not in known:
+                found.append(f"{at}: unexpected {label}")
+            else:
+                found += subset_differences(known[label], item, f"{at}[{label}]")
+        return found
+    return [] if expected == actual else [f"{at}: recorded {expected!r}, got {actual!r}"]
+
+
+def _label(item: Any) -> str:
+    if not isinstance(item, dict):
+        return str(item)
+    for name in ("name", "resource", "subresource", "version", "groupVersion", "clientCIDR"):
+        if name in item:
+            return str(item[name])
+    return str((item.get("metadata") or {}).get("name", ""))
+
+
+async def replay_folder(folder: Path, context: Path | None = None, only: str = "") -> Report:
+    """Replay every area file of *folder*; *context* may hold more recordings of the same cluster."""
+    report = Report()
+    evidence = Evidence()
+    files = sorted(file for file in folder.glob("*.json") if file.name != "index.json")
+    areas = {file.stem: read_area(file) for file in files}
+    for exchanges in areas.values():
+        evidence.learn(exchanges)
+    if context is not None and context.is_dir() and context.resolve() != folder.resolve():
+        for file in sorted(context.glob("*.json")):
+            if file.name != "index.json":
+                evidence.learn(read_area(file))
+    for area, exchanges in areas.items():
+        if not exchanges or (only and area != only):
+            continue
+        cluster = Cluster(GATES_OFF if area == "gate_off" else GATES_ON)
+        await cluster.start()
+        await Replay(cluster, evidence, exchanges).run(report)
+    return report
