@@ -179,10 +179,11 @@ func (t *table) fields(rt reflect.Type, within string, def spec.Schema, required
 		if keys, ok := prop.Extensions.GetStringSlice("x-kubernetes-list-map-keys"); ok {
 			extra["keys"] = keys
 		}
-		if d, ok := prop.Default.(string); ok && d != "" {
-			extra["default"] = d
-		} else if prop.Default != nil && reflect.TypeOf(prop.Default).Kind() != reflect.Map && !reflect.ValueOf(prop.Default).IsZero() {
-			extra["default"] = prop.Default
+		if prop.Default != nil && reflect.TypeOf(prop.Default).Kind() != reflect.Map {
+			said := strings.Contains(flags, "o") || f.Type.Kind() == reflect.Pointer // else it is only Go's zero
+			if said || !reflect.ValueOf(prop.Default).IsZero() {
+				extra["default"] = prop.Default
+			}
 		}
 		row := []any{name, t.shape(f.Type), flags}
 		if len(extra) > 0 {

@@ -68,13 +68,21 @@ def check(
     """
     root = root_of(kind)
     try:
-        return typed.convert(document, root), []
+        return _keep_reset(typed.convert(document, root), document), []
     except typed.Refused:
         pass
     try:
-        return _judge(*decode_exactly(_pairs(document), root), field_validation)
+        read, problems = decode_exactly(_pairs(document), root)
+        return _judge(_keep_reset(read, document), problems, field_validation)
     except Unreadable as error:
         raise DecodeError(str(error)) from None
+
+
+def _keep_reset(read: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
+    """An empty list of managedFields is not the same as none: it asks the server to forget who owns what."""
+    if isinstance(sent.get("metadata"), dict) and sent["metadata"].get("managedFields") == []:
+        read["metadata"]["managedFields"] = []
+    return read
 
 
 def root_of(kind: KindRow) -> schema.Struct:
@@ -120,7 +128,7 @@ def _decode_fast(body: bytes, kind: KindRow) -> dict[str, Any] | None:
     ):
         return None
     try:
-        return typed.convert(raw, root_of(kind))
+        return _keep_reset(typed.convert(raw, root_of(kind)), raw)
     except typed.Refused:
         return None
 
@@ -177,6 +185,8 @@ def _decode_exactly(body: bytes, kind: KindRow, yaml: bool, mode: str) -> tuple[
         raise BadRequest(
             f"{prefix}converting ({version}.{root.go}) to ({package}.{into.go}): unknown conversion"
         )
+    if b"managedFields" in body:
+        _keep_reset(document, plain(value))
     try:
         document, warnings = _judge(document, doubled + problems, mode)
     except Unreadable as error:

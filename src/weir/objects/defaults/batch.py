@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weir.objects.defaults.core import fill
+
 MOST_RETRIES: Final = 2**31 - 1
-
-
-def _set(into: dict[str, Any], key: str, value: Any) -> None:
-    if into.get(key) is None:
-        into[key] = value
 
 
 def job(job: dict[str, Any]) -> None:
@@ -17,29 +14,29 @@ def job(job: dict[str, Any]) -> None:
     spec = job.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    _set(spec, "parallelism", 1)
-    _set(spec, "backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else MOST_RETRIES)
+    fill(spec, "parallelism", 1)
+    fill(spec, "backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else MOST_RETRIES)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     metadata = job.setdefault("metadata", {})
     if labels and not metadata.get("labels"):
         metadata["labels"] = dict(labels)
-    _set(spec, "completionMode", "NonIndexed")
-    _set(spec, "suspend", False)
-    _set(
+    fill(spec, "completionMode", "NonIndexed")
+    fill(spec, "suspend", False)
+    fill(
         spec,
         "podReplacementPolicy",
         "TerminatingOrFailed" if spec.get("podFailurePolicy") is None else "Failed",
     )
-    _set(spec, "manualSelector", False)
+    fill(spec, "manualSelector", False)
 
 
 def cron_job(cron_job: dict[str, Any]) -> None:
     spec = cron_job.setdefault("spec", {})
     if not spec.get("concurrencyPolicy"):
         spec["concurrencyPolicy"] = "Allow"
-    _set(spec, "suspend", False)
-    _set(spec, "successfulJobsHistoryLimit", 3)
-    _set(spec, "failedJobsHistoryLimit", 1)
+    fill(spec, "suspend", False)
+    fill(spec, "successfulJobsHistoryLimit", 3)
+    fill(spec, "failedJobsHistoryLimit", 1)
 
 
 def failure_pattern(pattern: dict[str, Any]) -> None:

@@ -13,6 +13,12 @@ from weir.objects import schema
 ALWAYS, IF_NOT_PRESENT = "Always", "IfNotPresent"
 
 
+def fill(into: dict[str, Any], key: str, value: Any) -> None:
+    """Set *key* where it is absent; zero is a value."""
+    if into.get(key) is None:
+        into[key] = value
+
+
 def pod(pod: dict[str, Any]) -> None:
     """Rules a pod has and a pod template has not."""
     spec = pod.setdefault("spec", {})

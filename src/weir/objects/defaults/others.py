@@ -7,34 +7,31 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weir.objects.defaults.core import fill
+
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 
 
-def _set(into: dict[str, Any], key: str, value: Any) -> None:
-    if into.get(key) is None:
-        into[key] = value
-
-
 def priority_class(priority_class: dict[str, Any]) -> None:
-    _set(priority_class, "preemptionPolicy", "PreemptLowerPriority")
+    fill(priority_class, "preemptionPolicy", "PreemptLowerPriority")
 
 
 def storage_class(storage_class: dict[str, Any]) -> None:
-    _set(storage_class, "reclaimPolicy", "Delete")
-    _set(storage_class, "volumeBindingMode", "Immediate")
+    fill(storage_class, "reclaimPolicy", "Delete")
+    fill(storage_class, "volumeBindingMode", "Immediate")
 
 
 def csi_driver(driver: dict[str, Any]) -> None:
     spec = driver.setdefault("spec", {})
-    _set(spec, "attachRequired", True)
-    _set(spec, "podInfoOnMount", False)
-    _set(spec, "storageCapacity", False)
-    _set(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType")
+    fill(spec, "attachRequired", True)
+    fill(spec, "podInfoOnMount", False)
+    fill(spec, "storageCapacity", False)
+    fill(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType")
     if not spec.get("volumeLifecycleModes"):
         spec["volumeLifecycleModes"] = ["Persistent"]
-    _set(spec, "requiresRepublish", False)
-    _set(spec, "seLinuxMount", False)
-    _set(spec, "preventPodSchedulingIfMissing", False)
+    fill(spec, "requiresRepublish", False)
+    fill(spec, "seLinuxMount", False)
+    fill(spec, "preventPodSchedulingIfMissing", False)
 
 
 def role_binding(binding: dict[str, Any]) -> None:
@@ -49,33 +46,33 @@ def subject(subject: dict[str, Any]) -> None:
 
 
 def token_request_spec(spec: dict[str, Any]) -> None:
-    _set(spec, "expirationSeconds", 3600)
+    fill(spec, "expirationSeconds", 3600)
 
 
 def webhook(webhook: dict[str, Any]) -> None:
-    _set(webhook, "failurePolicy", "Fail")
-    _set(webhook, "matchPolicy", "Equivalent")
-    _set(webhook, "namespaceSelector", {})
-    _set(webhook, "objectSelector", {})
-    _set(webhook, "timeoutSeconds", 10)
+    fill(webhook, "failurePolicy", "Fail")
+    fill(webhook, "matchPolicy", "Equivalent")
+    fill(webhook, "namespaceSelector", {})
+    fill(webhook, "objectSelector", {})
+    fill(webhook, "timeoutSeconds", 10)
 
 
 def mutating_webhook(mutating: dict[str, Any]) -> None:
     webhook(mutating)
-    _set(mutating, "reinvocationPolicy", "Never")
+    fill(mutating, "reinvocationPolicy", "Never")
 
 
 def rule(rule: dict[str, Any]) -> None:
-    _set(rule, "scope", "*")
+    fill(rule, "scope", "*")
 
 
 def service_reference(reference: dict[str, Any]) -> None:
-    _set(reference, "port", 443)
+    fill(reference, "port", 443)
 
 
 def endpoint_slice_port(port: dict[str, Any]) -> None:
-    _set(port, "name", "")
-    _set(port, "protocol", "TCP")
+    fill(port, "name", "")
+    fill(port, "protocol", "TCP")
 
 
 def device_request(request: dict[str, Any]) -> None:

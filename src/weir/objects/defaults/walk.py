@@ -41,7 +41,9 @@ def walker(name: str) -> Walker | None:
     of = schema.struct(name)
     rule = RULES.get(name)
     constants = tuple(
-        (f.name, f.default, f.shape.pointer) for f in of.fields.values() if f.default is not None
+        (f.name, f.default, f.shape.pointer)
+        for f in of.fields.values()
+        if f.default is not None and (f.default or f.shape.pointer)
     )
     children = tuple(
         (field.name, walk) for field in of.fields.values() if (walk := _shape_walker(field.shape)) is not None

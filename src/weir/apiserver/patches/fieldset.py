@@ -1,0 +1,139 @@
+"""Sets of field paths, held in the form they are written in managedFields.
+
+Spec: apiserver.md 6 "Encoding". A set is a dict: `f:<field>`, `k:{keys}` or `v:<value>` → what lies below it. An
+empty dict below is a member; `.` marks an element that is a member and has members below it too.
+The algebra never changes its arguments but may share parts of them: treat every set as frozen.
+Not here: which paths a document has (weir.apiserver.patches.compare).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+__all__ = ["FieldSet", "covers", "difference", "intersection", "keep_only", "paths", "union", "without"]
+
+FieldSet = dict[str, Any]
+_MEMBER: Final[FieldSet] = {}
+
+
+def is_member(below: FieldSet) -> bool:
+    """Whether an element whose value is *below* is itself in the set."""
+    return not below or "." in below
+
+
+def _joined(member: bool, children: FieldSet) -> FieldSet | None:
+    """Return the value of an element from its membership and its children; None when nothing is left."""
+    if not children:
+        return _MEMBER if member else None
+    return {".": {}, **children} if member else children
+
+
+def _children(below: FieldSet) -> FieldSet:
+    return {key: value for key, value in below.items() if key != "."} if "." in below else below
+
+
+def union(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the paths in either set.
+
+    >>> union({"f:a": {}}, {"f:a": {"f:b": {}}})
+    {'f:a': {'.': {}, 'f:b': {}}}
+    """
+    if not one or not other:
+        return one or other
+    out = dict(one)
+    for key, below in other.items():
+        mine = out.get(key)
+        if mine is None:
+            out[key] = below
+        elif mine != below:
+            member = is_member(mine) or is_member(below)
+            out[key] = _joined(member, union(_children(mine), _children(below)))
+    return out
+
+
+def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the paths of *one* that are not in *other*.
+
+    >>> difference({"f:a": {".": {}, "f:b": {}}}, {"f:a": {}})
+    {'f:a': {'f:b': {}}}
+    """
+    if not other:
+        return one
+    out = {}
+    for key, below in one.items():
+        theirs = other.get(key)
+        if theirs is None:
+            out[key] = below
+            continue
+        member = is_member(below) and not is_member(theirs)
+        left = _joined(member, difference(_children(below), _children(theirs)))
+        if left is not None:
+            out[key] = left
+    return out
+
+
+def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the paths in both sets.
+
+    >>> intersection({"f:a": {}, "f:b": {}}, {"f:b": {}, "f:c": {}})
+    {'f:b': {}}
+    """
+    out = {}
+    for key, below in one.items():
+        theirs = other.get(key)
+        if theirs is None:
+            continue
+        both = _joined(
+            is_member(below) and is_member(theirs), intersection(_children(below), _children(theirs))
+        )
+        if both is not None:
+            out[key] = both
+    return out
+
+
+def without(one: FieldSet, removed: FieldSet) -> FieldSet:
+    """Return *one* without the members of *removed* and everything below them."""
+    if not removed:
+        return one
+    out = {}
+    for key, below in one.items():
+        cut = removed.get(key)
+        if cut is None:
+            out[key] = below
+        elif not is_member(cut):
+            left = _joined(is_member(below), without(_children(below), _children(cut)))
+            if left is not None:
+                out[key] = left
+    return out
+
+
+def keep_only(one: FieldSet, patterns: Iterable[tuple[str, ...]]) -> FieldSet:
+    """Return the paths of *one* at or below one of *patterns*; `*` in a pattern is any element."""
+    out: FieldSet = {}
+    patterns = list(patterns)
+    for key, below in one.items():
+        if key == ".":
+            continue
+        rests = [pattern[1:] for pattern in patterns if pattern and pattern[0] in (key, "*")]
+        if any(not rest for rest in rests):
+            out[key] = below
+        elif rests and (kept := keep_only(below, rests)):
+            out[key] = kept
+    return out
+
+
+def covers(whole: FieldSet, part: FieldSet) -> bool:
+    """Whether every path of *part* is in *whole*."""
+    return not difference(part, whole)
+
+
+def paths(one: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield every member's path, elements as they are written."""
+    for key, below in one.items():
+        if key == ".":
+            continue
+        path = (*prefix, key)
+        if is_member(below):
+            yield path
+        yield from paths(below, path)

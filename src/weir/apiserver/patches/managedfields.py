@@ -1,0 +1,309 @@
+"""Who owns which field after a write?
+
+Spec: apiserver.md 6 "managedFields". An entry is known by (manager, operation, apiVersion, subresource). A write by
+Update gives its manager every field it added or changed and takes these, and what it removed, from everybody else.
+What surprises: an object whose managedFields were cleared is not tracked again until somebody applies; the eleventh
+updating manager makes the oldest two one, called "ancient-changes"; entries of another apiVersion are left alone.
+Not here: server-side apply (weir.apiserver.patches.apply), comparing (weir.apiserver.patches.compare).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from weir.apiserver.patches import fieldset
+from weir.apiserver.patches.compare import Comparison, compare, created
+from weir.apiserver.patches.fieldset import FieldSet
+from weir.apiserver.patches.structure import Node, Unkeyed, root_node
+from weir.objects import schema
+from weir.objects.document import KindRow, root_of
+from weir.objects.exact import printed
+
+__all__ = ["Entry", "Managed", "Owner", "read_managed", "update_managed_fields", "write_managed"]
+
+MOST_UPDATE_MANAGERS: Final = 10
+ANCIENT: Final = "ancient-changes"
+
+#: Fields nobody owns: identity and what the server keeps.
+STRIPPED: Final[FieldSet] = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {
+        ".": {},
+        **{
+            f"f:{name}": {}
+            for name in (
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "clusterName",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+            )
+        },
+    },
+}
+
+
+#: The same for a new object, whose status nobody owns either. Everything below a path is left out.
+_NEVER_OWNED_ON_CREATE: Final[FieldSet] = {
+    **STRIPPED,
+    "f:metadata": {name: {} for name in STRIPPED["f:metadata"] if name != "."},
+    "f:status": {},
+}
+
+
+class Owner(NamedTuple):
+    """What an entry is known by."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+
+
+class Entry(NamedTuple):
+    """What an owner owns, and since when; an empty time is written as no time."""
+
+    fields: FieldSet
+    time: str
+
+
+Managed = dict[Owner, Entry]
+
+
+# ── what a subresource may own ───────────────────────────────────────────────────────────────────
+
+_SPEC: Final[FieldSet] = {"f:spec": {}}
+_STATUS: Final[FieldSet] = {"f:status": {}}
+_SPEC_AND_METADATA: Final[FieldSet] = {"f:spec": {}, "f:metadata": {}}
+#: What a write to `/status` cannot set, where that is more than the spec.
+_STATUS_RESETS: Final[dict[str, FieldSet]] = {
+    "Pod": {"f:spec": {}, "f:metadata": {"f:deletionTimestamp": {}, "f:ownerReferences": {}}},
+    "Deployment": {"f:spec": {}, "f:metadata": {"f:labels": {}}},
+    "VolumeAttachment": _SPEC_AND_METADATA,
+    "CSINode": _SPEC_AND_METADATA,
+    "ResourceClaim": _SPEC_AND_METADATA,
+    "DeviceTaintRule": _SPEC_AND_METADATA,
+}
+#: Subresources that write nothing but these paths.
+_WRITES_ONLY: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "ephemeralcontainers": (("f:spec", "f:ephemeralContainers"),),
+    "resize": tuple(
+        ("f:spec", containers, "*", field)
+        for containers in ("f:containers", "f:initContainers")
+        for field in ("f:resources", "f:resizePolicy")
+    ),
+}
+
+
+def owned_by_write(fields: FieldSet, kind: KindRow, subresource: str) -> FieldSet:
+    """Return the part of *fields* that a write to this subresource can own."""
+    if not fields:
+        return fields
+    if subresource in _WRITES_ONLY:
+        return fieldset.keep_only(fields, _WRITES_ONLY[subresource])
+    if subresource == "status":
+        return fieldset.without(fields, _STATUS_RESETS.get(kind.kind, _SPEC))
+    return fieldset.without(fields, _STATUS)
+
+
+def stripped(fields: FieldSet) -> FieldSet:
+    """Return *fields* without those nobody owns."""
+    return fieldset.difference(fields, STRIPPED) if fields else fields
+
+
+# ── reading and writing entries ──────────────────────────────────────────────────────────────────
+
+
+def read_managed(entries: Any) -> Managed | None:
+    """Return the entries of `metadata.managedFields`, or None when one cannot be read."""
+    managed: Managed = {}
+    for entry in entries or ():
+        fields = entry.get("fieldsV1")
+        if entry.get("operation") not in ("Apply", "Update") or entry.get("fieldsType") != "FieldsV1":
+            return None
+        if not isinstance(fields, dict):
+            return None
+        owner = Owner(
+            entry.get("manager") or "",
+            entry["operation"],
+            entry.get("apiVersion") or "",
+            entry.get("subresource") or "",
+        )
+        managed[owner] = Entry(fields, entry.get("time") or "")
+    return managed
+
+
+def write_managed(document: dict[str, Any], managed: Managed) -> None:
+    """Write *managed* into the document, in the order the real server keeps."""
+    metadata = document.setdefault("metadata", {})
+    metadata.pop("managedFields", None)
+    if managed:
+        metadata["managedFields"] = [
+            _written(owner, entry) for owner, entry in sorted(managed.items(), key=_order)
+        ]
+
+
+def _order(item: tuple[Owner, Entry]) -> tuple[str, str, str, str, str]:
+    owner, entry = item
+    return owner.operation, entry.time, owner.manager, owner.api_version, owner.subresource
+
+
+def _written(owner: Owner, entry: Entry) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "manager": owner.manager,
+        "operation": owner.operation,
+        "apiVersion": owner.api_version,
+    }
+    if entry.time:
+        out["time"] = entry.time
+    out["fieldsType"] = "FieldsV1"
+    out["fieldsV1"] = entry.fields
+    if owner.subresource:
+        out["subresource"] = owner.subresource
+    return out
+
+
+# ── updates ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def zero_document(root: schema.Struct) -> dict[str, Any]:
+    """Return what the server prints for an object with nothing set; do not change it."""
+    return printed({}, root)
+
+
+def change(old: dict[str, Any] | None, new: dict[str, Any], root: schema.Struct) -> Comparison:
+    """Return what turned *old* (None: nothing) into *new*, leaving managedFields aside."""
+    return compare(_bare(zero_document(root) if old is None else old), _bare(new), root_node(root))
+
+
+def _bare(document: dict[str, Any]) -> dict[str, Any]:
+    metadata = document.get("metadata")
+    if not metadata or "managedFields" not in metadata:
+        return document
+    return {**document, "metadata": {key: item for key, item in metadata.items() if key != "managedFields"}}
+
+
+def update_managed_fields(
+    new: dict[str, Any],
+    old: dict[str, Any] | None,
+    kind: KindRow,
+    *,
+    manager: str,
+    subresource: str = "",
+    now: str,
+) -> None:
+    """Write into *new* who owns what after it replaces *old* (None: it is created)."""
+    metadata = new.setdefault("metadata", {})
+    try:
+        _update(new, old, kind, manager, subresource, now)
+    except Unkeyed:  # nothing can be said about the fields of such an object: what was known stays
+        metadata.pop("managedFields", None)
+        if kept := ((old or {}).get("metadata") or {}).get("managedFields"):
+            metadata["managedFields"] = kept
+
+
+def _update(
+    new: dict[str, Any], old: dict[str, Any] | None, kind: KindRow, manager: str, subresource: str, now: str
+) -> None:
+    metadata = new["metadata"]
+    sent = metadata.get("managedFields")
+    if old is None and sent is None and not subresource:
+        _create(new, kind, manager, now)
+        return
+    managed = _starting_point(sent, old, subresource)
+    if not managed and old is not None:
+        metadata.pop("managedFields", None)
+        return
+    result = take_over(managed, change(old, new, root_of(kind)), kind, manager, subresource, now)
+    write_managed(new, capped(result))
+
+
+def _create(new: dict[str, Any], kind: KindRow, manager: str, now: str) -> None:
+    """The common case: a new object has one manager, who owns all of it that can be owned."""
+    root = root_of(kind)
+    fields = created(new, zero_document(root), root_node(root), _NEVER_OWNED_ON_CREATE)
+    if fields:
+        owner = Owner(manager or "unknown", "Update", kind.api_version)
+        new["metadata"]["managedFields"] = [_written(owner, Entry(fields, now))]
+
+
+def _starting_point(sent: Any, old: dict[str, Any] | None, subresource: str) -> Managed:
+    """Return the entries an update starts from: the client's own edit, else the stored ones."""
+    stored = ((old or {}).get("metadata") or {}).get("managedFields")
+    if not subresource and sent is not None:
+        if sent in ([], [{}]):
+            return {}
+        if found := read_managed(sent):
+            return found
+    return read_managed(stored) or {}
+
+
+def take_over(
+    managed: Managed, comparison: Comparison, kind: KindRow, manager: str, subresource: str, now: str
+) -> Managed:
+    """Return *managed* after *manager* made the change *comparison* by Update."""
+    added, modified, removed = (owned_by_write(part, kind, subresource) for part in comparison)
+    taken = fieldset.union(added, modified)
+    owner = Owner(manager or "unknown", "Update", kind.api_version, subresource)
+    result: Managed = {}
+    for known, entry in managed.items():
+        fields = entry.fields
+        if known.api_version == kind.api_version:
+            fields = fieldset.difference(fieldset.difference(fields, taken), removed)
+        if fields:
+            result[known] = Entry(fields, entry.time)
+    mine = stripped(taken)
+    if mine:
+        before = result.get(owner)
+        result[owner] = Entry(fieldset.union(mine, before.fields) if before else mine, now)
+    return result
+
+
+def capped(managed: Managed) -> Managed:
+    """Return *managed* with the oldest updating managers of a version made one until ten are left."""
+    updaters = sorted(
+        (owner for owner in managed if owner.operation == "Update"),
+        key=lambda owner: (managed[owner].time, _identifier(owner)),
+    )
+    left = len(updaters)
+    if left <= MOST_UPDATE_MANAGERS:
+        return managed
+    result = dict(managed)
+    first_of: dict[str, Owner] = {}
+    for owner in updaters:
+        if left <= MOST_UPDATE_MANAGERS:
+            break
+        first = first_of.setdefault(owner.api_version, owner)
+        if first is owner:
+            continue
+        bucket = Owner(ANCIENT, "Update", owner.api_version)
+        if bucket not in result:
+            result[bucket] = result.pop(first)
+        entry = result.pop(owner) if owner != bucket else result[bucket]
+        result[bucket] = Entry(fieldset.union(entry.fields, result[bucket].fields), entry.time)
+        left -= 1
+    return result
+
+
+def _identifier(owner: Owner) -> tuple[str, ...]:
+    return owner.manager, owner.operation, owner.api_version, owner.subresource
+
+
+def owners_of(managed: Managed, path: FieldSet) -> Iterable[Owner]:
+    """Yield who owns every path of *path*."""
+    for owner, entry in managed.items():
+        if fieldset.covers(entry.fields, path):
+            yield owner
+
+
+def node_of(kind: KindRow) -> Node:
+    """Return how the fields of a served kind are owned."""
+    return root_node(root_of(kind))
