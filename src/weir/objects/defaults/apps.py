@@ -30,7 +30,7 @@ def deployment(deployment: dict[str, Any]) -> None:
     fill(spec, "progressDeadlineSeconds", 600)
 
 
-def daemonfill(daemon_set: dict[str, Any]) -> None:
+def daemon_set(daemon_set: dict[str, Any]) -> None:
     spec = daemon_set.setdefault("spec", {})
     strategy = spec.setdefault("updateStrategy", {})
     if not strategy.get("type"):
@@ -47,7 +47,7 @@ def daemonfill(daemon_set: dict[str, Any]) -> None:
     annotations.setdefault(TEMPLATE_GENERATION, "0")
 
 
-def statefulfill(stateful_set: dict[str, Any]) -> None:
+def stateful_set(stateful_set: dict[str, Any]) -> None:
     spec = stateful_set.setdefault("spec", {})
     if not spec.get("podManagementPolicy"):
         spec["podManagementPolicy"] = "OrderedReady"
@@ -70,7 +70,7 @@ def statefulfill(stateful_set: dict[str, Any]) -> None:
         template["apiVersion"], template["kind"] = "v1", "PersistentVolumeClaim"
 
 
-def replicafill(replica_set: dict[str, Any]) -> None:
+def replica_set(replica_set: dict[str, Any]) -> None:
     fill(replica_set.setdefault("spec", {}), "replicas", 1)
 
 
