@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weir.selectors.labels import SelectorError, from_object
 from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required
 from weir.validate.meta import validate_labels
 from weir.validate.node_selector import NEEDS_VALUES, NOT_AN_OPERATOR, TAKES_NO_VALUES
@@ -58,18 +59,9 @@ def selector_json(selector: Document | None) -> dict[str, Any] | None:
 
 
 def selects(selector: Document, labels: Document) -> bool:
-    """Return whether a sound selector picks *labels*; used for `selector` against template labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    for requirement in selector.get("matchExpressions") or ():
-        key, operator = requirement.get("key") or "", requirement.get("operator")
-        inside = key in labels and labels[key] in (requirement.get("values") or ())
-        found = {
-            "In": inside,
-            "NotIn": not inside,
-            "Exists": key in labels,
-            "DoesNotExist": key not in labels,
-        }
-        if not found.get(operator or "", False):
-            return False
-    return True
+    """Return whether a selector picks *labels*; one that cannot be read was reported already and picks them."""
+    try:
+        found = from_object(selector)
+    except SelectorError:
+        return True
+    return found is None or found.matches(labels)

@@ -17,9 +17,53 @@ from weir.validate.meta import validate_meta
 
 Rule = Callable[[Document, Document | None, Context], Errors]
 
+_APPS, _RBAC, _STORAGE = "apps", "rbac.authorization.k8s.io", "storage.k8s.io"
+
 _RULES: Final = {
+    ("", "ConfigMap"): "config.validate_config_map",
+    ("", "Endpoints"): "service.validate_endpoints",
+    ("", "Event"): "event.validate_event",
+    ("", "LimitRange"): "quota.validate_limit_range",
+    ("", "Namespace"): "cluster_objects.validate_namespace",
+    ("", "Node"): "node.validate_node",
+    ("", "PersistentVolume"): "persistent_volume.validate_persistent_volume",
     ("", "PersistentVolumeClaim"): "persistent_volume_claim.validate_claim",
     ("", "Pod"): "pod.validate_pod",
+    ("", "PodTemplate"): "template.validate_pod_template",
+    ("", "ReplicationController"): "workloads.validate_replication_controller",
+    ("", "ResourceQuota"): "quota.validate_resource_quota",
+    ("", "Secret"): "config.validate_secret",
+    ("", "Service"): "service.validate_service",
+    (_APPS, "ControllerRevision"): "workloads.validate_controller_revision",
+    (_APPS, "DaemonSet"): "workloads.validate_daemon_set",
+    (_APPS, "Deployment"): "workloads.validate_deployment",
+    (_APPS, "ReplicaSet"): "workloads.validate_replica_set",
+    (_APPS, "StatefulSet"): "workloads.validate_stateful_set",
+    (
+        "admissionregistration.k8s.io",
+        "MutatingWebhookConfiguration",
+    ): "webhooks.validate_webhook_configuration",
+    (
+        "admissionregistration.k8s.io",
+        "ValidatingWebhookConfiguration",
+    ): "webhooks.validate_webhook_configuration",
+    ("batch", "CronJob"): "batch.validate_cron_job",
+    ("batch", "Job"): "batch.validate_job",
+    ("coordination.k8s.io", "Lease"): "cluster_objects.validate_lease",
+    ("discovery.k8s.io", "EndpointSlice"): "service.validate_endpoint_slice",
+    ("events.k8s.io", "Event"): "event.validate_event",
+    ("node.k8s.io", "RuntimeClass"): "cluster_objects.validate_runtime_class",
+    ("policy", "PodDisruptionBudget"): "cluster_objects.validate_disruption_budget",
+    (_RBAC, "ClusterRole"): "rbac.validate_cluster_role",
+    (_RBAC, "ClusterRoleBinding"): "rbac.validate_cluster_role_binding",
+    (_RBAC, "Role"): "rbac.validate_role",
+    (_RBAC, "RoleBinding"): "rbac.validate_role_binding",
+    ("scheduling.k8s.io", "PriorityClass"): "cluster_objects.validate_priority_class",
+    (_STORAGE, "CSIDriver"): "storage.validate_csi_driver",
+    (_STORAGE, "CSINode"): "storage.validate_csi_node",
+    (_STORAGE, "CSIStorageCapacity"): "storage.validate_csi_storage_capacity",
+    (_STORAGE, "StorageClass"): "storage.validate_storage_class",
+    (_STORAGE, "VolumeAttachment"): "storage.validate_volume_attachment",
 }
 
 

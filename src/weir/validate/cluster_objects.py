@@ -1,0 +1,116 @@
+"""May these small cluster objects exist? PriorityClass, Lease, Namespace, RuntimeClass, PodDisruptionBudget.
+
+Spec: apiserver.md 13 (PriorityClass, Lease, names of namespaces), core.md 2.7 (RuntimeClass tolerations never take
+gated operators); upstream's rules for disruption budgets.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.validate.context import Context
+from weir.validate.field import Document, Enum, Errors, forbidden, invalid, not_supported, required
+from weir.validate.label_selector import validate_label_selector
+from weir.validate.meta import IMMUTABLE, validate_labels, validate_meta
+from weir.validate.ratchet import CLOSED
+from weir.validate.tolerations import validate_tolerations
+from weir.validate.workloads import validate_at_most_all, validate_int_or_percent
+from weir.values.names import check_dns1123_label
+
+HIGHEST_USER_PRIORITY: Final = 1_000_000_000
+SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_PREEMPTION: Final = ("Never", "PreemptLowerPriority")
+
+
+def validate_priority_class(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a PriorityClass; its value never changes."""
+    yield from validate_meta(new, old, context)
+    value, policy = new.get("value") or 0, new.get("preemptionPolicy")
+    if old is not None:
+        if value != (old.get("value") or 0):
+            yield forbidden("value", "may not be changed in an update.")
+        if (policy or "PreemptLowerPriority") != (old.get("preemptionPolicy") or "PreemptLowerPriority"):
+            yield invalid("preemptionPolicy", Enum(policy or ""), IMMUTABLE)
+        return
+    name = (new.get("metadata") or {}).get("name") or ""
+    if name.startswith("system-"):
+        if SYSTEM_PRIORITIES.get(name) != value:
+            detail = (
+                "priority class names with 'system-' prefix are reserved for system use only. error: "
+                f"{name} is not a known system priority class"
+                if name not in SYSTEM_PRIORITIES
+                else "priority class names with 'system-' prefix are reserved for system use only. error: "
+                f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}"
+            )
+            yield forbidden("metadata.name", detail)
+    elif value > HIGHEST_USER_PRIORITY:
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        yield forbidden("value", detail)
+    if policy and policy not in _PREEMPTION:
+        yield not_supported("preemptionPolicy", policy, _PREEMPTION)
+
+
+def validate_lease(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Lease."""
+    yield from validate_meta(new, old, context)
+    spec = new.get("spec") or {}
+    seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if seconds is not None and seconds <= 0:
+        yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+    if transitions is not None and transitions < 0:
+        yield invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
+
+
+def validate_namespace(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Namespace, whose name is a DNS label."""
+    yield from validate_meta(new, old, context, check_dns1123_label)
+
+
+def validate_runtime_class(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a RuntimeClass; its handler never changes."""
+    yield from validate_meta(new, old, context)
+    handler = new.get("handler") or ""
+    if old is not None:
+        if handler != (old.get("handler") or ""):
+            yield invalid("handler", handler, IMMUTABLE)
+        return
+    for message in check_dns1123_label(handler):
+        yield invalid("handler", handler, message)
+    scheduling = new.get("scheduling") or {}
+    if selector := scheduling.get("nodeSelector"):
+        yield from validate_labels(selector, "scheduling.nodeSelector")
+    yield from validate_tolerations(scheduling.get("tolerations") or [], "scheduling.tolerations", CLOSED)
+
+
+def validate_disruption_budget(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a PodDisruptionBudget."""
+    yield from validate_meta(new, old, context)
+    if context.subresource == "status":
+        return
+    spec = new.get("spec") or {}
+    least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+    if least is not None and most is not None:
+        shown = {"MinAvailable": least, "Selector": spec.get("selector"), "MaxUnavailable": most}
+        yield invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
+    for name, value in (("minAvailable", least), ("maxUnavailable", most)):
+        if value is not None:
+            yield from validate_int_or_percent(value, f"spec.{name}")
+            yield from validate_at_most_all(value, f"spec.{name}")
+    yield from validate_label_selector(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
+        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
+
+
+def validate_service_account(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a ServiceAccount: its metadata."""
+    yield from validate_meta(new, old, context)
+
+
+def validate_binding_object(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Binding posted by itself."""
+    target = new.get("target") or {}
+    if target.get("kind") not in (None, "", "Node"):
+        yield not_supported("target.kind", target["kind"], ("Node", "<empty>"))
+    if not target.get("name"):
+        yield required("target.name")

@@ -1,0 +1,103 @@
+"""May this configuration be stored? ConfigMap and Secret.
+
+Spec: apiserver.md 13 (ConfigMap); upstream's size and key rules.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any, Final
+
+from weir.validate.context import Context
+from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required, too_long
+from weir.validate.meta import IMMUTABLE, same, validate_meta
+from weir.values.names import byte_length, check_config_key
+
+MAX_BYTES: Final = 1024 * 1024
+SET_IMMUTABLE: Final = "field is immutable when `immutable` is set"
+#: Secret types that must hold certain keys, and where they are reported.
+_NEEDED: Final = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+}
+_ACCOUNT: Final = "kubernetes.io/service-account.name"
+
+
+def validate_config_map(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a ConfigMap."""
+    yield from validate_meta(new, old, context)
+    if old is not None and old.get("immutable"):
+        if not new.get("immutable"):
+            yield forbidden("immutable", SET_IMMUTABLE)
+        for name in ("data", "binaryData"):
+            if not same(new.get(name), old.get(name)):
+                yield forbidden(name, SET_IMMUTABLE)
+    data, binary = new.get("data") or {}, new.get("binaryData") or {}
+    total = 0
+    for key in sorted(data):
+        yield from each_invalid(f"data[{key}]", key, check_config_key(key))
+        if key in binary:
+            yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        total += byte_length(data[key])
+    for key in sorted(binary):
+        yield from each_invalid(f"binaryData[{key}]", key, check_config_key(key))
+        total += _decoded_length(binary[key])
+    if total > MAX_BYTES:
+        yield too_long("", MAX_BYTES)
+
+
+def _decoded_length(text: Any) -> int:
+    return len(_decoded(text))
+
+
+def _decoded(text: Any) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def validate_secret(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Secret; some types need certain keys."""
+    yield from validate_meta(new, old, context)
+    if old is not None:
+        if (new.get("type") or "Opaque") != (old.get("type") or "Opaque"):
+            yield invalid("type", Enum(new.get("type") or ""), IMMUTABLE)
+        if old.get("immutable"):
+            if not new.get("immutable"):
+                yield forbidden("immutable", SET_IMMUTABLE)
+            if not same(new.get("data"), old.get("data")):
+                yield forbidden("data", SET_IMMUTABLE)
+    data: dict[str, Any] = {**(new.get("data") or {}), **(new.get("stringData") or {})}
+    for key in sorted(data):
+        yield from each_invalid(f"data[{key}]", key, check_config_key(key))
+    total = sum(_decoded_length(value) for value in (new.get("data") or {}).values())
+    if total > MAX_BYTES:
+        yield too_long("data", MAX_BYTES)
+    yield from _validate_type(new, data)
+
+
+def _validate_type(secret: Document, data: dict[str, Any]) -> Errors:
+    kind = secret.get("type") or "Opaque"
+    if kind == "kubernetes.io/service-account-token":
+        if not ((secret.get("metadata") or {}).get("annotations") or {}).get(_ACCOUNT):
+            yield required(f"metadata.annotations[{_ACCOUNT}]")
+    elif kind == "kubernetes.io/basic-auth":
+        if "username" not in data and "password" not in data:
+            yield required("data[username]")
+            yield required("data[password]")
+    else:
+        for key in _NEEDED.get(kind, ()):
+            if key not in data:
+                yield required(f"data[{key}]")
+            elif kind.startswith("kubernetes.io/docker"):
+                try:
+                    json.loads(_decoded(data[key]))
+                except ValueError:
+                    yield invalid(f"data[{key}]", "<secret contents redacted>", "invalid character")

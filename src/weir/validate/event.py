@@ -1,0 +1,73 @@
+"""May this event be recorded?
+
+Spec: upstream's rules for events of core/v1 and events.k8s.io/v1: the newer group asks for more.
+What surprises: an event must live in the namespace of what it is about.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weir.validate.context import Context
+from weir.validate.field import Document, Errors, invalid, required, too_long
+from weir.validate.meta import same, validate_meta
+from weir.values.names import byte_length, check_label_key
+
+_REASON_MAX: Final = 128
+_ACTION_MAX: Final = 128
+_NOTE_MAX: Final = 1024
+_KEPT: Final = (
+    "involvedObject",
+    "regarding",
+    "reason",
+    "action",
+    "related",
+    "reportingComponent",
+    "type",
+    "eventTime",
+)
+
+
+def validate_event(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with an Event."""
+    yield from validate_meta(new, old, context)
+    about: dict[str, Any] = new.get("involvedObject") or new.get("regarding") or {}
+    namespace = (new.get("metadata") or {}).get("namespace") or ""
+    wanted = about.get("namespace") or ""
+    if not wanted:
+        if namespace not in ("", "default"):
+            yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
+    elif namespace and namespace != wanted:
+        yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
+    if new.get("eventTime"):
+        yield from _validate_new_style(new)
+    if old is not None and str(new.get("apiVersion") or "").startswith("events.k8s.io/"):
+        for name in _KEPT:
+            if not same(new.get(name), old.get(name)):
+                yield invalid(name, new.get(name), "field is immutable")
+
+
+def _validate_new_style(event: Document) -> Errors:
+    """Yield what is wrong with an event in the form of events.k8s.io."""
+    controller = event.get("reportingController") or event.get("reportingComponent") or ""
+    if not controller:
+        yield required("reportingController")
+    else:
+        for message in check_label_key(controller):
+            yield invalid("reportingController", controller, message)
+    instance = event.get("reportingInstance") or ""
+    if not instance:
+        yield required("reportingInstance")
+    elif byte_length(instance) > _ACTION_MAX:
+        yield too_long("reportingInstance", _ACTION_MAX)
+    for name, limit in (("action", _ACTION_MAX), ("reason", _REASON_MAX)):
+        text = event.get(name) or ""
+        if not text:
+            yield required(name)
+        elif byte_length(text) > limit:
+            yield too_long(name, limit)
+    note = event.get("message") or event.get("note") or ""
+    if byte_length(note) > _NOTE_MAX:
+        yield too_long("message", _NOTE_MAX)
+    if event.get("type") not in ("Normal", "Warning"):
+        yield invalid("type", event.get("type") or "", "has invalid value: " + (event.get("type") or ""))

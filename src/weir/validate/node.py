@@ -1,0 +1,94 @@
+"""May this node be registered, and may it change so?
+
+Spec: core.md 2.8 "Node taints", apiserver.md 13 (providerID, podCIDRs, status.capacity).
+What surprises: taints are reported under `metadata.taints`; a changed providerID prints no value.
+Not here: which kubelet may write what (weir.apiserver.admission).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.validate.addresses import CIDR_MESSAGE, find_network
+from weir.validate.context import Context
+from weir.validate.field import Document, Errors, duplicate, forbidden, invalid
+from weir.validate.meta import same, validate_meta
+from weir.validate.resources import validate_amount
+from weir.validate.taints import validate_taints
+
+PROVIDER_CHANGED: Final = "field cannot be modified once set"
+PROVIDER_CLEARED: Final = "field cannot be cleared once set"
+CIDR_CHANGED: Final = 'node updates may not change podCIDR except from "" to valid'
+ONE_PER_FAMILY: Final = "may specify no more than one CIDR for each IP family"
+MAY_CHANGE: Final = (
+    "node updates may only change labels, taints, or capacity (or configSource, if the DynamicKubeletConfig "
+    "feature gate is enabled)"
+)
+#: Fields of the spec with rules of their own on update; the rest never changes.
+_OWN_RULES: Final = frozenset(
+    {"podCIDR", "podCIDRs", "providerID", "taints", "unschedulable", "configSource"}
+)
+
+
+def validate_node(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a write of a node."""
+    spec = new.get("spec") or {}
+    yield from validate_meta(new, old, context)
+    if old is None:
+        yield from validate_taints(spec.get("taints") or [])
+        yield from _validate_networks(spec)
+        return
+    before = old.get("spec") or {}
+    yield from validate_taints(spec.get("taints") or [])
+    yield from _validate_status(new.get("status") or {})
+    yield from _validate_update(spec, before)
+
+
+def _networks(spec: Document) -> list[str]:
+    listed: list[str] = spec.get("podCIDRs") or []
+    return listed or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
+
+
+def _validate_networks(spec: Document) -> Errors:
+    networks = _networks(spec)
+    for i, text in enumerate(networks):
+        if find_network(text) is None:
+            yield invalid(f"spec.podCIDRs[{i}]", text, CIDR_MESSAGE)
+    found = [find_network(text) for text in networks]
+    if len(networks) > 1 and all(found):
+        versions = [network.version for network in found if network]
+        if len(versions) != 2 or versions[0] == versions[1]:
+            yield invalid("spec.podCIDRs", networks, ONE_PER_FAMILY)
+    for i, text in enumerate(networks):
+        if text in networks[:i]:
+            yield duplicate(f"spec.podCIDRs[{i}]", text)
+
+
+def _validate_status(status: Document) -> Errors:
+    seen: list[Document] = []
+    for i, address in enumerate(status.get("addresses") or ()):
+        if address in seen:
+            shown = {"Type": address.get("type") or "", "Address": address.get("address") or ""}
+            yield duplicate(f"status.addresses[{i}]", shown)
+        seen.append(address)
+    for part in ("capacity", "allocatable"):
+        amounts = status.get(part) or {}
+        for name in sorted(amounts):
+            yield from validate_amount(name, amounts[name], f"status.{part}.{name}")
+
+
+def _validate_update(new: Document, old: Document) -> Errors:
+    before = _networks(old)
+    if before:
+        if _networks(new) != before:
+            yield forbidden("spec.podCIDRs", CIDR_CHANGED)
+    else:
+        yield from _validate_networks(new)
+    if was := old.get("providerID"):
+        now = new.get("providerID") or ""
+        if not now:
+            yield invalid("spec.providerID", None, PROVIDER_CLEARED)
+        elif now != was:
+            yield invalid("spec.providerID", None, PROVIDER_CHANGED)
+    if any(not same(new.get(name), old.get(name)) for name in {*new, *old} - _OWN_RULES):
+        yield forbidden("", MAY_CHANGE)

@@ -1,0 +1,210 @@
+"""May this volume exist, and may it change so?
+
+Spec: core.md 2.11 "PersistentVolume", apiserver.md 13 (the PV rows); KEP-5721 for semver in nodeAffinity.
+What surprises: immutable fields are reported without `spec.` in front; a volume has exactly one source.
+Not here: volumes of pods (weir.validate.volumes), claims (weir.validate.persistent_volume_claim).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import Any, Final
+
+from weir.validate.context import Context
+from weir.validate.field import (
+    Document,
+    Enum,
+    Errors,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from weir.validate.gonames import diff, equal, go_struct
+from weir.validate.meta import IMMUTABLE, validate_object_meta, validate_object_meta_update
+from weir.validate.node_selector import validate_node_selector
+from weir.validate.persistent_volume_claim import POSITIVE, VOLUME_MODES, validate_access_modes
+from weir.validate.ratchet import Options, volume_options
+from weir.validate.resources import amount, validate_amount
+from weir.validate.volumes import (
+    ONE_TYPE,
+    validate_csi_driver_name,
+    validate_host_path,
+    validate_nfs,
+    validate_no_backsteps,
+)
+from weir.values.names import check_dns1123_subdomain
+
+_RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
+AFFINITY_IMMUTABLE: Final = "field is immutable, except for updating from beta label to GA"
+SOURCE_IMMUTABLE: Final = "spec.persistentvolumesource is immutable after creation"
+LOCAL_NEEDS_AFFINITY: Final = "Local volume requires node affinity"
+NO_CONSTRAINTS: Final = "must specify required node constraints"
+
+#: Node labels whose beta name may be rewritten to the name they got when they became stable.
+BETA_TO_STABLE: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+}
+
+
+def validate_persistent_volume(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a write of a PersistentVolume."""
+    meta, spec = new.get("metadata") or {}, new.get("spec") or {}
+    before = None if old is None else old.get("spec") or {}
+    options = volume_options(context.gates, before, context.raw)
+    if old is not None and context.subresource == "status":
+        yield from validate_object_meta_update(meta, old.get("metadata") or {})
+        return
+    yield from validate_object_meta(meta, context)
+    yield from _validate_spec(spec, options)
+    if old is not None and before is not None:
+        yield from _validate_update(spec, before, options)
+        yield from validate_object_meta_update(meta, old.get("metadata") or {})
+
+
+def _validate_spec(spec: Document, options: Options) -> Errors:
+    modes, capacity = spec.get("accessModes") or [], spec.get("capacity") or {}
+    if not modes:
+        yield required("spec.accessModes")
+    yield from validate_access_modes(modes, "spec.accessModes")
+    if not capacity:
+        yield required("spec.capacity")
+    if list(capacity) != ["storage"]:
+        shown: Any = {name: str(amount(capacity[name])) for name in sorted(capacity)} or None
+        yield not_supported("spec.capacity", shown, ("storage",))
+    for name in sorted(capacity):
+        at = f"spec.capacity[{name}]"
+        yield from validate_amount(name, capacity[name], at)
+        if amount(capacity[name]).sign <= 0:
+            yield invalid(at, str(amount(capacity[name])), POSITIVE)
+    policy = spec.get("persistentVolumeReclaimPolicy")
+    if policy and policy not in _RECLAIM_POLICIES:
+        yield not_supported("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
+    affinity = spec.get("nodeAffinity")
+    if affinity is not None:
+        yield from _validate_affinity(affinity, options)
+    given = [name for name in _SOURCES if spec.get(name) is not None]
+    for i, name in enumerate(given):
+        if i:
+            yield forbidden(f"spec.{name}", ONE_TYPE)
+        elif check := _SOURCES[name]:
+            yield from check(spec[name], f"spec.{name}")
+    if not given:
+        yield required("spec", "must specify a volume type")
+    if given[:1] == ["local"] and affinity is None:
+        yield required("spec.nodeAffinity", LOCAL_NEEDS_AFFINITY)
+    path = (spec.get("hostPath") or {}).get("path") or ""
+    if path and not path.strip("/") and path.startswith("/") and policy == "Recycle":
+        detail = "may not be 'recycle' for a hostPath mount of '/'"
+        yield forbidden("spec.persistentVolumeReclaimPolicy", detail)
+    if class_name := spec.get("storageClassName"):
+        yield from each_invalid("spec.storageClassName", class_name, check_dns1123_subdomain(class_name))
+    mode = spec.get("volumeMode")
+    if mode is not None and mode not in VOLUME_MODES:
+        yield not_supported("spec.volumeMode", mode, VOLUME_MODES)
+
+
+def _validate_affinity(affinity: Document, options: Options) -> Errors:
+    if affinity.get("required") is None:
+        yield required("spec.nodeAffinity.required", NO_CONSTRAINTS)
+    else:
+        yield from validate_node_selector(affinity["required"], "spec.nodeAffinity.required", options)
+
+
+def _validate_local(source: Document, at: str) -> Errors:
+    if path := source.get("path"):
+        yield from validate_no_backsteps(path, f"{at}.path")
+    else:
+        yield required(f"{at}.path")
+
+
+def _validate_csi(source: Document, at: str) -> Errors:
+    yield from validate_csi_driver_name(source.get("driver") or "", f"{at}.driver")
+    if not source.get("volumeHandle"):
+        yield required(f"{at}.volumeHandle")
+    for name in (
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ):
+        if (secret := source.get(name)) is not None:
+            for field in ("name", "namespace"):
+                if not secret.get(field):
+                    yield required(f"{at}.{name}.{field}")
+
+
+#: Every source in the order the server looks at them, with what it checks of each.
+_SOURCES: Final[dict[str, Callable[[Document, str], Errors] | None]] = {
+    "hostPath": validate_host_path,
+    "gcePersistentDisk": None,
+    "awsElasticBlockStore": None,
+    "glusterfs": None,
+    "flocker": None,
+    "nfs": validate_nfs,
+    "rbd": None,
+    "quobyte": None,
+    "cephfs": None,
+    "iscsi": None,
+    "cinder": None,
+    "fc": None,
+    "flexVolume": None,
+    "azureFile": None,
+    "vsphereVolume": None,
+    "photonPersistentDisk": None,
+    "portworxVolume": None,
+    "azureDisk": None,
+    "scaleIO": None,
+    "local": _validate_local,
+    "storageos": None,
+    "csi": _validate_csi,
+}
+
+
+def _validate_update(new: Document, old: Document, options: Options) -> Errors:
+    if not equal("PersistentVolumeSource", _source(old), _source(new)):
+        changed = diff("PersistentVolumeSource", _source(old), _source(new))
+        yield forbidden("spec.persistentvolumesource", f"{SOURCE_IMMUTABLE}\n{changed}")
+    if (new.get("volumeMode") or "Filesystem") != (old.get("volumeMode") or "Filesystem"):
+        yield invalid("volumeMode", Enum(new.get("volumeMode") or ""), IMMUTABLE)
+    before, after = old.get("nodeAffinity"), new.get("nodeAffinity")
+    if before is None or options.mutable_pv_affinity:
+        return
+    if after is None or not equal("VolumeNodeAffinity", _upgraded(before, after), after):
+        yield invalid("nodeAffinity", go_struct("VolumeNodeAffinity", after), AFFINITY_IMMUTABLE)
+
+
+def _source(spec: Document) -> Document:
+    """Return the source of a volume without its secret references, which may change for CSI volumes."""
+    return {name: spec[name] for name in _SOURCES if spec.get(name) is not None}
+
+
+def _upgraded(old: Document, new: Document) -> Document:
+    """Return *old* with each beta label key replaced where *new* has its stable twin at the same place."""
+    terms = []
+    for term, now in zip_longest(_terms(old), _terms(new), fillvalue={}):
+        expressions = [
+            {**requirement, "key": other["key"]}
+            if other.get("key") and BETA_TO_STABLE.get(requirement.get("key") or "") == other["key"]
+            else requirement
+            for requirement, other in zip_longest(
+                term.get("matchExpressions") or (), now.get("matchExpressions") or (), fillvalue={}
+            )
+            if requirement
+        ]
+        if term:
+            terms.append({**term, "matchExpressions": expressions})
+    return (
+        {**old, "required": {**old["required"], "nodeSelectorTerms": terms}} if old.get("required") else old
+    )
+
+
+def _terms(affinity: Document) -> list[Document]:
+    terms: list[Document] = (affinity.get("required") or {}).get("nodeSelectorTerms") or []
+    return terms

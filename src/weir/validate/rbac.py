@@ -1,0 +1,115 @@
+"""May these permissions be granted so? Role, ClusterRole and their bindings.
+
+Spec: upstream's rules of rbac.authorization.k8s.io: names are path segments, a rule speaks of resources or of URLs,
+and what a binding refers to never changes.
+Not here: whether someone may do something (weir.apiserver.rbac).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.validate.context import Context
+from weir.validate.field import Document, Errors, each_invalid, invalid, not_supported, required
+from weir.validate.label_selector import validate_label_selector
+from weir.validate.meta import same, validate_meta
+from weir.values.names import check_dns1123_subdomain, check_path_segment
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+
+
+def validate_role(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Role."""
+    yield from validate_meta(new, old, context, check_path_segment)
+    for i, rule in enumerate(new.get("rules") or ()):
+        yield from _validate_rule(rule, f"rules[{i}]", namespaced=True)
+
+
+def validate_cluster_role(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a ClusterRole, which may also name URLs and gather other roles."""
+    yield from validate_meta(new, old, context, check_path_segment)
+    for i, rule in enumerate(new.get("rules") or ()):
+        yield from _validate_rule(rule, f"rules[{i}]", namespaced=False)
+    if (aggregation := new.get("aggregationRule")) is not None:
+        selectors = aggregation.get("clusterRoleSelectors") or []
+        if not selectors:
+            yield required(
+                "aggregationRule.clusterRoleSelectors",
+                "at least one clusterRoleSelector required if aggregationRule is non-nil",
+            )
+        for i, selector in enumerate(selectors):
+            yield from validate_label_selector(selector, f"aggregationRule.clusterRoleSelectors[{i}]")
+
+
+def _validate_rule(rule: Document, at: str, *, namespaced: bool) -> Errors:
+    if not rule.get("verbs"):
+        yield required(f"{at}.verbs", "verbs must contain at least one value")
+    urls = rule.get("nonResourceURLs")
+    if urls:
+        if namespaced:
+            detail = "namespaced rules cannot apply to non-resource URLs"
+            yield invalid(f"{at}.nonResourceURLs", urls, detail)
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            detail = "rules cannot apply to both regular resources and non-resource URLs"
+            yield invalid(f"{at}.nonResourceURLs", urls, detail)
+        return
+    if not rule.get("apiGroups"):
+        yield required(f"{at}.apiGroups", "resource rules must supply at least one api group")
+    if not rule.get("resources"):
+        yield required(f"{at}.resources", "resource rules must supply at least one resource")
+
+
+def validate_role_binding(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a RoleBinding."""
+    yield from validate_meta(new, old, context, check_path_segment)
+    yield from _validate_reference(new.get("roleRef") or {}, ("ClusterRole", "Role"))
+    yield from _validate_subjects(new.get("subjects") or [], cluster=False)
+    yield from _validate_reference_kept(new, old)
+
+
+def validate_cluster_role_binding(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a ClusterRoleBinding."""
+    yield from validate_meta(new, old, context, check_path_segment)
+    yield from _validate_reference(new.get("roleRef") or {}, ("ClusterRole",))
+    yield from _validate_subjects(new.get("subjects") or [], cluster=True)
+    yield from _validate_reference_kept(new, old)
+
+
+def _validate_reference_kept(new: Document, old: Document | None) -> Errors:
+    if old is not None and not same(new.get("roleRef"), old.get("roleRef")):
+        reference = new.get("roleRef") or {}
+        shown = {"APIGroup": reference.get("apiGroup") or "", "Kind": reference.get("kind") or "",
+                 "Name": reference.get("name") or ""}  # fmt: skip
+        yield invalid("roleRef", shown, "cannot change roleRef")
+
+
+def _validate_reference(reference: Document, kinds: tuple[str, ...]) -> Errors:
+    if (reference.get("apiGroup") or _GROUP) != _GROUP:
+        yield not_supported("roleRef.apiGroup", reference["apiGroup"], (_GROUP,))
+    if (reference.get("kind") or "") not in kinds:
+        yield not_supported("roleRef.kind", reference.get("kind") or "", kinds)
+    name = reference.get("name") or ""
+    if not name:
+        yield required("roleRef.name")
+    else:
+        yield from each_invalid("roleRef.name", name, check_path_segment(name))
+
+
+def _validate_subjects(subjects: list[Document], *, cluster: bool) -> Errors:
+    for i, subject in enumerate(subjects):
+        at, kind, name = f"subjects[{i}]", subject.get("kind") or "", subject.get("name") or ""
+        group = subject.get("apiGroup")
+        if not name:
+            yield required(f"{at}.name")
+        if kind == "ServiceAccount":
+            if name:
+                yield from each_invalid(f"{at}.name", name, check_dns1123_subdomain(name))
+            if group:
+                yield not_supported(f"{at}.apiGroup", group, ("",))
+            if cluster and not subject.get("namespace"):
+                yield required(f"{at}.namespace")
+        elif kind in ("User", "Group"):
+            if group is not None and group != _GROUP:
+                yield not_supported(f"{at}.apiGroup", group, (_GROUP,))
+        else:
+            yield not_supported(f"{at}.kind", kind, ("ServiceAccount", "User", "Group"))

@@ -1,0 +1,189 @@
+"""May this service, and the endpoints behind it, be written so?
+
+Spec: upstream's rules for Service, Endpoints and EndpointSlice. Addresses of services are only stored here; nothing
+routes them.
+What surprises: the name of a service must start with a letter.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weir.validate.addresses import check_ip, find_ip
+from weir.validate.context import Context
+from weir.validate.field import (
+    Document,
+    Enum,
+    Errors,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
+from weir.validate.meta import IMMUTABLE, validate_labels, validate_meta
+from weir.validate.probes import PORT_RANGE, validate_port_reference
+from weir.values.names import (
+    check_dns1035_label,
+    check_dns1123_label,
+    check_dns1123_subdomain,
+    check_label_key,
+)
+
+_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_TRAFFIC: Final = ("Cluster", "Local")
+_ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+
+
+def validate_service(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Service."""
+    spec = new.get("spec") or {}
+    yield from validate_meta(new, old, context, check_dns1035_label)
+    kind = spec.get("type") or "ClusterIP"
+    ports = spec.get("ports") or []
+    headless = spec.get("clusterIP") == "None"
+    if old is not None:
+        yield from _validate_address_kept(spec, old.get("spec") or {})
+    if not ports and not headless and kind != "ExternalName":
+        yield required("spec.ports")
+    if kind == "ExternalName":
+        yield from _validate_external_name(spec)
+    yield from _validate_ports(ports, kind)
+    if selector := spec.get("selector"):
+        yield from validate_labels(selector, "spec.selector")
+    affinity = spec.get("sessionAffinity")
+    if affinity and affinity not in ("ClientIP", "None"):
+        yield not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
+    for i, address in enumerate(spec.get("externalIPs") or ()):
+        yield from each_invalid(f"spec.externalIPs[{i}]", address, check_ip(address))
+    if kind not in _TYPES:
+        yield not_supported("spec.type", kind, _TYPES)
+    for name in ("externalTrafficPolicy", "internalTrafficPolicy"):
+        if (policy := spec.get(name)) and policy not in _TRAFFIC:
+            yield not_supported(f"spec.{name}", policy, _TRAFFIC)
+
+
+def _validate_external_name(spec: Document) -> Errors:
+    if spec.get("clusterIP"):
+        yield forbidden("spec.clusterIPs", "may not be set for ExternalName services")
+    name = (spec.get("externalName") or "").removesuffix(".")
+    if not name:
+        yield required("spec.externalName")
+    else:
+        yield from each_invalid("spec.externalName", name, check_dns1123_subdomain(name))
+
+
+def _validate_ports(ports: list[Document], kind: str) -> Errors:
+    names: set[str] = set()
+    taken: set[tuple[str, int]] = set()
+    for i, port in enumerate(ports):
+        at, name = f"spec.ports[{i}]", port.get("name") or ""
+        if len(ports) > 1 and not name:
+            yield required(f"{at}.name")
+        elif name:
+            yield from each_invalid(f"{at}.name", name, check_dns1123_label(name))
+            if name in names:
+                yield duplicate(f"{at}.name", name)
+            names.add(name)
+        number = port.get("port") or 0
+        if not 1 <= number <= 65535:
+            yield invalid(f"{at}.port", number, PORT_RANGE)
+        protocol = port.get("protocol") or "TCP"
+        if protocol not in _PROTOCOLS:
+            yield not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
+        if (target := port.get("targetPort")) not in (None, 0, ""):
+            yield from validate_port_reference(target, f"{at}.targetPort")
+        if port.get("nodePort") and kind == "ClusterIP":
+            yield forbidden(f"{at}.nodePort", "may not be used when `type` is 'ClusterIP'")
+    for i, port in enumerate(ports):
+        key = (port.get("protocol") or "TCP", port.get("port") or 0)
+        if key in taken:
+            shown = {
+                "Name": "",
+                "Protocol": key[0],
+                "AppProtocol": None,
+                "Port": key[1],
+                "TargetPort": 0,
+                "NodePort": 0,
+            }
+            yield duplicate(f"spec.ports[{i}]", shown)
+        taken.add(key)
+
+
+def _validate_address_kept(new: Document, old: Document) -> Errors:
+    kinds = {each.get("type") or "ClusterIP" for each in (new, old)}
+    before, after = old.get("clusterIP"), new.get("clusterIP")
+    if before and "ExternalName" not in kinds and after is not None and after != before:
+        yield invalid("spec.clusterIPs[0]", [after], "may not change once set")
+
+
+def validate_endpoints(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with Endpoints."""
+    yield from validate_meta(new, old, context)
+    for s, subset in enumerate(new.get("subsets") or ()):
+        at = f"subsets[{s}]"
+        ready, not_ready = subset.get("addresses") or [], subset.get("notReadyAddresses") or []
+        if not ready and not not_ready:
+            yield required(at, "must specify `addresses` or `notReadyAddresses`")
+        for name, addresses in (("addresses", ready), ("notReadyAddresses", not_ready)):
+            for a, address in enumerate(addresses):
+                text = address.get("ip") or ""
+                yield from each_invalid(f"{at}.{name}[{a}].ip", text, check_ip(text))
+        for p, port in enumerate(subset.get("ports") or ()):
+            yield from _validate_endpoint_port(port, f"{at}.ports[{p}]", len(subset["ports"]) > 1)
+
+
+def _validate_endpoint_port(port: Document, at: str, needs_name: bool) -> Errors:
+    name = port.get("name") or ""
+    if needs_name and not name:
+        yield required(f"{at}.name")
+    elif name:
+        yield from each_invalid(f"{at}.name", name, check_dns1123_label(name))
+    number = port.get("port") or 0
+    if not 1 <= number <= 65535:
+        yield invalid(f"{at}.port", number, PORT_RANGE)
+    protocol = port.get("protocol") or "TCP"
+    if protocol not in _PROTOCOLS:
+        yield not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
+
+
+def validate_endpoint_slice(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with an EndpointSlice; its address type never changes."""
+    yield from validate_meta(new, old, context)
+    kind, endpoints = new.get("addressType") or "", new.get("endpoints") or []
+    if not kind:
+        yield required("addressType")
+    elif kind not in _ADDRESS_TYPES:
+        yield not_supported("addressType", kind, _ADDRESS_TYPES)
+    if len(endpoints) > 1000:
+        yield too_many("endpoints", len(endpoints), 1000)
+    for i, endpoint in enumerate(endpoints):
+        yield from _validate_endpoint(endpoint, kind, f"endpoints[{i}]")
+    ports: list[Any] = new.get("ports") or []
+    names: set[str] = set()
+    for i, port in enumerate(ports):
+        name = port.get("name") or ""
+        if name in names:
+            yield duplicate(f"ports[{i}].name", name)
+        names.add(name)
+    if old is not None and kind != (old.get("addressType") or ""):
+        yield invalid("addressType", Enum(kind), IMMUTABLE)
+
+
+def _validate_endpoint(endpoint: Document, kind: str, at: str) -> Errors:
+    addresses = endpoint.get("addresses") or []
+    if not addresses:
+        yield required(f"{at}.addresses", "must contain at least 1 address")
+    elif len(addresses) > 100:
+        yield too_many(f"{at}.addresses", len(addresses), 100)
+    for a, address in enumerate(addresses):
+        found = find_ip(address)
+        if kind == "FQDN":
+            yield from each_invalid(f"{at}.addresses[{a}]", address, check_dns1123_subdomain(address))
+        elif found is None or f"IPv{found.version}" != kind:
+            yield from each_invalid(f"{at}.addresses[{a}]", address, check_ip(address))
+    for key in sorted(endpoint.get("deprecatedTopology") or {}):
+        yield from each_invalid(f"{at}.deprecatedTopology", key, check_label_key(key))

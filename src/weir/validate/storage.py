@@ -1,0 +1,197 @@
+"""May these storage classes, drivers and attachments exist?
+
+Spec: apiserver.md 13 (StorageClass); upstream's rules for the other kinds of storage.k8s.io.
+What surprises: a changed StorageClass field prints no value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weir.validate.context import Context
+from weir.validate.field import (
+    Document,
+    Errors,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from weir.validate.label_selector import validate_label_selector
+from weir.validate.meta import IMMUTABLE, same, validate_meta
+from weir.validate.resources import amount
+from weir.validate.volumes import validate_csi_driver_name
+from weir.values.names import (
+    byte_length,
+    check_dns1123_subdomain,
+    check_label_key,
+)
+
+_RECLAIM_POLICIES: Final = ("Delete", "Retain")
+_BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_PARAMETERS_MAX_BYTES: Final = 256 * 1024
+_PARAMETERS_MAX: Final = 512
+_ATTACHMENT_MESSAGE_MAX: Final = 1024
+
+
+def validate_storage_class(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a StorageClass."""
+    yield from validate_meta(new, old, context)
+    if old is not None:
+        for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+            if not same(new.get(name), old.get(name)):
+                yield forbidden(name, "updates to " + name + " are forbidden.")
+        return
+    yield from _validate_provisioner(new.get("provisioner") or "", "provisioner")
+    yield from _validate_parameters(new.get("parameters") or {}, "parameters")
+    policy = new.get("reclaimPolicy")
+    if policy and policy not in _RECLAIM_POLICIES:
+        yield not_supported("reclaimPolicy", policy, _RECLAIM_POLICIES)
+    mode = new.get("volumeBindingMode")
+    if mode and mode not in _BINDING_MODES:
+        yield not_supported("volumeBindingMode", mode, _BINDING_MODES)
+    yield from _validate_topologies(new.get("allowedTopologies") or [], "allowedTopologies")
+
+
+def _validate_provisioner(name: str, at: str) -> Errors:
+    if not name:
+        yield required(at)
+        return
+    yield from each_invalid(at, name, check_label_key(name.lower()))
+
+
+def _validate_parameters(parameters: Document, at: str) -> Errors:
+    if len(parameters) > _PARAMETERS_MAX:
+        yield too_long(at, _PARAMETERS_MAX)
+        return
+    total = 0
+    for key in sorted(parameters):
+        if not key:
+            yield invalid(at, key, "field can not be empty.")
+        total += byte_length(key) + byte_length(parameters[key])
+    if total > _PARAMETERS_MAX_BYTES:
+        yield too_long(at, _PARAMETERS_MAX_BYTES)
+
+
+def _validate_topologies(topologies: list[Document], at: str) -> Errors:
+    seen: list[Any] = []
+    for t, term in enumerate(topologies):
+        expressions = term.get("matchLabelExpressions") or []
+        if not expressions:
+            yield required(f"{at}[{t}].matchLabelExpressions")
+        keys: set[str] = set()
+        for e, requirement in enumerate(expressions):
+            where = f"{at}[{t}].matchLabelExpressions[{e}]"
+            values = requirement.get("values") or []
+            if not values:
+                yield required(f"{where}.values")
+            for v, value in enumerate(values):
+                if value in values[:v]:
+                    yield duplicate(f"{where}.values[{v}]", value)
+            key = requirement.get("key") or ""
+            yield from each_invalid(f"{where}.key", key, check_label_key(key))
+            if key in keys:
+                yield duplicate(f"{where}.key", key)
+            keys.add(key)
+        shape = {requirement.get("key"): set(requirement.get("values") or ()) for requirement in expressions}
+        if shape in seen:
+            yield duplicate(f"{at}[{t}].matchLabelExpressions", "")
+        seen.append(shape)
+
+
+def validate_csi_driver(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a CSIDriver; most of its spec never changes."""
+    spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
+    yield from validate_meta(new, old, context)
+    if old is None:
+        yield from validate_csi_driver_name((new.get("metadata") or {}).get("name") or "", "metadata.name")
+    else:
+        for name in ("attachRequired", "fsGroupPolicy", "volumeLifecycleModes"):
+            if not same(spec.get(name), before.get(name)):
+                yield invalid(f"spec.{name}", spec.get(name), IMMUTABLE)
+    for name, allowed in (("fsGroupPolicy", ("File", "None", "ReadWriteOnceWithFSType")),):
+        if (value := spec.get(name)) is not None and value not in allowed:
+            yield not_supported(f"spec.{name}", value, allowed)
+    for mode in spec.get("volumeLifecycleModes") or ():
+        if mode not in ("Persistent", "Ephemeral"):
+            yield not_supported("spec.volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
+
+
+def validate_csi_node(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a CSINode: its drivers, unique by name."""
+    yield from validate_meta(new, old, context)
+    drivers = (new.get("spec") or {}).get("drivers") or []
+    names: set[str] = set()
+    for i, driver in enumerate(drivers):
+        at, name = f"spec.drivers[{i}]", driver.get("name") or ""
+        yield from validate_csi_driver_name(name, f"{at}.name")
+        node_id = driver.get("nodeID") or ""
+        if not node_id:
+            yield required(f"{at}.nodeID")
+        elif byte_length(node_id) > 256:
+            yield invalid(f"{at}.nodeID", node_id, "nodeID must be 256 characters or less")
+        keys: set[str] = set()
+        for key in driver.get("topologyKeys") or ():
+            if key in keys:
+                yield duplicate(f"{at}.topologyKeys", key)
+            keys.add(key)
+            yield from each_invalid(f"{at}.topologyKeys", key, check_label_key(key))
+        count = (driver.get("allocatable") or {}).get("count")
+        if count is not None and count < 0:
+            yield invalid(f"{at}.allocatable.count", count, "must be greater than or equal to 0")
+        if name in names:
+            yield duplicate(f"{at}.name", name)
+        names.add(name)
+
+
+def validate_csi_storage_capacity(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a CSIStorageCapacity; its class and topology never change."""
+    yield from validate_meta(new, old, context)
+    if new.get("nodeTopology"):
+        yield from validate_label_selector(new["nodeTopology"], "nodeTopology")
+    name = new.get("storageClassName") or ""
+    if not name:
+        yield required("storageClassName")
+    else:
+        yield from each_invalid("storageClassName", name, check_dns1123_subdomain(name))
+    for field in ("capacity", "maximumVolumeSize"):
+        if new.get(field) is not None and amount(new[field]).sign < 0:
+            yield invalid(field, str(amount(new[field])), "must be greater than or equal to 0")
+    if old is not None:
+        for field in ("nodeTopology", "storageClassName"):
+            if not same(new.get(field), old.get(field)):
+                yield invalid(field, new.get(field), IMMUTABLE)
+
+
+def validate_volume_attachment(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a VolumeAttachment; its spec never changes."""
+    yield from validate_meta(new, old, context)
+    spec = new.get("spec") or {}
+    yield from validate_csi_driver_name(spec.get("attacher") or "", "spec.attacher")
+    source = spec.get("source") or {}
+    given = [name for name in ("persistentVolumeName", "inlineVolumeSpec") if source.get(name) is not None]
+    if len(given) > 1:
+        yield forbidden(
+            "spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+        )
+    elif not given:
+        yield required("spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
+    elif given == ["persistentVolumeName"]:
+        name = source["persistentVolumeName"]
+        if not name:
+            yield required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
+        else:
+            yield from each_invalid("spec.source.persistentVolumeName", name, check_dns1123_subdomain(name))
+    if not spec.get("nodeName"):
+        yield required("spec.nodeName")
+    else:
+        yield from each_invalid("spec.nodeName", spec["nodeName"], check_dns1123_subdomain(spec["nodeName"]))
+    for field in ("attachError", "detachError"):
+        message = ((new.get("status") or {}).get(field) or {}).get("message") or ""
+        if byte_length(message) > _ATTACHMENT_MESSAGE_MAX:
+            yield too_long(f"status.{field}.message", _ATTACHMENT_MESSAGE_MAX)
+    if old is not None and not same(spec, old.get("spec")):
+        yield invalid("spec", spec, IMMUTABLE)

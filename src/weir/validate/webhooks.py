@@ -1,0 +1,150 @@
+"""May the API server call out with this configuration? Webhook configurations, both kinds.
+
+Spec: upstream's rules of admissionregistration.k8s.io/v1.
+Not here: calling them (weir.apiserver.webhooks).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from weir.validate.context import Context
+from weir.validate.field import (
+    Document,
+    Errors,
+    duplicate,
+    each_invalid,
+    invalid,
+    not_supported,
+    required,
+)
+from weir.validate.label_selector import validate_label_selector
+from weir.validate.meta import validate_meta
+from weir.values.names import LABEL_MESSAGE, check_dns1123_label, check_dns1123_subdomain
+
+_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SCOPES: Final = ("*", "Cluster", "Namespaced")
+_EFFECTS: Final = ("None", "NoneOnDryRun")
+_MATCH: Final = ("Equivalent", "Exact")
+_FAILURE: Final = ("Fail", "Ignore")
+_REVIEWS: Final = ("v1", "v1beta1")
+_URL: Final = "; desired format: https://host[/path]"
+
+
+def validate_webhook_configuration(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a validating or mutating webhook configuration."""
+    yield from validate_meta(new, old, context)
+    names: set[str] = set()
+    for i, hook in enumerate(new.get("webhooks") or ()):
+        name = hook.get("name") or ""
+        yield from _validate_webhook(hook, f"webhooks[{i}]")
+        if name in names:
+            yield duplicate(f"webhooks[{i}].name", name)
+        names.add(name)
+
+
+def _validate_webhook(hook: Document, at: str) -> Errors:
+    name = hook.get("name") or ""
+    yield from _validate_qualified(name, f"{at}.name")
+    for r, rule in enumerate(hook.get("rules") or ()):
+        yield from _validate_rule(rule, f"{at}.rules[{r}]")
+    for field, allowed in (("failurePolicy", _FAILURE), ("matchPolicy", _MATCH), ("sideEffects", _EFFECTS)):
+        value = hook.get(field)
+        if value is not None and value not in allowed:
+            yield not_supported(f"{at}.{field}", value, allowed)
+    if hook.get("sideEffects") is None:
+        yield required(f"{at}.sideEffects", "must specify one of None, NoneOnDryRun")
+    seconds = hook.get("timeoutSeconds")
+    if seconds is not None and not 1 <= seconds <= 30:
+        detail = "the timeout value must be between 1 and 30 seconds"
+        yield invalid(f"{at}.timeoutSeconds", seconds, detail)
+    policy = hook.get("reinvocationPolicy")
+    if policy is not None and policy not in ("IfNeeded", "Never"):
+        yield not_supported(f"{at}.reinvocationPolicy", policy, ("IfNeeded", "Never"))
+    for field in ("namespaceSelector", "objectSelector"):
+        yield from validate_label_selector(hook.get(field), f"{at}.{field}")
+    yield from _validate_client(hook.get("clientConfig") or {}, f"{at}.clientConfig")
+    yield from _validate_versions(hook.get("admissionReviewVersions") or [], f"{at}.admissionReviewVersions")
+
+
+def _validate_qualified(name: str, at: str) -> Errors:
+    if not name:
+        yield required(at)
+        return
+    yield from each_invalid(at, name, check_dns1123_subdomain(name))
+    if name.count(".") < 2:
+        yield invalid(at, name, "should be a domain with at least three segments separated by dots")
+
+
+def _validate_versions(versions: list[str], at: str) -> Errors:
+    if not versions:
+        yield required(at, "must specify one of v1, v1beta1")
+        return
+    seen: set[str] = set()
+    for i, version in enumerate(versions):
+        if version in seen:
+            yield invalid(f"{at}[{i}]", version, "duplicate version")
+        seen.add(version)
+        if check_dns1123_label(version):
+            yield invalid(f"{at}[{i}]", version, LABEL_MESSAGE)
+    if not seen & {*_REVIEWS}:
+        yield invalid(at, versions, f"must include at least one of {', '.join(_REVIEWS)}")
+
+
+def _validate_rule(rule: Document, at: str) -> Errors:
+    for field in ("apiGroups", "apiVersions", "resources", "operations"):
+        values: list[str] = rule.get(field) or []
+        if not values:
+            yield required(f"{at}.{field}")
+        if len(values) > 1 and "*" in values and field != "resources":
+            detail = "if '*' is present, must not specify other " + _plural(field)
+            yield invalid(f"{at}.{field}", values, detail)
+        if field == "apiVersions":
+            for i, value in enumerate(values):
+                if not value:
+                    yield required(f"{at}.{field}[{i}]")
+    for i, operation in enumerate(rule.get("operations") or ()):
+        if operation not in _OPERATIONS:
+            yield not_supported(f"{at}.operations[{i}]", operation, _OPERATIONS)
+    scope = rule.get("scope")
+    if scope is not None and scope not in _SCOPES:
+        yield not_supported(f"{at}.scope", scope, _SCOPES)
+
+
+def _plural(field: str) -> str:
+    return {"apiGroups": "API groups", "apiVersions": "API versions"}.get(field, field)
+
+
+def _validate_client(client: Document, at: str) -> Errors:
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        yield required(at, "exactly one of url or service is required")
+        return
+    if url is not None:
+        yield from _validate_url(url, f"{at}.url")
+    if service is not None:
+        for field in ("name", "namespace"):
+            if not service.get(field):
+                yield required(f"{at}.service.{field}", f"service {field} is required")
+        port = service.get("port")
+        if port is not None and not 1 <= port <= 65535:
+            yield invalid(
+                f"{at}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive"
+            )
+
+
+def _validate_url(url: str, at: str) -> Errors:
+    try:
+        parts: Any = urlsplit(url)
+    except ValueError as error:
+        yield required(at, f"url must be a valid URL: {error}{_URL}")
+        return
+    if parts.scheme != "https":
+        yield invalid(at, parts.scheme, "'https' is the only allowed URL scheme" + _URL)
+    if not parts.netloc:
+        yield invalid(at, "", "host must be specified" + _URL)
+    if parts.query:
+        yield invalid(at, parts.query, "query parameters are not permitted in the URL")
+    if parts.fragment:
+        yield invalid(at, parts.fragment, "fragments are not permitted in the URL")

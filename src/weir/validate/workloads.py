@@ -1,0 +1,314 @@
+"""May this workload run its pods so?
+
+Spec: core.md 2.3, 2.7; apiserver.md 13; upstream's rules for Deployment, ReplicaSet, StatefulSet, DaemonSet,
+ReplicationController and ControllerRevision. Selectors never change after creation.
+Not here: jobs (weir.validate.batch), the pod template (weir.validate.template).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from weir.validate.context import Context
+from weir.validate.field import Document, Errors, forbidden, invalid, not_supported, required
+from weir.validate.label_selector import selector_json, validate_label_selector
+from weir.validate.meta import IMMUTABLE, same, validate_labels, validate_meta
+from weir.validate.persistent_volume_claim import validate_claim_spec
+from weir.validate.ratchet import Options, pod_options
+from weir.validate.resources import NOT_NEGATIVE
+from weir.validate.template import (
+    MISMATCH,
+    validate_not_negative,
+    validate_runs_for_ever,
+    validate_selected_template,
+    validate_template,
+)
+
+_match_percent = re.compile(r"[0-9]+%").fullmatch
+PERCENT: Final = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+
+
+def _parts(
+    new: Document, old: Document | None, context: Context
+) -> tuple[Document, Document | None, Options]:
+    """Return the new spec, the old one, and the options the old template earns."""
+    before = None if old is None else old.get("spec") or {}
+    template = ((before or {}).get("template") or {}).get("spec")
+    return new.get("spec") or {}, before, pod_options(context.gates, template, context.raw)
+
+
+def _validate_selector(selector: Document | None, workload: str) -> Errors:
+    if selector is None:
+        yield required("spec.selector")
+        return
+    yield from validate_label_selector(selector, "spec.selector")
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        yield invalid("spec.selector", selector_json(selector), f"empty selector is invalid for {workload}")
+
+
+def _validate_selector_kept(new: Document, old: Document | None) -> Errors:
+    if old is not None and not same(new.get("selector"), old.get("selector")):
+        yield invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
+
+
+def _validate_status_counts(new: Document, names: tuple[str, ...]) -> Errors:
+    status = new.get("status") or {}
+    yield from validate_not_negative(status, names, "status")
+
+
+# ── numbers that may be percentages ──────────────────────────────────────────────────────────────
+
+
+def validate_int_or_percent(value: Any, at: str) -> Errors:
+    """Yield what is wrong with a count that may be a percentage."""
+    if isinstance(value, str):
+        if not _match_percent(value):
+            yield invalid(at, value, PERCENT)
+    elif value < 0:
+        yield invalid(at, value, NOT_NEGATIVE)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, str):
+        return int(value[:-1][:20]) if _match_percent(value) else 0
+    return int(value or 0)
+
+
+def validate_at_most_all(value: Any, at: str) -> Errors:
+    """Yield that a percentage is more than everything."""
+    if isinstance(value, str) and _match_percent(value) and _number(value) > 100:
+        yield invalid(at, value, "must not be greater than 100%")
+
+
+# ── the kinds ────────────────────────────────────────────────────────────────────────────────────
+
+
+def validate_deployment(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Deployment."""
+    spec, before, options = _parts(new, old, context)
+    yield from validate_meta(new, old, context)
+    if context.subresource == "status":
+        yield from _validate_status_counts(
+            new, ("observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
+                  "unavailableReplicas", "collisionCount"),
+        )  # fmt: skip
+        return
+    yield from validate_not_negative(spec, ("replicas",), "spec")
+    yield from _validate_selector(spec.get("selector"), "deployment")
+    yield from validate_selected_template(
+        spec.get("template") or {}, spec.get("selector"), "spec.template", options, "ReplicaSet"
+    )
+    yield from _validate_deployment_strategy(spec.get("strategy") or {})
+    yield from validate_not_negative(spec, ("minReadySeconds", "revisionHistoryLimit"), "spec")
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None:
+        yield from validate_not_negative(spec, ("progressDeadlineSeconds",), "spec")
+        if deadline <= (spec.get("minReadySeconds") or 0):
+            yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+    yield from _validate_selector_kept(spec, before)
+
+
+def _validate_deployment_strategy(strategy: Document) -> Errors:
+    kind, rolling = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate")
+    at = "spec.strategy"
+    if kind == "Recreate":
+        if rolling is not None:
+            detail = "may not be specified when strategy `type` is 'Recreate'"
+            yield forbidden(f"{at}.rollingUpdate", detail)
+    elif kind == "RollingUpdate":
+        if rolling is not None:
+            yield from _validate_rolling_update(rolling, f"{at}.rollingUpdate", "25%", "25%")
+    else:
+        yield not_supported(f"{at}.type", kind, ("Recreate", "RollingUpdate"))
+
+
+def _validate_rolling_update(rolling: Document, at: str, unavailable: Any, surge: Any) -> Errors:
+    """Yield what is wrong with how many pods may be missing or extra; the last two are the defaults."""
+    down, extra = rolling.get("maxUnavailable", unavailable), rolling.get("maxSurge", surge)
+    yield from validate_int_or_percent(down, f"{at}.maxUnavailable")
+    yield from validate_int_or_percent(extra, f"{at}.maxSurge")
+    if _number(down) == 0 and _number(extra) == 0:
+        yield invalid(f"{at}.maxUnavailable", down, "may not be 0 when `maxSurge` is 0")
+    yield from validate_at_most_all(down, f"{at}.maxUnavailable")
+
+
+def validate_replica_set(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a ReplicaSet."""
+    spec, before, options = _parts(new, old, context)
+    yield from validate_meta(new, old, context)
+    if context.subresource == "status":
+        yield from _validate_replica_status(new)
+        return
+    yield from validate_not_negative(spec, ("replicas", "minReadySeconds"), "spec")
+    yield from _validate_selector(spec.get("selector"), "deployment")
+    yield from validate_selected_template(
+        spec.get("template") or {}, spec.get("selector"), "spec.template", options, "ReplicaSet"
+    )
+    yield from _validate_selector_kept(spec, before)
+
+
+def _validate_replica_status(new: Document) -> Errors:
+    names = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+    yield from _validate_status_counts(new, names)
+    status = new.get("status") or {}
+    counts = {name: status.get(name) or 0 for name in names}
+    for name in ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"):
+        if counts[name] > counts["replicas"]:
+            yield invalid(f"status.{name}", counts[name], "cannot be greater than status.replicas")
+    if counts["availableReplicas"] > counts["readyReplicas"]:
+        yield invalid(
+            "status.availableReplicas", counts["availableReplicas"], "cannot be greater than readyReplicas"
+        )
+
+
+def validate_replication_controller(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a ReplicationController, whose selector is a plain map."""
+    spec, _, options = _parts(new, old, context)
+    yield from validate_meta(new, old, context)
+    if context.subresource == "status":
+        yield from _validate_replica_status(new)
+        return
+    selector = spec.get("selector") or {}
+    yield from validate_not_negative(spec, ("minReadySeconds",), "spec")
+    if not selector and not context.raw:
+        yield required("spec.selector")
+    yield from validate_labels(selector, "spec.selector")
+    yield from validate_not_negative(spec, ("replicas",), "spec")
+    yield from validate_selected_template(
+        spec.get("template"), {"matchLabels": selector}, "spec.template", options, "ReplicationController"
+    )
+
+
+def validate_daemon_set(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a DaemonSet."""
+    spec, before, options = _parts(new, old, context)
+    yield from validate_meta(new, old, context)
+    if context.subresource == "status":
+        yield from _validate_status_counts(
+            new, ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
+                  "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"),
+        )  # fmt: skip
+        return
+    template, selector = spec.get("template") or {}, spec.get("selector")
+    yield from _validate_selector(selector, "daemonset")
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    from weir.validate.label_selector import selects
+
+    if selector and not selects(selector, labels):
+        yield invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
+    yield from validate_template(template, "spec.template", options)
+    yield from validate_runs_for_ever(template, "spec.template", "DaemonSet")
+    yield from validate_not_negative(spec, ("minReadySeconds",), "spec")
+    yield from _validate_daemon_strategy(spec.get("updateStrategy") or {})
+    yield from validate_not_negative(spec, ("revisionHistoryLimit",), "spec")
+    yield from _validate_selector_kept(spec, before)
+
+
+def _validate_daemon_strategy(strategy: Document) -> Errors:
+    kind, rolling, at = (
+        strategy.get("type") or "RollingUpdate",
+        strategy.get("rollingUpdate"),
+        "spec.updateStrategy",
+    )
+    if kind == "RollingUpdate":
+        if rolling is not None:
+            yield from _validate_daemon_rolling(rolling, f"{at}.rollingUpdate")
+    elif kind != "OnDelete":
+        yield not_supported(f"{at}.type", kind, ("OnDelete", "RollingUpdate"))
+
+
+def _validate_daemon_rolling(rolling: Document, at: str) -> Errors:
+    down, extra = rolling.get("maxUnavailable", 1), rolling.get("maxSurge", 0)
+    yield from validate_int_or_percent(down, f"{at}.maxUnavailable")
+    yield from validate_int_or_percent(extra, f"{at}.maxSurge")
+    if _number(down) and _number(extra):
+        yield invalid(f"{at}.maxSurge", extra, "may not be set when maxUnavailable is non-zero")
+    if not _number(down) and not _number(extra):
+        yield required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+    yield from validate_at_most_all(down, f"{at}.maxUnavailable")
+    yield from validate_at_most_all(extra, f"{at}.maxSurge")
+
+
+def validate_stateful_set(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a StatefulSet."""
+    spec, before, options = _parts(new, old, context)
+    yield from validate_meta(new, old, context)
+    if context.subresource == "status":
+        yield from _validate_status_counts(
+            new, ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas",
+                  "observedGeneration", "collisionCount"),
+        )  # fmt: skip
+        return
+    policy = spec.get("podManagementPolicy")
+    if policy and policy not in ("OrderedReady", "Parallel"):
+        yield invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
+    yield from _validate_stateful_strategy(spec.get("updateStrategy") or {})
+    yield from _validate_retention(spec.get("persistentVolumeClaimRetentionPolicy"))
+    yield from validate_not_negative(spec, ("replicas", "minReadySeconds"), "spec")
+    if (ordinals := spec.get("ordinals")) is not None:
+        yield from validate_not_negative(ordinals, ("start",), "spec.ordinals")
+    yield from validate_not_negative(spec, ("revisionHistoryLimit",), "spec")
+    yield from _validate_selector(spec.get("selector"), "statefulset")
+    yield from validate_selected_template(
+        spec.get("template") or {}, spec.get("selector"), "spec.template", options, "StatefulSet"
+    )
+    for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        if old is None:
+            yield from validate_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
+    if before is not None:
+        yield from _validate_stateful_update(spec, before)
+
+
+def _validate_stateful_strategy(strategy: Document) -> Errors:
+    kind, rolling = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate")
+    at = "spec.updateStrategy"
+    if kind == "OnDelete":
+        if rolling is not None:
+            yield invalid(f"{at}.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")
+    elif kind == "RollingUpdate":
+        yield from validate_not_negative(rolling or {}, ("partition",), f"{at}.rollingUpdate")
+    else:
+        yield invalid(at, strategy, "must be 'RollingUpdate' or 'OnDelete'")
+
+
+def _validate_retention(policy: Document | None) -> Errors:
+    for name in ("whenDeleted", "whenScaled"):
+        value = (policy or {}).get(name)
+        if value and value not in ("Retain", "Delete"):
+            at = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+            yield not_supported(at, value, ("Delete", "Retain"))
+
+
+_STATEFUL_MAY_CHANGE: Final = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+
+
+def _validate_stateful_update(new: Document, old: Document) -> Errors:
+    if any(not same(new.get(name), old.get(name)) for name in {*new, *old} - {*_STATEFUL_MAY_CHANGE}):
+        listed = ", ".join(f"'{name}'" for name in _STATEFUL_MAY_CHANGE[:-1])
+        yield forbidden(
+            "spec",
+            f"updates to statefulset spec for fields other than {listed} and "
+            f"'{_STATEFUL_MAY_CHANGE[-1]}' are forbidden",
+        )
+
+
+def validate_controller_revision(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a ControllerRevision: its data is there and never changes."""
+    yield from validate_meta(new, old, context)
+    if new.get("data") is None:
+        yield required("data", "data is mandatory")
+    yield from validate_not_negative(new, ("revision",), "")
+    if old is not None and new.get("data") != old.get("data"):
+        yield invalid("data", new.get("data"), IMMUTABLE)
