@@ -3,15 +3,21 @@
 Spec: core.md 2.7 (templates of suspended jobs); upstream's rules for Job and CronJob.
 What surprises: a job's pods may not restart for ever, and that is reported as a missing value; the template never
 changes, except its scheduling fields while the job is suspended and has not started.
-Not here: the pod template (weir.validate.template), cron arithmetic (nobody schedules CronJobs here).
+Not here: the pod template (weir.validate.template), schedules (weir.validate.cron).
 """
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from typing import Any, Final
 
-from weir.validate.field import Errors, invalid
+from weir.validate.context import Context
+from weir.validate.cron import validate_schedule
+from weir.validate.field import Document, Errors, invalid, not_supported, required
+from weir.validate.gonames import go_struct
+from weir.validate.label_selector import selector_json, selects, validate_label_selector
+from weir.validate.meta import IMMUTABLE, same, validate_annotations, validate_labels, validate_meta
+from weir.validate.ratchet import Options, pod_options
+from weir.validate.template import MISMATCH, validate_not_negative, validate_template
 
 _MAX_INDEXES: Final = 100_000
 _CRON_NAME_MAX: Final = 52
@@ -19,85 +25,171 @@ _CONCURRENCY: Final = ("Allow", "Forbid", "Replace")
 _COMPLETION_MODES: Final = ("Indexed", "NonIndexed")
 _REPLACEMENT: Final = ("Failed", "TerminatingOrFailed")
 #: What a suspended job that has not started may change in its template, for the sake of queueing controllers.
-_SCHEDULING_NO_NAMES: Final[dict[str, int]] = {}
-_MONTHS: Final = {
-    "jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6,
-    "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12,
-}  # fmt: skip
-_DAYS: Final = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
-#: Lowest and highest number of each field of a cron line, and the words that stand for numbers.
-_FIELDS: Final = ((0, 59, _NO_NAMES), (0, 23, _NO_NAMES), (1, 31, _NO_NAMES), (1, 12, _MONTHS), (0, 6, _DAYS))
-_DESCRIPTORS: Final = frozenset(
-    {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
-)
-_match_every = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+").fullmatch
+_SCHEDULING_FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def _validate_schedule(schedule: str, at: str, time_zone: str | None) -> Errors:
-    if problem := schedule_problem(schedule):
-        yield invalid(at, schedule, problem)
-    if "TZ" in schedule and time_zone is not None:
-        yield invalid(at, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
-    elif "TZ" in schedule:
-        yield invalid(at, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+def validate_job(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Job."""
+    spec = new.get("spec") or {}
+    before = None if old is None else old.get("spec") or {}
+    options = pod_options(context.gates, ((before or {}).get("template") or {}).get("spec"), context.raw)
+    yield from validate_meta(new, old, context)
+    if context.subresource == "status":
+        yield from validate_not_negative(new.get("status") or {}, ("active", "succeeded", "failed"), "status")
+        return
+    yield from _validate_generated_selector(spec, context)
+    yield from _validate_job_spec(spec, "spec", options)
+    if before is not None and old is not None:
+        yield from _validate_job_update(spec, before, old.get("status") or {})
 
 
-def schedule_problem(schedule: str) -> str:
-    """Return why *schedule* is no cron line, in the words of the parser the server uses, or "".
-
-    >>> schedule_problem("*/5 * * * *"), schedule_problem("* * * *")
-    ('', 'expected exactly 5 fields, found 4: [* * * *]')
-    """
-    text = schedule
-    if text.startswith(("TZ=", "CRON_TZ=")):
-        _, _, text = text.partition(" ")
-        text = text.strip()
-    if text.startswith("@"):
-        if text in _DESCRIPTORS or _match_every(text):
-            return ""
-        return f"unrecognized descriptor: {text}"
-    fields = text.split()
-    if len(fields) != 5:
-        return f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
-    for field, (low, high, names) in zip(fields, _FIELDS, strict=True):
-        if problem := _field_problem(field, low, high, names):
-            return problem
-    return ""
+def _validate_generated_selector(spec: Document, context: Context) -> Errors:
+    """Yield what is wrong with the selector, which the server makes up unless told otherwise."""
+    selector = spec.get("selector")
+    if selector is None:
+        if not context.raw:
+            yield required("spec.selector")
+        return
+    yield from validate_label_selector(selector, "spec.selector")
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    if not selects(selector, labels) and not context.raw:
+        yield invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
 
 
-def _field_problem(field: str, low: int, high: int, names: dict[str, int]) -> str:
-    for part in field.split(","):
-        span, *steps = part.split("/")
-        ends = span.split("-")
-        if len(steps) > 1:
-            return f"too many slashes: {part}"
-        if len(ends) > 2:
-            return f"too many hyphens: {part}"
-        bounds = []
-        for end in ends:
-            if end in ("*", "?") and len(ends) == 1:
-                bounds = [low, high]
-                break
-            number = names.get(end.lower(), -1) if end.lower() in names else _plain_number(end)
-            if number is None:
-                return f'failed to parse int from {end}: strconv.Atoi: parsing "{end}": invalid syntax'
-            bounds.append(number)
-        start, stop = bounds[0], bounds[-1]
-        step = _plain_number(steps[0]) if steps else 1
-        if step is None:
-            return f'failed to parse int from {steps[0]}: strconv.Atoi: parsing "{steps[0]}": invalid syntax'
-        if len(bounds) == 1 and steps:
-            stop = high
-        if start < low:
-            return f"beginning of range ({start}) below minimum ({low}): {part}"
-        if stop > high:
-            return f"end of range ({stop}) above maximum ({high}): {part}"
-        if start > stop:
-            return f"beginning of range ({start}) beyond end of range ({stop}): {part}"
-        if step == 0:
-            return f"step of range should be a positive number: {part}"
-    return ""
+def _validate_job_spec(spec: Document, at: str, options: Options) -> Errors:
+    yield from validate_not_negative(
+        spec,
+        ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
+        at,
+    )
+    mode = spec.get("completionMode")
+    if mode is not None:
+        yield from _validate_completion_mode(spec, mode, at)
+    replacement = spec.get("podReplacementPolicy")
+    if replacement is not None and replacement not in _REPLACEMENT:
+        yield not_supported(f"{at}.podReplacementPolicy", replacement, _REPLACEMENT)
+    template = spec.get("template") or {}
+    yield from validate_template(template, f"{at}.template", options)
+    policy = (template.get("spec") or {}).get("restartPolicy") or "Always"
+    if policy == "Always":
+        yield required(f"{at}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield not_supported(f"{at}.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
+    elif spec.get("podFailurePolicy") is not None and policy != "Never":
+        detail = 'only "Never" is supported when podFailurePolicy is specified'
+        yield invalid(f"{at}.template.spec.restartPolicy", policy, detail)
 
 
-def _plain_number(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+def _validate_completion_mode(spec: Document, mode: str, at: str) -> Errors:
+    if mode not in _COMPLETION_MODES:
+        yield not_supported(f"{at}.completionMode", mode, _COMPLETION_MODES)
+        return
+    if mode != "Indexed":
+        return
+    completions = spec.get("completions")
+    if completions is None:
+        yield required(f"{at}.completions", "when completion mode is Indexed")
+    elif completions > 0 and (spec.get("parallelism") or 0) > _MAX_INDEXES:
+        detail = f"must be less than or equal to {_MAX_INDEXES} when completion mode is Indexed"
+        yield invalid(f"{at}.parallelism", spec["parallelism"], detail)
+
+
+def _validate_job_update(new: Document, old: Document, status: Document) -> Errors:
+    before, after = old.get("template") or {}, new.get("template") or {}
+    if new.get("completions") != old.get("completions"):
+        elastic = new.get("completionMode") == "Indexed" and new.get("completions") == new.get("parallelism")
+        if not elastic:
+            yield invalid("spec.completions", new.get("completions"), IMMUTABLE)
+    if not same(new.get("selector"), old.get("selector")):
+        yield invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
+    waiting = bool(old.get("suspend")) and not status.get("startTime")
+    munged = _with_scheduling_undone(after, before) if waiting else after
+    if not same(munged, before):
+        yield invalid("spec.template", _go_template(after), IMMUTABLE)
+    for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        if not same(new.get(name), old.get(name)):
+            yield invalid(f"spec.{name}", new.get(name), IMMUTABLE)
+
+
+def _with_scheduling_undone(new: Document, old: Document) -> Document:
+    """Return the new template with the fields a suspended job may change set back."""
+    spec, before = dict(new.get("spec") or {}), old.get("spec") or {}
+    for name in _SCHEDULING_FIELDS:
+        spec.pop(name, None)
+        if name in before:
+            spec[name] = before[name]
+    affinity = {**(spec.get("affinity") or {})}
+    affinity.pop("nodeAffinity", None)
+    if "nodeAffinity" in (before.get("affinity") or {}):
+        affinity["nodeAffinity"] = before["affinity"]["nodeAffinity"]
+    if affinity or "affinity" in before:
+        spec["affinity"] = affinity
+    meta, was = dict(new.get("metadata") or {}), old.get("metadata") or {}
+    for name in ("labels", "annotations"):
+        meta.pop(name, None)
+        if name in was:
+            meta[name] = was[name]
+    return {**new, "metadata": meta, "spec": spec}
+
+
+def _go_template(template: Document) -> dict[str, Any]:
+    """Return a pod template as the server prints it: its metadata's fields stand beside the spec."""
+    meta = template.get("metadata") or {}
+    shown = {name: meta[name] for name in ("name", "labels", "annotations") if meta.get(name)}
+    return {**shown, "Spec": go_struct("PodSpec", template.get("spec") or {})}
+
+
+# ── CronJob ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def validate_cron_job(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a CronJob."""
+    spec = new.get("spec") or {}
+    before = None if old is None else _pod_template(old.get("spec") or {}).get("spec")
+    options = pod_options(context.gates, before, context.raw)
+    yield from validate_meta(new, old, context)
+    schedule = spec.get("schedule") or ""
+    if not schedule:
+        yield required("spec.schedule")
+    else:
+        yield from validate_schedule(schedule, "spec.schedule", spec.get("timeZone"))
+    yield from validate_not_negative(spec, ("startingDeadlineSeconds",), "spec")
+    policy = spec.get("concurrencyPolicy")
+    if policy and policy not in _CONCURRENCY:
+        yield not_supported("spec.concurrencyPolicy", policy, _CONCURRENCY)
+    yield from _validate_time_zone(spec)
+    yield from _validate_job_template(spec.get("jobTemplate") or {}, "spec.jobTemplate", options)
+    yield from validate_not_negative(spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec")
+    name = (new.get("metadata") or {}).get("name") or ""
+    if old is None and len(name) > _CRON_NAME_MAX:
+        yield invalid("metadata.name", name, f"must be no more than {_CRON_NAME_MAX} characters")
+
+
+def _pod_template(spec: Document) -> Document:
+    template: Document = ((spec.get("jobTemplate") or {}).get("spec") or {}).get("template") or {}
+    return template
+
+
+def _validate_job_template(template: Document, at: str, options: Options) -> Errors:
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    if labels := meta.get("labels"):
+        yield from validate_labels(labels, f"{at}.labels")
+    if annotations := meta.get("annotations"):
+        yield from validate_annotations(annotations, f"{at}.annotations")
+    if spec.get("selector") is not None:
+        detail = "`selector` will be auto-generated"
+        yield invalid(f"{at}.spec.selector", selector_json(spec["selector"]), detail)
+    if spec.get("manualSelector"):
+        yield not_supported(f"{at}.spec.manualSelector", True, ("nil", "false"))
+    yield from _validate_job_spec(spec, f"{at}.spec", options)
+
+
+def _validate_time_zone(spec: Document) -> Errors:
+    zone = spec.get("timeZone")
+    if zone is None:
+        return
+    if not zone:
+        yield invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
+    elif zone.lower() == "local":
+        detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        yield invalid("spec.timeZone", zone, detail)

@@ -97,7 +97,7 @@ def invalid(field: str, value: Any, detail: str) -> FieldError:
     return FieldError(INVALID, field, value, detail)
 
 
-def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldError:
+def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     """Return that the enum *value* is none of *supported*, which print in the order given."""
     listed = ", ".join(quote(each) for each in supported)
     shown = Enum(value) if type(value) is str else value

@@ -8,7 +8,6 @@ Not here: volumes of pods (weir.validate.volumes), claims (weir.validate.persist
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import zip_longest
 from typing import Any, Final
 
 from weir.validate.context import Context
@@ -187,19 +186,16 @@ def _source(spec: Document) -> Document:
 
 def _upgraded(old: Document, new: Document) -> Document:
     """Return *old* with each beta label key replaced where *new* has its stable twin at the same place."""
+    later = _terms(new)
     terms = []
-    for term, now in zip_longest(_terms(old), _terms(new), fillvalue={}):
-        expressions = [
-            {**requirement, "key": other["key"]}
-            if other.get("key") and BETA_TO_STABLE.get(requirement.get("key") or "") == other["key"]
-            else requirement
-            for requirement, other in zip_longest(
-                term.get("matchExpressions") or (), now.get("matchExpressions") or (), fillvalue={}
-            )
-            if requirement
-        ]
-        if term:
-            terms.append({**term, "matchExpressions": expressions})
+    for t, term in enumerate(_terms(old)):
+        now = (later[t].get("matchExpressions") or []) if t < len(later) else []
+        expressions = []
+        for e, requirement in enumerate(term.get("matchExpressions") or ()):
+            stable = BETA_TO_STABLE.get(requirement.get("key") or "")
+            replaced = stable is not None and e < len(now) and now[e].get("key") == stable
+            expressions.append({**requirement, "key": stable} if replaced else requirement)
+        terms.append({**term, "matchExpressions": expressions})
     return (
         {**old, "required": {**old["required"], "nodeSelectorTerms": terms}} if old.get("required") else old
     )
