@@ -10,10 +10,11 @@ Not here: the file (`open_log` is the only effect).
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -69,6 +70,21 @@ class Info(Protocol):
     def name(self) -> str: ...
     @property
     def path(self) -> str: ...
+
+
+class Asked(Protocol):
+    """What auditing reads of a request."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def query(self) -> str: ...
+    @property
+    def headers(self) -> Mapping[bytes, bytes]: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def peer(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +174,14 @@ class Audit:
         write: Callable[[bytes], object],
         rules: Iterable[Rule] = EVERYTHING,
         *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        timer: Callable[[], float] = time.perf_counter,
         count: Callable[[], object] = lambda: None,
     ) -> None:
+        """*timer* is the clock that `log`'s *started* was read from."""
         self._write = write
         self._rules = tuple(rules)
+        self._now, self._timer = now, timer
         self._count = count
 
     def level(self, user: User, info: Info) -> Level:
@@ -169,6 +189,31 @@ class Audit:
         return next((rule.level for rule in self._rules if rule.matches(user, info)), Level.NONE)
 
     def log(
+        self,
+        request: Asked,
+        user: User | None,
+        info: Info,
+        code: int,
+        started: float,
+        response: bytes = b"",
+    ) -> None:
+        """Write the event of one request that has just been answered; nobody known is user ""."""
+        finished = self._now()
+        agent = request.headers.get(b"user-agent", b"").decode("latin-1")
+        self.record(
+            user or User(""),
+            info,
+            code,
+            uri=f"{request.path}?{request.query}" if request.query else request.path,
+            received=finished - timedelta(seconds=max(0.0, self._timer() - started)),
+            finished=finished,
+            source=request.peer.rpartition(":")[0].strip("[]") or request.peer,
+            user_agent=agent,
+            request_object=request.body,
+            response_object=response,
+        )
+
+    def record(
         self,
         user: User,
         info: Info,

@@ -10,6 +10,7 @@ Not here: reading the socket (weir.apiserver.protocol), which uses the numbers b
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from weir.apiserver.authn import MASTERS
 from weir.errors import RequestTooLarge, Timeout, TooManyRequests
@@ -50,6 +51,15 @@ def is_long_running(verb: str, subresource: str = "") -> bool:
     return verb == "watch" or subresource in _LONG_SUBRESOURCES
 
 
+class Info(Protocol):
+    """What is read of a parsed request."""
+
+    @property
+    def verb(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+
+
 class Lane:
     """Requests of one kind that are being worked on."""
 
@@ -66,11 +76,11 @@ class InFlight:
         self.reading = Lane("readOnly", most_reading)
         self.writing = Lane("mutating", most_writing)
 
-    def enter(self, verb: str, subresource: str = "", groups: Iterable[str] = ()) -> Lane | None:
+    def enter(self, info: Info, groups: Iterable[str] = ()) -> Lane | None:
         """Return the lane the request now occupies, None when it does not count; raises 429 when full."""
-        if is_long_running(verb, subresource):
+        if is_long_running(info.verb, info.subresource):
             return None
-        lane = self.reading if verb in _READING else self.writing
+        lane = self.reading if info.verb in _READING else self.writing
         if 0 < lane.limit <= lane.now and MASTERS not in groups:
             raise TooManyRequests(
                 "Too many requests, please try again later.",

@@ -8,6 +8,7 @@ import pytest
 
 from weir.apiserver.audit import Audit, Level, PolicyError, open_log, parse_policy
 from weir.apiserver.authn import User, proven
+from weir.apiserver.http import Request
 from weir.apiserver.paths import parse
 
 T0 = datetime(2026, 6, 1, tzinfo=UTC)
@@ -17,7 +18,7 @@ CREATE = parse("POST", "/api/v1/namespaces/ns/pods")
 
 def events(rules, info=CREATE, user=JANE, **rest):
     lines = []
-    Audit(lines.append, parse_policy(rules)).log(
+    Audit(lines.append, parse_policy(rules)).record(
         user, info, 201, uri="/api/v1/namespaces/ns/pods?dryRun=All", received=T0, finished=T0, **rest
     )
     return [json.loads(line) for line in lines]
@@ -111,6 +112,21 @@ def test_without_a_policy_everything_is_written_at_metadata():
 def test_a_policy_that_cannot_be_read_is_told_in_one_line(text):
     with pytest.raises(PolicyError, match="audit policy: needs a list"):
         parse_policy(text)
+
+
+def test_a_request_is_logged_with_the_time_it_came():
+    lines = []
+    request = Request("GET", "/api/v1/pods", "limit=1", {b"user-agent": b"kubectl"}, peer="10.0.0.9:4711")
+    audit = Audit(lines.append, now=lambda: T0, timer=lambda: 12.5)
+    audit.log(request, None, parse("GET", "/api/v1/pods"), 401, 10.0)
+    event = json.loads(lines[0])
+    assert (event["requestURI"], event["sourceIPs"], event["userAgent"], event["user"]) == (
+        "/api/v1/pods?limit=1",
+        ["10.0.0.9"],
+        "kubectl",
+        {"username": ""},
+    )
+    assert event["requestReceivedTimestamp"] == "2026-05-31T23:59:57.500000Z"
 
 
 def test_the_log_is_private_and_grows(tmp_path):

@@ -2,7 +2,7 @@
 
 Spec: core.md 7 "Priority"; apiserver.md 5.1 (refusals). On update the number given at creation is kept when a
 client leaves it out. Among several classes marked as default the lowest value wins; marking a second one is
-refused. The two built-in classes are ordinary objects made at start-up (`BUILT_IN`).
+refused.
 """
 
 from __future__ import annotations
@@ -22,24 +22,6 @@ from weir.objects.kinds import Kind
 
 PREEMPT_LOWER = "PreemptLowerPriority"
 
-BUILT_IN: tuple[Mapping[str, Any], ...] = tuple(
-    {
-        "kind": "PriorityClass",
-        "apiVersion": "scheduling.k8s.io/v1",
-        "metadata": {"name": name},
-        "value": value,
-        "description": f"Used for system critical pods that must {what}.",
-        "preemptionPolicy": PREEMPT_LOWER,
-    }
-    for name, value, what in (
-        (
-            "system-cluster-critical",
-            2000000000,
-            "run in the cluster, but can be moved to another node if necessary",
-        ),
-        ("system-node-critical", 2000001000, "not be moved from their current node"),
-    )
-)
 _NO_CLASS: Mapping[str, Any] = {"value": 0, "preemptionPolicy": PREEMPT_LOWER}
 
 
