@@ -145,6 +145,8 @@ class NodeTable:
                 self.add_pod(key, pod_class, node.name)
         if old is None or _zone(old) != _zone(node):
             self._reorder()
+        elif old.status.images != node.status.images:
+            self.epoch += 1  # how widespread an image is counts on every node
         self._note_static(row)
 
     def remove_node(self, name: str) -> None:

@@ -1,0 +1,265 @@
+"""One pod, all nodes: where does it go, or why nowhere?
+
+Spec: core.md 3.1 "Cycle", 3.3, 3.5. Pure: the engine holds the table and the standings of pod classes, and answers;
+binding, events and retries are the caller's. A known class costs the rows that changed since it was last asked; a
+class whose spread or affinity moves whole domains, a pod with nominated rivals, and sampling take the longer way
+over all rows, through the same filters and scores.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from weir.gates import Gates
+from weir.objects.core import LabelSelector, Pod
+from weir.scheduler.framework import Code, Diagnosis, NoNodes, Status
+from weir.scheduler.plugins.node_affinity import CONFLICT
+from weir.scheduler.podclass import PodClass, PodClasses
+from weir.scheduler.profile import Profile, ProfileArguments
+from weir.scheduler.standing import Standing
+from weir.scheduler.table import Bools, Ints, NodeTable, Rows
+from weir.scheduler.tally import Namespaces, Tally
+from weir.taints.toleration import Evaluate
+
+#: Standings kept before the least recently used is dropped; each holds a few numbers a node.
+_MOST_STANDINGS: Final = 2048
+_LEAST_TO_FIND: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The node a pod goes to, and how many could have taken it."""
+
+    node: str
+    feasible: int
+    score: int = 0
+
+
+class Engine:
+    """Decides for one profile over one table.
+
+    >>> from weir.objects.core import Node, read
+    >>> engine = Engine(Gates())
+    >>> engine.table.put_node(read(Node, {"metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}))
+    >>> engine.place(read(Pod, {"metadata": {"name": "p"}})).node
+    'n1'
+    """
+
+    def __init__(
+        self,
+        gates: Gates,
+        arguments: ProfileArguments | None = None,
+        *,
+        table: NodeTable | None = None,
+        namespaces: Namespaces | None = None,
+        evaluate: Evaluate | None = None,
+        default_selector: Callable[[PodClass], LabelSelector | None] | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.table = table or NodeTable()
+        self.tally = Tally(self.table, namespaces)
+        self.profile = Profile(
+            self.table, self.tally, gates, arguments, evaluate=evaluate, default_selector=default_selector
+        )
+        self.classes = PodClasses()
+        self._standings: dict[PodClass, Standing] = {}
+        self._rng = rng  #: breaks ties at random when given; the first found wins otherwise
+        self._start = 0  #: where sampling looks first
+
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+    def place(self, pod: Pod, nominated: Mapping[str, list[PodClass]] | None = None) -> Placement | Diagnosis:
+        """Return where *pod* goes, or why nowhere; *nominated* are rivals it must leave room for, by node."""
+        if not len(self.table):
+            raise NoNodes
+        pod_class = self.classes.of(pod)
+        standing = self.standing(pod_class)
+        short = (
+            not standing.bound.moves_domains
+            and not standing.bound.only
+            and not nominated
+            and self._rng is None
+            and self.profile.arguments.percentage_of_nodes_to_score is None
+        )
+        if short:
+            row = standing.best()
+            if row is None:
+                return self._diagnose(standing, self.table.ordered, None)
+            return Placement(self._name(row), -1)
+        return self._place_the_long_way(standing, nominated or {})
+
+    def _place_the_long_way(
+        self, standing: Standing, nominated: Mapping[str, list[PodClass]]
+    ) -> Placement | Diagnosis:
+        rows = self.table.ordered
+        absent: Status | None = None
+        if standing.bound.only:
+            narrowed = self._narrow(standing)
+            if isinstance(narrowed, Diagnosis):
+                return narrowed
+            rows, absent = narrowed
+        feasible = self._sampled(self._feasible(standing, rows, nominated), rows)
+        count = int(feasible.sum())
+        if count == 0:
+            return self._diagnose(standing, rows, absent, nominated)
+        if count == 1:
+            return Placement(self._name(int(feasible.argmax())), 1)
+        totals = standing.totals(feasible)
+        row = self._choose(totals, feasible)
+        return Placement(self._name(row), count, int(totals[row]))
+
+    def scores(self, pod: Pod) -> dict[str, int]:
+        """Return the total score of every feasible node, by name."""
+        standing = self.standing(self.classes.of(pod))
+        feasible = self._feasible(standing, self.table.ordered, {})
+        totals = standing.totals(feasible)
+        return {self._name(int(row)): int(totals[row]) for row in np.flatnonzero(feasible)}
+
+    def statuses(self, pod: Pod) -> dict[str, Status]:
+        """Return the status of every node that refuses the pod, by name."""
+        standing = self.standing(self.classes.of(pod))
+        found = standing.statuses(self.table.ordered)
+        return {self._name(row): status for row, status in found.items()}
+
+    def standing(self, pod_class: PodClass) -> Standing:
+        """Return the standing of a class, made when first asked for."""
+        standing = self._standings.pop(pod_class, None)
+        if standing is None or standing.bound.stale:
+            standing = Standing(pod_class, self.table, self.profile.bind(pod_class))
+            if len(self._standings) >= _MOST_STANDINGS:
+                self._standings.pop(next(iter(self._standings)))
+                self.classes.forget(2 * _MOST_STANDINGS)
+        self._standings[pod_class] = standing  # the most recently used stands last
+        return standing
+
+    # ── accounting ───────────────────────────────────────────────────────────────────────────────
+
+    def assume(self, key: str, pod: Pod, node: str) -> None:
+        """Count *pod* on *node* from now on."""
+        self.table.add_pod(key, self.classes.of(pod), node)
+
+    def forget(self, key: str) -> None:
+        """Stop counting the pod *key*."""
+        self.table.remove_pod(key)
+
+    # ── steps ────────────────────────────────────────────────────────────────────────────────────
+
+    def _feasible(self, standing: Standing, rows: Rows, nominated: Mapping[str, list[PodClass]]) -> Bools:
+        base = standing.feasible()
+        feasible: Bools = np.zeros(self.table.size, np.bool_)
+        feasible[rows] = base[rows]
+        if feasible.any():
+            for plugin in standing.bound.domain_filters:
+                feasible &= plugin.codes(slice(0, self.table.size)) == 0
+        for node, rivals in nominated.items():
+            row = self.table.row_of.get(node)
+            if row is not None and feasible[row] and not self._leaves_room(standing, row, rivals):
+                feasible[row] = False
+        return feasible
+
+    def _leaves_room(self, standing: Standing, row: int, rivals: list[PodClass]) -> bool:
+        """Return whether the row still takes the pod with the nominated *rivals* counted on it."""
+        name = self._name(row)
+        keys = [f"\x00nominated/{number}" for number in range(len(rivals))]
+        for key, rival in zip(keys, rivals, strict=True):
+            self.table.add_pod(key, rival, name)
+        try:
+            return not standing.statuses(np.array([row], np.int64))
+        finally:
+            for key in keys:
+                self.table.remove_pod(key)
+
+    def _narrow(self, standing: Standing) -> tuple[Rows, Status] | Diagnosis:
+        """Return the rows that PreFilter leaves and what it says of the others, or why it leaves none."""
+        plugins = sorted(name for name, _ in standing.bound.only)
+        names: set[str] = set.intersection(*(names for _, names in standing.bound.only))
+        if any(name == "NodeAffinity" and not left for name, left in standing.bound.only):
+            return Diagnosis(len(self.table), prefilter=CONFLICT, plugins=frozenset({"NodeAffinity"}))
+        if not names:
+            text = (
+                f"node(s) didn't satisfy plugin {plugins[0]}"
+                if len(plugins) == 1
+                else f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously"
+            )
+            return Diagnosis(len(self.table), prefilter=text, plugins=frozenset(plugins))
+        rows = sorted(
+            (self.table.row_of[name] for name in names if name in self.table.row_of),
+            key=lambda row: int(self.table.rank[row]),
+        )
+        status = Status(
+            Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]",), plugins[0]
+        )
+        return np.array(rows, np.int64), status
+
+    def _sampled(self, feasible: Bools, rows: Rows) -> Bools:
+        """Return the feasible nodes that Kubernetes' sampling would have found, in its order."""
+        share = self.profile.arguments.percentage_of_nodes_to_score
+        if share is None or not len(rows):
+            return feasible
+        wanted = nodes_to_find(len(rows), share)
+        start = self._start % len(rows)
+        turned = np.concatenate([rows[start:], rows[:start]])
+        found = np.cumsum(feasible[turned])
+        looked = int(np.searchsorted(found, wanted)) + 1 if found[-1] >= wanted else len(turned)
+        sample: Bools = np.zeros(len(feasible), np.bool_)
+        sample[turned[:looked]] = feasible[turned[:looked]]
+        self._start = (start + looked) % len(self.table)
+        return sample
+
+    def _choose(self, totals: Ints, feasible: Bools) -> int:
+        best = int(totals.max(initial=-1, where=feasible))
+        candidates = np.flatnonzero(feasible & (totals == best))
+        if self._rng is not None:
+            return int(
+                self._rng.choice(sorted(candidates.tolist(), key=lambda row: int(self.table.rank[row])))
+            )
+        return int(candidates[self.table.rank[candidates].argmin()])
+
+    def _diagnose(
+        self,
+        standing: Standing,
+        rows: Rows,
+        absent: Status | None,
+        nominated: Mapping[str, list[PodClass]] | None = None,
+    ) -> Diagnosis:
+        found = standing.statuses(rows)
+        for node, rivals in (nominated or {}).items():
+            row = self.table.row_of.get(node)
+            if row is not None and row not in found and row in set(rows.tolist()):
+                found |= self._statuses_with(standing, row, rivals)
+        plugins = {status.plugin for status in found.values()} | ({absent.plugin} if absent else set())
+        statuses = {self._name(row): status for row, status in found.items()}
+        return Diagnosis(len(self.table), statuses, absent, plugins=frozenset(plugins))
+
+    def _statuses_with(self, standing: Standing, row: int, rivals: list[PodClass]) -> dict[int, Status]:
+        name = self._name(row)
+        keys = [f"\x00nominated/{number}" for number in range(len(rivals))]
+        for key, rival in zip(keys, rivals, strict=True):
+            self.table.add_pod(key, rival, name)
+        try:
+            return standing.statuses(np.array([row], np.int64))
+        finally:
+            for key in keys:
+                self.table.remove_pod(key)
+
+    def _name(self, row: int) -> str:
+        node = self.table.nodes[row]
+        assert node is not None
+        return node.name
+
+
+def nodes_to_find(nodes: int, percentage: int) -> int:
+    """Return how many feasible nodes Kubernetes looks for before it stops.
+
+    >>> [nodes_to_find(n, 0) for n in (50, 100, 500, 1000, 5000, 6000)]
+    [50, 100, 230, 420, 500, 300]
+    """
+    if nodes < _LEAST_TO_FIND or percentage >= 100:
+        return nodes
+    share = percentage or max(50 - nodes // 125, 5)
+    return max(nodes * share // 100, _LEAST_TO_FIND)

@@ -1,0 +1,141 @@
+"""InterPodAffinity: run near, or away from, pods with certain labels.
+
+Spec: core.md 3.7.8. Required terms filter: the pod's own affinity and anti-affinity, and the anti-affinity of pods
+already there. Preferred terms of both sides score, and so does other pods' required affinity for this one.
+What surprises: the first pod of a group that wants its own kind near may go anywhere the topology key exists.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from weir.scheduler.framework import Code, Status
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import Bools, Ids, Ints, NodeTable
+from weir.scheduler.tally import Count, Tally, Term, carried_terms, read_term
+
+NAME: Final = "InterPodAffinity"
+_AFFINITY: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match pod affinity rules",), NAME)
+_ANTI: Final = Status(Code.UNSCHEDULABLE, ("node(s) didn't match pod anti-affinity rules",), NAME)
+_EXISTING: Final = Status(
+    Code.UNSCHEDULABLE, ("node(s) didn't satisfy existing pods anti-affinity rules",), NAME
+)
+
+
+def by_domain(table: NodeTable, topology_key: str, count: Count) -> Ints:
+    """Return, for each node, the pods counted in its whole topology domain; 0 where the label is missing."""
+    column = table.label(topology_key)
+    ids = column.ids[: table.size]
+    rows = count.rows[: table.size]
+    there = ids >= 0
+    sums = np.bincount(ids[there], weights=rows[there], minlength=max(len(column.values), 1)).astype(np.int64)
+    return np.where(there, sums[ids], 0)
+
+
+class InterPodAffinity:
+    name = NAME
+
+    def __init__(
+        self, tally: Tally, hard_weight: int = 1, *, ignore_preferred_of_existing: bool = False
+    ) -> None:
+        self._tally, self._hard_weight = tally, hard_weight
+        self._ignore_preferred = ignore_preferred_of_existing
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundInterPodAffinity:
+        return BoundInterPodAffinity(pod, table, self._tally, self._hard_weight, self._ignore_preferred)
+
+
+class BoundInterPodAffinity:
+    """The plugin for one pod class. Domains move as a whole, so nothing is kept: sums are made when asked."""
+
+    name = NAME
+    dynamic = True
+
+    def __init__(
+        self, pod: PodClass, table: NodeTable, tally: Tally, hard_weight: int, ignore_preferred: bool
+    ) -> None:
+        self._pod, self._table, self._tally = pod, table, tally
+        self._hard_weight, self._ignore_preferred = hard_weight, ignore_preferred
+        affinity = pod.affinity
+        near = affinity.pod_affinity if affinity else None
+        apart = affinity.pod_anti_affinity if affinity else None
+        self._near = [read_term(t, pod, tally.namespaces) for t in (near.required or () if near else ())]
+        self._apart = [read_term(t, pod, tally.namespaces) for t in (apart.required or () if apart else ())]
+        self._prefers = [
+            (read_term(t.pod_affinity_term, pod, tally.namespaces), t.weight)
+            for t in (near.preferred or () if near else ())
+        ] + [
+            (read_term(t.pod_affinity_term, pod, tally.namespaces), -t.weight)
+            for t in (apart.preferred or () if apart else ())
+        ]
+        self._has_terms = bool(carried_terms(pod, tally.namespaces))
+        self._seen = (-1, False)
+
+    def active(self) -> bool:
+        """Return whether any term concerns this class: its own, or one of a pod already placed."""
+        if self._near or self._apart or self._prefers:
+            return True
+        if self._seen[0] != self._tally.version:
+            about = any(term.selects(self._pod) for term, _, _ in self._tally.carried.values())
+            self._seen = (self._tally.version, about)
+        return self._seen[1]
+
+    # ── filter ───────────────────────────────────────────────────────────────────────────────────
+
+    def codes(self, rows: Any) -> Ids:
+        """Return 0, or 1 affinity not met, 2 own anti-affinity, 3 anti-affinity of a pod there."""
+        size = self._table.size
+        codes = np.zeros(size, np.int32)
+        for term, _, count in self._tally.terms_about(self._pod, "anti-affinity"):
+            codes[by_domain(self._table, term.topology_key, count) > 0] = 3
+        for term in self._apart:
+            codes[by_domain(self._table, term.topology_key, self._selected(term)) > 0] = 2
+        if self._near:
+            codes[~self._near_enough()] = 1
+        return codes[rows]
+
+    def _near_enough(self) -> Bools:
+        everyone = self._tally.selected(
+            ("all", tuple(term.key for term in self._near)),
+            lambda pod, terms=tuple(self._near): all(term.selects(pod) for term in terms),
+        )
+        labelled: Bools = np.ones(self._table.size, np.bool_)
+        met: Bools = np.ones(self._table.size, np.bool_)
+        anywhere = False
+        for term in self._near:
+            ids = self._table.label(term.topology_key).ids[: self._table.size]
+            labelled &= ids >= 0
+            here = by_domain(self._table, term.topology_key, everyone)
+            anywhere = anywhere or bool((here > 0).any())
+            met &= here > 0
+        if not anywhere and all(term.selects(self._pod) for term in self._near):
+            return labelled  # the first of its kind has nobody to be near to
+        return labelled & met
+
+    def _selected(self, term: Term) -> Count:
+        return self._tally.selected(("term", term.key[1:]), term.selects)  # type: ignore[index]
+
+    def status(self, code: int) -> Status:
+        return {1: _AFFINITY, 2: _ANTI, 3: _EXISTING}[code]
+
+    # ── score ────────────────────────────────────────────────────────────────────────────────────
+
+    def raw(self, rows: Any) -> Ints | None:
+        """Return each node's weight sum, or None when no term says anything."""
+        total = np.zeros(self._table.size, np.int64)
+        said = False
+        for term, weight in self._prefers:
+            count = self._selected(term)
+            if count.total:
+                said = True
+                total += weight * by_domain(self._table, term.topology_key, count)
+        sources = [("affinity", self._hard_weight)] if self._hard_weight else []
+        if not self._ignore_preferred or self._has_terms:
+            sources += [("prefers", 1), ("avoids", -1)]
+        for purpose, sign in sources:
+            for term, weight, count in self._tally.terms_about(self._pod, purpose):
+                said = True
+                total += sign * weight * by_domain(self._table, term.topology_key, count)
+        return total[rows] if said else None

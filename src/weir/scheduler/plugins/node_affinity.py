@@ -1,0 +1,168 @@
+"""NodeAffinity: nodes must match the pod's nodeSelector and required node affinity; preferred terms score.
+
+Spec: core.md 3.7.4; KEP-5721 "Node Affinity Logic". Each requirement is judged once per distinct value of its label,
+by the same `match_requirement` that everyone asks, and nodes look their value up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from weir.gates import Gates
+from weir.objects.core import (
+    NodeAffinity as NodeAffinityView,
+)
+from weir.objects.core import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PreferredSchedulingTerm,
+)
+from weir.scheduler.framework import Code, Status
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import Bools, Ids, NodeTable
+from weir.selectors.node import (
+    NODE_NAME_FIELD,
+    match_field,
+    match_requirement,
+    preferred_terms,
+    required_selector,
+)
+
+NAME: Final = "NodeAffinity"
+_REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match Pod's node affinity/selector",), NAME)
+_ENFORCED: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match scheduler-enforced node affinity",), NAME)
+CONFLICT: Final = "pod affinity terms conflict"
+
+
+class NodeAffinity:
+    """The plugin; `added` is the profile's own affinity, which every node must match as well."""
+
+    name = NAME
+
+    def __init__(self, gates: Gates, added: NodeAffinityView | None = None) -> None:
+        self._gates, self._added = gates, added
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundNodeAffinity:
+        return BoundNodeAffinity(pod, table, self._gates, self._added)
+
+
+class BoundNodeAffinity:
+    name = NAME
+    dynamic = False
+
+    def __init__(self, pod: PodClass, table: NodeTable, gates: Gates, added: NodeAffinityView | None) -> None:
+        self._columns = LabelJudge(table, gates)
+        self._wanted = pod.pod.spec.node_selector or {}
+        self._required = required_selector(pod.pod)
+        self._added = added.required if added else None
+        self._preferred: tuple[PreferredSchedulingTerm, ...] = tuple(
+            term
+            for term in (*preferred_terms(pod.pod), *((added.preferred or ()) if added else ()))
+            if term.weight and (term.preference.match_expressions or term.preference.match_fields)
+        )
+
+    @property
+    def filters(self) -> bool:
+        """Whether any node could be refused."""
+        return bool(self._wanted) or self._required is not None or self._added is not None
+
+    @property
+    def scores(self) -> bool:
+        """Whether any node could be preferred."""
+        return bool(self._preferred)
+
+    def only(self) -> set[str] | None:
+        """PreFilter: the nodes worth looking at when every term names some; None when one term does not."""
+        if self._required is None or not self._required.node_selector_terms:
+            return None
+        union: set[str] = set()
+        for term in self._required.node_selector_terms:
+            named = [
+                set(field.values or ())
+                for field in term.match_fields or ()
+                if field.key == NODE_NAME_FIELD and field.operator == "In"
+            ]
+            if not named:
+                return None
+            union |= set.intersection(*named)
+        return union
+
+    def codes(self, rows: Any) -> Ids:
+        """Return 0 for nodes that match, 1 for those the pod refuses, 2 for those the profile refuses."""
+        codes = np.zeros(len(self._columns.table.alive[rows]), np.int32)
+        for key, value in self._wanted.items():
+            codes[~self._columns.equals(key, value, rows)] = 1
+        if self._required is not None:
+            codes[~self._columns.selects(self._required, rows)] = 1
+        if self._added is not None:
+            codes[~self._columns.selects(self._added, rows)] = 2  # asked first, so it is the one named
+        return codes
+
+    def raw(self, rows: Any) -> Ids:
+        """Return the summed weight of the preferred terms each node matches."""
+        total = np.zeros(len(self._columns.table.alive[rows]), np.int32)
+        for term in self._preferred:
+            total[self._columns.matches(term.preference, rows)] += term.weight
+        return total
+
+    def status(self, code: int) -> Status:
+        return _ENFORCED if code == 2 else _REJECTED
+
+
+class LabelJudge:
+    """Holds node selector requirements against label columns."""
+
+    def __init__(self, table: NodeTable, gates: Gates) -> None:
+        self.table, self._gates = table, gates
+        self._answers: dict[int, tuple[NodeSelectorRequirement, list[bool]]] = {}
+
+    def equals(self, key: str, value: str, rows: Any) -> Bools:
+        """Return where the label *key* has exactly *value*."""
+        column = self.table.label(key)
+        number = column.numbers.get(value, -2)
+        found: Bools = column.ids[rows] == number
+        return found
+
+    def selects(self, selector: NodeSelector, rows: Any) -> Bools:
+        """Return where some term of *selector* matches."""
+        found: Bools = np.zeros(len(self.table.alive[rows]), np.bool_)
+        for term in selector.node_selector_terms or ():
+            found |= self.matches(term, rows)
+        return found
+
+    def matches(self, term: NodeSelectorTerm, rows: Any, *, fields: bool = True) -> Bools:
+        """Return where every requirement of *term* is met; a term that asks nothing is met nowhere."""
+        count = len(self.table.alive[rows])
+        if not term.match_expressions and not term.match_fields:
+            return np.zeros(count, np.bool_)
+        found: Bools = np.ones(count, np.bool_)
+        for requirement in term.match_expressions or ():
+            found &= self._requirement(requirement, rows)
+        for requirement in (term.match_fields or ()) if fields else ():
+            found &= self._field(requirement, rows)
+        return found
+
+    def _requirement(self, requirement: NodeSelectorRequirement, rows: Any) -> Bools:
+        column = self.table.label(requirement.key)
+        _, answers = self._answers.setdefault(
+            id(requirement), (requirement, [bool(match_requirement(requirement, {}, self._gates))])
+        )
+        # The first answer is for nodes without the label, whose number is -1.
+        for value in column.values[len(answers) - 1 :]:
+            answers.append(bool(match_requirement(requirement, {requirement.key: value}, self._gates)))
+        found: Bools = np.asarray(answers, np.bool_)[column.ids[rows] + 1]
+        return found
+
+    def _field(self, requirement: NodeSelectorRequirement, rows: Any) -> Bools:
+        named: Sequence[str] = requirement.values or ()
+        elsewhere = bool(match_field(requirement, ""))
+        found: Bools = np.full(len(self.table.alive), elsewhere, np.bool_)
+        for name in named:
+            row = self.table.row_of.get(name)
+            if row is not None:
+                found[row] = bool(match_field(requirement, name))
+        return found[rows]

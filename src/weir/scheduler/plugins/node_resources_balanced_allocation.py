@@ -1,0 +1,96 @@
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod brings into balance.
+
+Spec: core.md 3.7.5. Balance is 100 minus the spread of the used shares; the score says how much the pod improves it.
+What surprises: real requests count here, not the defaulted ones of NodeResourcesFit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.scheduler.framework import MAX_NODE_SCORE
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import ALLOC_CPU, ALLOC_MEMORY, USED_CPU, USED_MEMORY, Ints, NodeTable
+
+NAME: Final = "NodeResourcesBalancedAllocation"
+Floats = npt.NDArray[np.float64]
+
+
+class NodeResourcesBalancedAllocation:
+    name = NAME
+
+    def __init__(self, resources: Sequence[str] = ("cpu", "memory")) -> None:
+        self._resources = tuple(resources)
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundBalancedAllocation | None:
+        """Return the score, or None for a pod that asks for none of the resources."""
+        if not any(pod.requests.get(resource, 0) for resource in self._resources):
+            return None
+        return BoundBalancedAllocation(pod, table, self._resources)
+
+
+class BoundBalancedAllocation:
+    name = NAME
+
+    def __init__(self, pod: PodClass, table: NodeTable, resources: tuple[str, ...]) -> None:
+        self._pod, self._table, self.resources = pod, table, resources
+
+    def raw(self, rows: Any) -> Ints:
+        """Return each node's score; it is final, without a normaliser."""
+        with_pod, without = [], []
+        for resource in self.resources:
+            capacity, used = self._amounts(resource, rows)
+            with_pod.append((capacity, used + self._pod.requests.get(resource, 0)))
+            without.append((capacity, used))
+        return improvement(balance(with_pod), balance(without))
+
+    def _amounts(self, resource: str, rows: Any) -> tuple[Ints, Ints]:
+        state = self._table.state
+        if resource == "cpu":
+            return state[ALLOC_CPU, rows], state[USED_CPU, rows]
+        if resource == "memory":
+            return state[ALLOC_MEMORY, rows], state[USED_MEMORY, rows]
+        column = self._table.resource(resource)
+        return column.alloc[rows], column.used[rows]
+
+
+def improvement(with_pod: Ints, without: Ints) -> Ints:
+    """Return 50 for an unchanged balance, more for a better one; Go's division cuts towards zero."""
+    gain = 50 + with_pod - without
+    score: Ints = 50 + np.sign(gain) * (np.abs(gain) // 2)
+    return score
+
+
+def balance(amounts: Sequence[tuple[Ints, Ints]]) -> Ints:
+    """Return 100 for equal shares of all resources, less the more they differ."""
+    count = len(amounts[0][0])
+    shares = np.zeros((len(amounts), count))
+    there = np.zeros((len(amounts), count), np.bool_)
+    for i, (capacity, used) in enumerate(amounts):
+        there[i] = capacity > 0
+        shares[i] = np.minimum(used / np.maximum(capacity, 1), 1.0)
+    known = there.sum(axis=0)
+    deviation: Floats = np.zeros(count)
+    if len(amounts) == 2:
+        deviation = np.where(known == 2, np.abs(shares[0] - shares[1]) / 2, 0.0)
+    elif len(amounts) > 2:
+        shares = np.where(there, shares, 0.0)
+        mean = shares.sum(axis=0) / np.maximum(known, 1)
+        spread = np.where(there, (shares - mean) ** 2, 0.0).sum(axis=0)
+        many = np.sqrt(spread / np.maximum(known, 1))
+        # two of several resources are compared like a pair
+        first_two = np.abs(_nth(shares, there, 0) - _nth(shares, there, 1)) / 2
+        deviation = np.where(known > 2, many, np.where(known == 2, first_two, 0.0))
+    score: Ints = ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+    return score
+
+
+def _nth(shares: Floats, there: npt.NDArray[np.bool_], which: int) -> Floats:
+    """Return, for each node, the share of its first (0) or second (1) known resource."""
+    order = np.cumsum(there, axis=0) - 1
+    result: Floats = np.where(there & (order == which), shares, 0.0).sum(axis=0)
+    return result

@@ -1,0 +1,194 @@
+"""NodeResourcesFit: the pod's requests must fit what the node has left; emptier (or fuller) nodes score.
+
+Spec: core.md 3.7.5. All shortages of a node are named. A request above what the node has in total cannot be helped
+by preemption. Scoring counts containers without a request at a default, so that many of them still spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from weir.scheduler.framework import MAX_NODE_SCORE, Code, Status
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import (
+    ALLOC_CPU,
+    ALLOC_MEMORY,
+    ALLOC_PODS,
+    NONZERO_CPU,
+    NONZERO_MEMORY,
+    USED_CPU,
+    USED_MEMORY,
+    USED_PODS,
+    Ids,
+    Ints,
+    NodeTable,
+)
+
+NAME: Final = "NodeResourcesFit"
+_UNRESOLVABLE: Final = 1
+_FIRST_REASON: Final = 2
+
+Strategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
+
+
+@dataclass(frozen=True)
+class FitArguments:
+    """The plugin's configuration."""
+
+    strategy: Strategy = "LeastAllocated"
+    weights: Mapping[str, int] | None = None  #: resource → weight; None: cpu 1, memory 1
+    shape: Sequence[tuple[int, int]] = ((0, 0), (100, 10))  #: (utilisation, score 0–10) points
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_groups: frozenset[str] = frozenset()
+
+    @property
+    def scored(self) -> Mapping[str, int]:
+        return {"cpu": 1, "memory": 1} if self.weights is None else self.weights
+
+    def ignores(self, resource: str) -> bool:
+        return resource in self.ignored_resources or resource.partition("/")[0] in self.ignored_groups
+
+
+class NodeResourcesFit:
+    name = NAME
+
+    def __init__(self, arguments: FitArguments | None = None) -> None:
+        self.arguments = arguments or FitArguments()
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundNodeResourcesFit:
+        return BoundNodeResourcesFit(pod, table, self.arguments)
+
+
+class BoundNodeResourcesFit:
+    name = NAME
+    dynamic = True
+
+    def __init__(self, pod: PodClass, table: NodeTable, arguments: FitArguments) -> None:
+        self._table, self._pod, self.arguments = table, pod, arguments
+        self.cpu = pod.requests.get("cpu", 0)
+        self.memory = pod.requests.get("memory", 0)
+        others = {
+            name: amount
+            for name, amount in pod.requests.items()
+            if amount > 0 and name not in ("cpu", "memory", "pods")
+        }
+        storage = (
+            {"ephemeral-storage": others.pop("ephemeral-storage")} if "ephemeral-storage" in others else {}
+        )
+        scalars = {name: others[name] for name in sorted(others) if not arguments.ignores(name)}
+        #: requests beyond CPU and memory, in the order their shortages are named
+        self.others: dict[str, int] = {**storage, **scalars}
+        self._names = ["Too many pods", "Insufficient cpu", "Insufficient memory"] + [
+            f"Insufficient {name}" for name in self.others
+        ]
+
+    def codes(self, rows: Any) -> Ids:
+        """Return the shortages of each node as bits, the lowest saying that preemption cannot help."""
+        state = self._table.state[:, rows]
+        codes: Ids = (state[USED_PODS] + 1 > state[ALLOC_PODS]).astype(np.int32) * _FIRST_REASON
+        bit = _FIRST_REASON
+        for request, alloc, used in (
+            (self.cpu, state[ALLOC_CPU], state[USED_CPU]),
+            (self.memory, state[ALLOC_MEMORY], state[USED_MEMORY]),
+            *(
+                (amount, self._table.resource(name).alloc[rows], self._table.resource(name).used[rows])
+                for name, amount in self.others.items()
+            ),
+        ):
+            bit *= 2
+            if request > 0:
+                codes[request > alloc - used] |= bit
+                codes[request > alloc] |= _UNRESOLVABLE
+        return codes
+
+    def status(self, code: int) -> Status:
+        reasons = tuple(name for i, name in enumerate(self._names) if code & (_FIRST_REASON << i))
+        return Status(Code.UNRESOLVABLE if code & _UNRESOLVABLE else Code.UNSCHEDULABLE, reasons, NAME)
+
+    def raw(self, rows: Any) -> Ints:
+        """Return each node's score by the configured strategy; it is final, without a normaliser."""
+        match self.arguments.strategy:
+            case "LeastAllocated":
+                return self._weighted(rows, least_allocated)
+            case "MostAllocated":
+                return self._weighted(rows, most_allocated)
+        return self._ratio(rows)
+
+    def _amounts(self, resource: str, rows: Any) -> tuple[Ints, Ints] | None:
+        """Return capacity and what would be used with this pod, or None for a resource that is not scored."""
+        state = self._table.state
+        if resource == "cpu":
+            return state[ALLOC_CPU, rows], state[NONZERO_CPU, rows] + self._pod.nonzero_cpu
+        if resource == "memory":
+            return state[ALLOC_MEMORY, rows], state[NONZERO_MEMORY, rows] + self._pod.nonzero_memory
+        wanted = self._pod.requests.get(resource, 0)
+        if not wanted and resource != "ephemeral-storage":
+            return None
+        column = self._table.resource(resource)
+        return column.alloc[rows], column.used[rows] + wanted
+
+    def _weighted(self, rows: Any, score: Any) -> Ints:
+        total: Any = 0
+        weights: Any = 0
+        for resource, weight in self.arguments.scored.items():
+            amounts = self._amounts(resource, rows)
+            if amounts is None:
+                continue
+            capacity, used = amounts
+            there = capacity > 0
+            total = total + np.where(there, score(np.maximum(capacity, 1), used) * weight, 0)
+            weights = weights + there * weight
+        count = len(self._table.alive[rows])
+        total, weights = np.broadcast_to(total, count), np.broadcast_to(weights, count)
+        result: Ints = np.where(weights > 0, total // np.maximum(weights, 1), 0)
+        return result
+
+    def _ratio(self, rows: Any) -> Ints:
+        count = len(self._table.alive[rows])
+        total, weights = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        for resource, weight in self.arguments.scored.items():
+            amounts = self._amounts(resource, rows)
+            if amounts is None:
+                continue
+            capacity, used = amounts
+            there = capacity > 0
+            full = np.maximum(capacity, 1)
+            utilisation = np.where(used > capacity, 100, 100 * used // full)
+            score = np.where(there, broken_line(utilisation, self.arguments.shape), 0)
+            counts = score > 0  # a resource that scores nothing is left out of the mean
+            total += np.where(counts, score * weight, 0)
+            weights += np.where(counts, weight, 0)
+        # rounded half away from zero; scores are never negative
+        result: Ints = np.where(weights > 0, (2 * total + weights) // np.maximum(2 * weights, 1), 0)
+        return result
+
+
+def least_allocated(capacity: Ints, used: Ints) -> Ints:
+    """Return 100 for an empty resource, 0 for a full one."""
+    score: Ints = np.where(used > capacity, 0, (capacity - used) * MAX_NODE_SCORE // capacity)
+    return score
+
+
+def most_allocated(capacity: Ints, used: Ints) -> Ints:
+    """Return 100 for a full resource, 0 for an empty one."""
+    score: Ints = np.minimum(used, capacity) * MAX_NODE_SCORE // capacity
+    return score
+
+
+def broken_line(utilisation: Ints, shape: Sequence[tuple[int, int]]) -> Ints:
+    """Return the score at each utilisation between the points of *shape*, flat outside of them."""
+    points = [(at, score * 10) for at, score in shape]
+    result = np.full(len(utilisation), points[-1][1], np.int64)
+    for (left, low), (right, high) in reversed(list(pairwise(points))):
+        between = utilisation <= right
+        # Go divides towards zero, also on a falling line
+        slope = (high - low) * (utilisation - left)
+        step = np.sign(slope) * (np.abs(slope) // max(right - left, 1))
+        result = np.where(between, low + step, result)
+    final: Ints = np.where(utilisation <= points[0][0], points[0][1], result)
+    return final

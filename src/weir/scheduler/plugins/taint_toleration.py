@@ -1,0 +1,128 @@
+"""TaintToleration: keep pods away from nodes whose taints they do not tolerate.
+
+Spec: core.md 3.7.1; KEP-5471 "Implementation", KEP-5500 "TaintToleration Plugin".
+Filter reads NoSchedule and NoExecute and names the first untolerated taint; Score counts untolerated
+PreferNoSchedule. Each distinct taint is judged once per toleration list, each distinct taint list once per class, and
+the nodes only look their list up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weir.gates import Gates
+from weir.objects.core import Taint
+from weir.scheduler.framework import Code, Status
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import Ids, NodeTable
+from weir.taints.judge import TaintJudge
+from weir.taints.toleration import BLOCKING, SCORING, Evaluate
+
+NAME = "TaintToleration"
+#: Kubernetes since 1.35 leaves key and value out of the message.
+UPSTREAM_REASON = "node(s) had untolerated taint(s)"
+
+
+class _Lists:
+    """The distinct taint lists of a table, flattened for one set of effects."""
+
+    def __init__(self, judge: TaintJudge, effects: frozenset[str]) -> None:
+        self._judge, self._effects = judge, effects
+        self.members: list[int] = []  # numbers of the taints of all lists, one list after the other
+        self.starts: list[int] = []  # where each list that has any begins
+        self.owners: list[int] = []  # which list that is
+        self.count = 0  # lists seen
+        self.arrays: tuple[Any, Any, Any] = (np.zeros(0, np.int64),) * 3
+
+    def read(self, table: NodeTable) -> None:
+        """Take in the lists that are new in *table*."""
+        if self.count == len(table.taint_lists):
+            return
+        for number in range(self.count, len(table.taint_lists)):
+            taints = [t for t in table.taint_lists[number] if t.effect in self._effects]
+            if taints:
+                self.owners.append(number)
+                self.starts.append(len(self.members))
+                self.members += map(self._judge.number, taints)
+        self.count = len(table.taint_lists)
+        self.arrays = tuple(np.asarray(x, np.int64) for x in (self.members, self.starts, self.owners))  # type: ignore[assignment]
+
+
+class TaintToleration:
+    """The plugin; what it knows about taints is shared by all pod classes."""
+
+    name = NAME
+
+    def __init__(
+        self, gates: Gates, evaluate: Evaluate | None = None, *, upstream_reason: bool = False
+    ) -> None:
+        self.judge = TaintJudge(gates, evaluate)
+        self.hard = _Lists(self.judge, BLOCKING)
+        self.soft = _Lists(self.judge, SCORING)
+        self.upstream_reason = upstream_reason
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundTaintToleration:
+        return BoundTaintToleration(self, pod, table)
+
+    def reason(self, taint: Taint) -> str:
+        """Return the words for a node kept away by *taint*."""
+        if self.upstream_reason:
+            return UPSTREAM_REASON
+        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+
+
+class BoundTaintToleration:
+    """The plugin for one pod class: an answer for every distinct taint list, extended as lists appear."""
+
+    name = NAME
+    dynamic = False
+
+    def __init__(self, plugin: TaintToleration, pod: PodClass, table: NodeTable) -> None:
+        self._plugin, self._table = plugin, table
+        self._tolerations = pod.tolerations
+        # PreScore keeps the entries that can be about PreferNoSchedule; an expression has no effect and stays.
+        self._soft = tuple(t for t in pod.tolerations if t.effect in ("", "PreferNoSchedule"))
+        self._codes: Ids = np.zeros(0, np.int32)
+        self._raw: Ids = np.zeros(0, np.int32)
+
+    def codes(self, rows: Any) -> Ids:
+        """Return 0 for tolerated nodes, else 1 + the number of the first untolerated taint."""
+        lists = len(self._table.taint_lists)
+        if len(self._codes) != lists:
+            self._judge_hard(lists)
+        return self._codes[self._table.taint_list[rows]]
+
+    def raw(self, rows: Any) -> Ids:
+        """Return how many PreferNoSchedule taints of each node are not tolerated."""
+        lists = len(self._table.taint_lists)
+        if len(self._raw) != lists:
+            self._judge_soft(lists)
+        return self._raw[self._table.taint_list[rows]]
+
+    def status(self, code: int) -> Status:
+        taint = self._plugin.judge.taints[code - 1]
+        return Status(Code.UNRESOLVABLE, (self._plugin.reason(taint),), NAME)
+
+    def _judge_hard(self, count: int) -> None:
+        lists = self._plugin.hard
+        lists.read(self._table)
+        self._codes = np.zeros(count, np.int32)
+        members, starts, owners = lists.arrays
+        if len(starts):
+            tolerated = self._plugin.judge.tolerated(self._tolerations)[members]
+            nowhere = len(members)
+            position = np.where(tolerated, nowhere, np.arange(nowhere))
+            first = np.minimum.reduceat(position, starts)
+            kept_off = first < nowhere
+            self._codes[owners[kept_off]] = 1 + members[first[kept_off]]
+
+    def _judge_soft(self, count: int) -> None:
+        lists = self._plugin.soft
+        lists.read(self._table)
+        self._raw = np.zeros(count, np.int32)
+        members, starts, owners = lists.arrays
+        if len(starts):
+            untolerated = ~self._plugin.judge.tolerated(self._soft)[members]
+            self._raw[owners] = np.add.reduceat(untolerated.astype(np.int32), starts)

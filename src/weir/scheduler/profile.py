@@ -1,0 +1,215 @@
+"""Which plugins decide, in which order and with which weights?
+
+Spec: core.md 3.4 "Default plugins, order and weights". A profile is a set of plugin objects over one table; binding
+it to a pod class gives the class's own filters and scores, sorted by what they depend on: the node alone, the pods
+on it, or whole domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from weir.gates import Gates
+from weir.objects.core import LabelSelector, TopologySpreadConstraint
+from weir.objects.core import NodeAffinity as NodeAffinityView
+from weir.scheduler.plugins.image_locality import BoundImageLocality, ImageLocality
+from weir.scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from weir.scheduler.plugins.node_affinity import BoundNodeAffinity, NodeAffinity
+from weir.scheduler.plugins.node_name import NodeName
+from weir.scheduler.plugins.node_ports import NodePorts
+from weir.scheduler.plugins.node_resources_balanced_allocation import (
+    BoundBalancedAllocation,
+    NodeResourcesBalancedAllocation,
+)
+from weir.scheduler.plugins.node_resources_fit import BoundNodeResourcesFit, FitArguments, NodeResourcesFit
+from weir.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from weir.scheduler.plugins.pod_topology_spread import SYSTEM_DEFAULTS, PodTopologySpread
+from weir.scheduler.plugins.taint_toleration import BoundTaintToleration, TaintToleration
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import Bools, Ints, NodeTable
+from weir.scheduler.tally import Tally
+from weir.taints.toleration import Evaluate
+
+DEFAULT_WEIGHTS: Final[Mapping[str, int]] = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+
+
+@dataclass(frozen=True)
+class ProfileArguments:
+    """What a profile can be told."""
+
+    name: str = "default-scheduler"
+    disabled_filters: frozenset[str] = frozenset()
+    disabled_scores: frozenset[str] = frozenset()
+    weights: Mapping[str, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
+    fit: FitArguments = field(default_factory=FitArguments)
+    balanced_resources: tuple[str, ...] = ("cpu", "memory")
+    added_affinity: NodeAffinityView | None = None
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+    spread_defaults: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
+    system_spread_defaults: bool = True
+    upstream_reasons: bool = False
+    percentage_of_nodes_to_score: int | None = None  #: None: look at all nodes; 0: Kubernetes' adaptive share
+
+
+@dataclass
+class Bound:
+    """The plugins of one profile for one pod class."""
+
+    filters: list[Any]  #: in the order they are asked
+    weights: Mapping[str, int]
+    taints: BoundTaintToleration | None
+    affinity: BoundNodeAffinity | None
+    fit: BoundNodeResourcesFit | None
+    balanced: BoundBalancedAllocation | None
+    images: BoundImageLocality | None
+    domain_filters: list[Any]
+    domain_scores: list[Callable[[Bools], Ints | None]]
+    only: list[tuple[str, set[str]]]  #: PreFilter: plugins that leave only these nodes
+    fused: bool  #: the defaults, for which there is a shorter way
+    inter_pod: Any = None
+    inter_pod_active: bool = False
+
+    def __post_init__(self) -> None:
+        movers = {id(plugin) for plugin in self.domain_filters}
+        self.static_filters = [p for p in self.filters if not p.dynamic]
+        self.dynamic_filters = [p for p in self.filters if p.dynamic and id(p) not in movers]
+
+    @property
+    def stale(self) -> bool:
+        """Whether a term that concerns this class has appeared since it was bound."""
+        return bool(self.inter_pod.active() and not self.inter_pod_active)
+
+    @property
+    def moves_domains(self) -> bool:
+        """Whether one placement can change the standing of many nodes at once."""
+        return bool(self.domain_filters or self.domain_scores)
+
+
+class Profile:
+    """The plugins over one table."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        tally: Tally,
+        gates: Gates,
+        arguments: ProfileArguments | None = None,
+        *,
+        evaluate: Evaluate | None = None,
+        default_selector: Callable[[PodClass], LabelSelector | None] | None = None,
+    ) -> None:
+        self.table, self.tally, self.gates = table, tally, gates
+        self.arguments = arguments or ProfileArguments()
+        a = self.arguments
+        self.node_name = NodeName()
+        self.node_unschedulable = NodeUnschedulable(gates, evaluate)
+        self.taint_toleration = TaintToleration(gates, evaluate, upstream_reason=a.upstream_reasons)
+        self.node_affinity = NodeAffinity(gates, a.added_affinity)
+        self.node_ports = NodePorts()
+        self.fit = NodeResourcesFit(a.fit)
+        self.balanced = NodeResourcesBalancedAllocation(a.balanced_resources)
+        self.images = ImageLocality()
+        self.spread = PodTopologySpread(
+            tally,
+            gates,
+            self.taint_toleration,
+            a.spread_defaults,
+            system_defaults=a.system_spread_defaults,
+            default_selector=default_selector,
+        )
+        self.inter_pod = InterPodAffinity(
+            tally,
+            a.hard_pod_affinity_weight,
+            ignore_preferred_of_existing=a.ignore_preferred_terms_of_existing_pods,
+        )
+
+    def _filters(self, name: str) -> bool:
+        return name not in self.arguments.disabled_filters
+
+    def _scores(self, name: str) -> bool:
+        return name not in self.arguments.disabled_scores and self.arguments.weights.get(name, 0) > 0
+
+    def bind(self, pod: PodClass) -> Bound:
+        """Return the plugins ready for *pod*."""
+        table = self.table
+        taints = self.taint_toleration.bind(pod, table)
+        affinity = self.node_affinity.bind(pod, table)
+        fit = self.fit.bind(pod, table)
+        ports = self.node_ports.bind(pod, table)
+        spread = self.spread.bind(pod, table)
+        inter_pod = self.inter_pod.bind(pod, table)
+        name = self.node_name.bind(pod, table)
+        filters: list[Any] = [
+            plugin
+            for plugin, there in (
+                (name, name is not None),
+                (self.node_unschedulable.bind(pod, table), True),
+                (taints, True),
+                (affinity, affinity.filters),
+                (ports, True),
+                (fit, True),
+                (spread, spread is not None and spread.filters),
+                (inter_pod, inter_pod.active()),
+            )
+            if plugin is not None and there and self._filters(plugin.name)
+        ]
+        domain_filters = [plugin for plugin in filters if plugin in (spread, inter_pod)]
+        only = [
+            (plugin.name, names)
+            for plugin in filters
+            if plugin in (name, affinity) and (names := plugin.only()) is not None
+        ]
+        domain_scores: list[Callable[[Bools], Ints | None]] = []
+        if spread is not None and spread.scores and self._scores("PodTopologySpread"):
+            weight = self.arguments.weights["PodTopologySpread"]
+            domain_scores.append(lambda feasible: weight * spread.normalised(feasible))
+        if inter_pod.active() and self._scores("InterPodAffinity"):
+            domain_scores.append(lambda feasible: self._inter_pod_score(inter_pod, feasible))
+        balanced = self.balanced.bind(pod, table) if self._scores("NodeResourcesBalancedAllocation") else None
+        fused = (
+            not ports
+            and self._filters("NodeResourcesFit")
+            and self._scores("NodeResourcesFit")
+            and self.arguments.fit == FitArguments()
+            and self.arguments.balanced_resources == ("cpu", "memory")
+            and self.arguments.weights.get("NodeResourcesFit") == 1
+            and (balanced is None or self.arguments.weights.get("NodeResourcesBalancedAllocation") == 1)
+        )
+        return Bound(
+            filters,
+            self.arguments.weights,
+            taints if self._scores("TaintToleration") else None,
+            affinity if self._scores("NodeAffinity") else None,
+            fit if self._scores("NodeResourcesFit") else None,
+            balanced,
+            self.images.bind(pod, table) if self._scores("ImageLocality") else None,
+            domain_filters,
+            domain_scores,
+            only,
+            fused,
+            inter_pod,
+            inter_pod.active(),
+        )
+
+    def _inter_pod_score(self, plugin: Any, feasible: Bools) -> Ints | None:
+        raw = plugin.raw(slice(0, self.table.size))
+        if raw is None or not feasible.any():
+            return None
+        high, low = int(raw[feasible].max()), int(raw[feasible].min())
+        if high == low:
+            return None
+        weight = self.arguments.weights["InterPodAffinity"]
+        return weight * (100.0 * ((raw - low) / (high - low))).astype(np.int64)
