@@ -166,7 +166,7 @@ def run() -> list[Figure]:
         start: Any = uvloop.run
     except ImportError:
         start = asyncio.run
-    figures = start(_memory())  # first, while the process is small
+    figures: list[Figure] = start(_memory())  # first, while the process is small
     for part in (_writes, _reads, _etcd):
         figures += start(part())
     return figures

@@ -1,0 +1,226 @@
+"""What is in the cluster, as far as we know? A local copy of one collection, and who is told of changes.
+
+Objects are decoded once, into whatever the owner reasons about (a view, or a document), and are shared: nobody
+may modify them. A change is told as (old, new): old is None for a new object, new is None for one that is gone.
+After a gap the difference between what was known and what is there is told in the same way, so that a listener
+never needs to know that there was one.
+
+Not here: how the copy is kept up to date (weir.client.watch).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from weir.client.api import Client, ResourceType
+from weir.client.watch import Reflector
+from weir.clock import Clock
+
+__all__ = ["Cache", "Informer", "ObjectKey", "decode_document"]
+
+T = TypeVar("T")
+Listener = Callable[[T | None, T | None], None]
+IndexFunction = Callable[[T], Iterable[str]]
+
+
+class ObjectKey(NamedTuple):
+    """Names an object within its collection.
+
+    >>> str(ObjectKey("default", "web")), str(ObjectKey("", "node-1"))
+    ('default/web', 'node-1')
+    """
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class _Meta(msgspec.Struct, gc=False):
+    name: str = ""
+    namespace: str = ""
+    resourceVersion: str = ""  # noqa: N815  (the wire's spelling)
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: _Meta
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+decode_document: Callable[[bytes | msgspec.Raw], dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class _Entry(Generic[T]):
+    """One known object."""
+
+    __slots__ = ("item", "version")
+
+    def __init__(self, item: T, version: str) -> None:
+        self.item, self.version = item, version
+
+
+class Cache(Generic[T]):
+    """A copy of one collection. A `weir.client.watch.Target`."""
+
+    def __init__(self, decode: Callable[[msgspec.Raw], T]) -> None:
+        self._decode = decode
+        self._entries: dict[ObjectKey, _Entry[T]] = {}
+        self._listeners: list[Listener[T]] = []
+        self._indexes: dict[str, tuple[IndexFunction[T], dict[str, dict[ObjectKey, T]]]] = {}
+        self._synced: asyncio.Event = asyncio.Event()
+        self.resource_version = ""
+
+    # ----------------------------------------------------------------------------------------------- reading
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: ObjectKey) -> T | None:
+        """Return the object called *key*, if it is known."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.item
+
+    def __iter__(self) -> Iterator[T]:
+        return iter([entry.item for entry in self._entries.values()])
+
+    def keys(self) -> list[ObjectKey]:
+        """Return the name of every known object."""
+        return list(self._entries)
+
+    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+        """Keep objects findable by the values *function* gives for each, such as a pod's node."""
+        found: dict[str, dict[ObjectKey, T]] = {}
+        self._indexes[name] = (function, found)
+        for key, entry in self._entries.items():
+            for value in function(entry.item):
+                found.setdefault(value, {})[key] = entry.item
+
+    def by_index(self, name: str, value: str) -> list[T]:
+        """Return the objects for which index *name* has *value*."""
+        return list(self._indexes[name][1].get(value, {}).values())
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything there was has been read once."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Return when everything there was has been read once."""
+        await self._synced.wait()
+
+    # --------------------------------------------------------------------------------------------- listening
+
+    def listen(self, listener: Listener[T]) -> None:
+        """Call *listener* with (old, new) for every change, and now with everything already known."""
+        self._listeners.append(listener)
+        for entry in list(self._entries.values()):
+            listener(None, entry.item)
+
+    def _tell(self, old: T | None, new: T | None) -> None:
+        for listener in self._listeners:
+            listener(old, new)
+
+    # ---------------------------------------------------------------------------------------------- changing
+
+    def replace(self, items: list[msgspec.Raw], resource_version: str) -> None:
+        found: dict[ObjectKey, tuple[msgspec.Raw, str]] = {}
+        for item in items:
+            meta = _decode_head(item).metadata
+            found[ObjectKey(meta.namespace, meta.name)] = (item, meta.resourceVersion)
+        for key in [key for key in self._entries if key not in found]:
+            self._remove(key)
+        for key, (item, version) in found.items():
+            known = self._entries.get(key)
+            if known is None or known.version != version:
+                self._put(key, self._decode(item), version)
+        self.resource_version = resource_version
+        self._synced.set()
+
+    def change(self, type: str, item: msgspec.Raw) -> str:
+        meta = _decode_head(item).metadata
+        key = ObjectKey(meta.namespace, meta.name)
+        if type == "DELETED":
+            self._remove(key)
+        else:
+            self._put(key, self._decode(item), meta.resourceVersion)
+        self.resource_version = meta.resourceVersion
+        return meta.resourceVersion
+
+    def progress(self, resource_version: str) -> None:
+        self.resource_version = resource_version
+
+    def _put(self, key: ObjectKey, item: T, version: str) -> None:
+        entry = self._entries.get(key)
+        old = None if entry is None else entry.item
+        if entry is None:
+            self._entries[key] = _Entry(item, version)
+        else:
+            entry.item, entry.version = item, version
+        for function, found in self._indexes.values():
+            if old is not None:
+                self._unindex(key, function(old), found)
+            for value in function(item):
+                found.setdefault(value, {})[key] = item
+        self._tell(old, item)
+
+    def _remove(self, key: ObjectKey) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        for function, found in self._indexes.values():
+            self._unindex(key, function(entry.item), found)
+        self._tell(entry.item, None)
+
+    @staticmethod
+    def _unindex(key: ObjectKey, values: Iterable[str], found: dict[str, dict[ObjectKey, T]]) -> None:
+        for value in values:
+            group = found.get(value)
+            if group is not None:
+                group.pop(key, None)
+                if not group:
+                    del found[value]
+
+
+class Informer(Generic[T]):
+    """A cache together with what keeps it up to date."""
+
+    def __init__(
+        self,
+        client: Client,
+        kind: ResourceType,
+        clock: Clock,
+        decode: Callable[[msgspec.Raw], T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        seed: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.cache: Cache[T] = Cache(decode)
+        self.reflector = Reflector(
+            client,
+            kind,
+            self.cache,
+            clock,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            seed=seed,
+        )
+
+    async def run(self) -> None:
+        """Keep the cache up to date until cancelled."""
+        await self.reflector.run()
+
+
+async def wait_all_synced(informers: Mapping[str, Informer[Any]] | Iterable[Informer[Any]]) -> None:
+    """Return when every one of *informers* has read everything once."""
+    several = informers.values() if isinstance(informers, Mapping) else informers
+    for informer in several:
+        await informer.cache.wait_synced()

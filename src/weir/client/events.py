@@ -1,0 +1,291 @@
+"""How is an event told to the people who read events? Once, with a count, and not too often.
+
+Core events (v1), as Kubernetes' own recorder correlates them: the same event again raises its count; more than ten
+different messages of one kind within ten minutes become one "(combined from similar events)"; one source may tell
+25 events about one object at once and one more every five minutes. Deciding is pure (`Correlator`); `Recorder`
+writes, in the order recorded, and never makes its caller wait.
+
+Not here: events.k8s.io series (weir.client.series).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from weir import errors
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
+from weir.clock import Clock
+
+__all__ = ["Correlator", "Event", "ObjectReference", "Recorder", "reference"]
+
+SIMILAR_MESSAGES = 10
+SIMILAR_SECONDS = 600.0
+BURST = 25
+REFILL_PER_SECOND = 1 / 300
+REMEMBERED = 4096
+TRIES = 12
+TRY_AGAIN_SECONDS = 10.0
+COMBINED = "(combined from similar events): "
+
+Document = dict[str, Any]
+
+
+class _EventsResource:
+    group, version, plural, namespaced = "", "v1", "events", True
+
+
+EVENTS = _EventsResource()
+
+
+@dataclass(frozen=True)
+class ObjectReference:
+    """Names the object an event is about."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    api_version: str = "v1"
+    resource_version: str = ""
+    field_path: str = ""
+
+    def document(self) -> Document:
+        """Return the reference as the API spells it."""
+        fields = {
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "apiVersion": self.api_version,
+            "resourceVersion": self.resource_version,
+            "fieldPath": self.field_path,
+        }
+        return {key: value for key, value in fields.items() if value}
+
+
+def reference(document: Document, kind: str = "", api_version: str = "") -> ObjectReference:
+    """Return a reference to *document*; items of lists do not say their kind, so it may have to be given."""
+    metadata = document.get("metadata", {})
+    return ObjectReference(
+        kind=document.get("kind") or kind,
+        name=metadata.get("name", ""),
+        namespace=metadata.get("namespace", ""),
+        uid=metadata.get("uid", ""),
+        api_version=document.get("apiVersion") or api_version or "v1",
+        resource_version=metadata.get("resourceVersion", ""),
+    )
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to an object."""
+
+    about: ObjectReference
+    type: str  # Normal or Warning
+    reason: str
+    message: str
+    component: str = ""
+    host: str = ""
+
+    def kind_of(self) -> tuple[object, ...]:
+        """What similar events have in common: everything but the message."""
+        about = replace(self.about, resource_version="", field_path="")
+        return (self.component, self.host, about, self.type, self.reason)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is to be written: a new event (count 1), or a count raised on one written before."""
+
+    event: Event
+    name: str
+    count: int
+    first: datetime
+    last: datetime
+
+
+def timestamp(at: datetime) -> str:
+    """Return *at* as the API spells times of a second.
+
+    >>> from datetime import UTC
+    >>> timestamp(datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=UTC))
+    '2026-01-02T03:04:05Z'
+    """
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Names:
+    """Names for events: the object's name and the time, never the same twice however fast events come."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def name(self, about: ObjectReference, now: datetime) -> str:
+        """Return the name of a new event about *about*."""
+        self._last = max(int(now.timestamp() * 1_000_000) * 1000, self._last + 1)
+        return f"{about.name}.{self._last:x}"
+
+
+class _Recent:
+    """A dictionary that forgets what was not used for longest."""
+
+    def __init__(self, size: int = REMEMBERED) -> None:
+        self._entries: OrderedDict[object, Any] = OrderedDict()
+        self._size = size
+
+    def get(self, key: object) -> Any:
+        if key in self._entries:
+            self._entries.move_to_end(key)
+        return self._entries.get(key)
+
+    def put(self, key: object, value: Any) -> None:
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._size:
+            self._entries.popitem(last=False)
+
+
+class Correlator:
+    """Decides what is written for each event. No I/O; the time is an argument."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._similar = _Recent()  # kind of event -> (messages, when the last came)
+        self._told = _Recent()  # key of event -> Told
+        self._allowance = _Recent()  # source and object -> (tokens, when counted)
+
+    def correlate(self, event: Event, now: datetime) -> Told | None:
+        """Return what to write for *event* at *now*; None when there were too many."""
+        event, key = self._combined(event, now)
+        before: Told | None = self._told.get(key)
+        if before is None:
+            told = Told(event, self._names.name(event.about, now), 1, now, now)
+        else:
+            told = Told(event, before.name, before.count + 1, before.first, now)
+        self._told.put(key, told)
+        return told if self._allowed(event, now) else None
+
+    def _combined(self, event: Event, now: datetime) -> tuple[Event, object]:
+        kind = event.kind_of()
+        messages, last = self._similar.get(kind) or (set(), now)
+        if (now - last).total_seconds() > SIMILAR_SECONDS:
+            messages = set()
+        messages = set(messages) | {event.message}
+        if len(messages) < SIMILAR_MESSAGES:
+            self._similar.put(kind, (messages, now))
+            return event, (kind, event.message)
+        messages.pop()  # stays just below the limit, so that quiet times end the combining
+        self._similar.put(kind, (messages, now))
+        return replace(event, message=COMBINED + event.message), kind
+
+    def _allowed(self, event: Event, now: datetime) -> bool:
+        who = (event.component, event.host, replace(event.about, resource_version="", field_path=""))
+        tokens, counted = self._allowance.get(who) or (float(BURST), now)
+        tokens = min(float(BURST), tokens + (now - counted).total_seconds() * REFILL_PER_SECOND)
+        allowed = tokens >= 1
+        self._allowance.put(who, (tokens - 1 if allowed else tokens, now))
+        return allowed
+
+
+def document(told: Told) -> Document:
+    """Return the Event object to create."""
+    event = told.event
+    source = {key: value for key, value in (("component", event.component), ("host", event.host)) if value}
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": told.name, "namespace": event.about.namespace or "default"},
+        "involvedObject": event.about.document(),
+        "reason": event.reason,
+        "message": event.message,
+        "source": source,
+        "firstTimestamp": timestamp(told.first),
+        "lastTimestamp": timestamp(told.last),
+        "count": told.count,
+        "type": event.type,
+        "reportingComponent": event.component,
+        "reportingInstance": event.host,
+    }
+
+
+def count_patch(told: Told) -> Document:
+    """Return the patch that raises the count."""
+    return {"count": told.count, "lastTimestamp": timestamp(told.last), "message": told.event.message}
+
+
+class Recorder:
+    """Tells events, in order, in the background."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        component: str,
+        *,
+        host: str = "",
+        lost: Callable[[Event, Exception], None] | None = None,
+    ) -> None:
+        """*lost* hears of events that could not be written."""
+        self._client, self._clock = client, clock
+        self._component, self._host, self._lost = component, host, lost
+        self._correlator = Correlator()
+        self._waiting: deque[tuple[Event, datetime]] = deque()
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def record(self, about: ObjectReference, type: str, reason: str, message: str) -> None:
+        """Tell that something happened to *about*. Returns at once."""
+        event = Event(about, type, reason, message, self._component, self._host)
+        self._waiting.append((event, self._clock.now()))
+        self._idle.clear()
+        self._more.set()
+
+    async def flush(self) -> None:
+        """Return when everything recorded has been written or given up."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Write what is recorded, until cancelled."""
+        while True:
+            while self._waiting:
+                event, now = self._waiting.popleft()
+                told = self._correlator.correlate(event, now)
+                if told is not None:
+                    await self._write(told)
+            self._idle.set()
+            self._more.clear()
+            await self._more.wait()
+
+    async def _write(self, told: Told) -> None:
+        for attempt in range(1, TRIES + 1):
+            try:
+                await self._write_once(told)
+                return
+            except errors.ApiError as error:  # the server has answered; asking again would not help
+                if not isinstance(error, errors.AlreadyExists) and self._lost is not None:
+                    self._lost(told.event, error)
+                return
+            except Unreachable as error:
+                if attempt == TRIES:
+                    if self._lost is not None:
+                        self._lost(told.event, error)
+                    return
+                await self._clock.sleep(TRY_AGAIN_SECONDS)
+
+    async def _write_once(self, told: Told) -> None:
+        namespace = told.event.about.namespace or "default"
+        if told.count > 1:
+            try:
+                await self._client.patch(
+                    EVENTS, told.name, count_patch(told), namespace, patch_type=STRATEGIC_MERGE_PATCH
+                )
+                return
+            except errors.NotFound:
+                pass  # it outlived its time: tell it anew, with its history
+        await self._client.create(EVENTS, document(told), namespace)

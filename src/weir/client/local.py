@@ -1,0 +1,153 @@
+"""How does a component in the server's own process reach it? Straight to the handler, past no guard.
+
+A request takes the same way as one from the network, authentication, authorization and admission included;
+only the sockets are left out. Who the caller is, is said by the request's headers or certificate, as on the
+network. The handler and the type of its requests are arguments: this module knows no server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from weir.client.api import Reply, Unreachable
+
+__all__ = ["LocalTransport"]
+
+#: method, path, query, headers (lower-case bytes), body -> what the handler takes
+MakeRequest = Callable[[str, str, str, Mapping[bytes, bytes], bytes], Any]
+#: takes a request, returns an answer with `code` and `headers`, and either `body` or, if it goes on, `run(sink)`
+Handle = Callable[[Any], Awaitable[Any]]
+
+
+class _Sink:
+    """Where a stream writes: lines wait here until they are read."""
+
+    def __init__(self) -> None:
+        self.frames: deque[bytes] = deque()
+        self.over = False
+        self.broken = False
+        self._size = 0
+        self._reader: asyncio.Future[None] | None = None
+
+    def write(self, frame: bytes) -> None:
+        self.frames.append(frame)
+        self._size += len(frame)
+        self._wake()
+
+    def write_chunk(self, chunk: bytes) -> None:
+        at = 0
+        while at < len(chunk):  # one or more chunks of HTTP/1.1
+            end = chunk.index(b"\r\n", at)
+            size = int(chunk[at:end], 16)
+            if size == 0:
+                self.close()
+                return
+            self.write(chunk[end + 2 : end + 2 + size])
+            at = end + 4 + size
+
+    def close(self) -> None:
+        self.over = True
+        self._wake()
+
+    def abort(self) -> None:
+        self.over = self.broken = True
+        self._wake()
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._size
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def read(self) -> bytes | None:
+        """Return the next frame, None at the end."""
+        while not self.frames:
+            if self.broken:
+                raise Unreachable("the server cut the watch off: it was not read fast enough")
+            if self.over:
+                return None
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        frame = self.frames.popleft()
+        self._size -= len(frame)
+        return frame
+
+
+class LocalTransport:
+    """A `weir.client.api.Transport` into a handler of the same process."""
+
+    def __init__(
+        self, handle: Handle, make_request: MakeRequest, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """*headers* go with every request; an Authorization header says who is calling."""
+        self._handle, self._make_request = handle, make_request
+        self._always = _wire(headers or {})
+        self._cache: tuple[Mapping[str, str] | None, dict[bytes, bytes]] = (None, self._always)
+
+    def _headers(self, headers: Mapping[str, str] | None) -> dict[bytes, bytes]:
+        if headers is not self._cache[0]:  # a client mostly sends the same ones
+            self._cache = (headers, {**_wire(headers or {}), **self._always})
+        return self._cache[1]
+
+    async def _answer(self, method: str, target: str, headers: Mapping[str, str] | None, body: bytes) -> Any:
+        path, _, query = target.partition("?")
+        return await self._handle(self._make_request(method, path, query, self._headers(headers), body))
+
+    async def request(
+        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> Reply:
+        answer = await self._answer(method, target, headers, body)
+        return Reply(answer.code, answer.body, _text(answer.headers))
+
+    @asynccontextmanager
+    async def stream(
+        self, target: str, headers: Mapping[str, str] | None = None, *, silent_seconds: float = 0.0
+    ) -> AsyncIterator[tuple[Reply, AsyncIterator[bytes]]]:
+        answer = await self._answer("GET", target, headers, b"")
+        if not hasattr(answer, "run"):
+            yield Reply(answer.code, answer.body, _text(answer.headers)), _nothing()
+            return
+        sink = _Sink()
+        task = asyncio.ensure_future(answer.run(sink))
+        task.add_done_callback(lambda _: sink.close())
+        try:
+            yield Reply(answer.code, b"", _text(answer.headers)), _lines(sink)
+        finally:
+            sink.abort()
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _wire(headers: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in headers.items()}
+
+
+def _text(headers: list[tuple[bytes, bytes]] | None) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers or ()}
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""
+
+
+async def _lines(sink: _Sink) -> AsyncIterator[bytes]:
+    rest = b""
+    while (frame := await sink.read()) is not None:
+        if not rest and frame.endswith(b"\n") and frame.count(b"\n") == 1:
+            yield frame
+            continue
+        *lines, rest = (rest + frame).split(b"\n")
+        for line in lines:
+            if line:
+                yield line

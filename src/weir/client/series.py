@@ -1,0 +1,246 @@
+"""How does the scheduler tell its events? events.k8s.io/v1: the first one whole, repetitions as a series.
+
+The same thing happening again to the same object (whatever the note says) makes the first event a series: it is
+written at once, then its count is kept in memory and written every half hour and when nothing came for
+six minutes. Semantics as Kubernetes' events broadcaster. Deciding is pure (`Series`); `SeriesRecorder` writes.
+
+Not here: core events with counts (weir.client.events).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from weir import errors
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
+from weir.client.events import TRIES, TRY_AGAIN_SECONDS, Names, ObjectReference
+from weir.clock import Clock
+
+__all__ = ["Occurrence", "Series", "SeriesRecorder"]
+
+FINISH = timedelta(minutes=6)
+REFRESH = timedelta(minutes=30)
+CHECK_SECONDS = 60.0
+NOTE_LIMIT_BYTES = 1024
+
+Document = dict[str, Any]
+
+
+class _EventsResource:
+    group, version, plural, namespaced = "events.k8s.io", "v1", "events", True
+
+
+EVENTS = _EventsResource()
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """Something that happened: what a series consists of."""
+
+    regarding: ObjectReference
+    type: str
+    reason: str
+    action: str
+    note: str
+    controller: str
+    instance: str
+    related: ObjectReference | None = None
+
+    def key(self) -> tuple[object, ...]:
+        """What occurrences of one series have in common."""
+        regarding = replace(self.regarding, resource_version="")
+        return (self.type, self.action, self.reason, self.controller, self.instance, regarding, self.related)
+
+
+@dataclass
+class Told:
+    """An event as far as it has been told."""
+
+    occurrence: Occurrence
+    name: str
+    began: datetime
+    count: int = 1
+    last: datetime = field(default=datetime.min)
+    written: datetime = field(default=datetime.min)
+    written_count: int = 1
+
+    @property
+    def namespace(self) -> str:
+        return self.occurrence.regarding.namespace or "default"
+
+
+def micro_time(at: datetime) -> str:
+    """Return *at* as the API spells times of a microsecond.
+
+    >>> from datetime import UTC
+    >>> micro_time(datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC))
+    '2026-01-02T03:04:05.000600Z'
+    """
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def cut(note: str) -> str:
+    """Return *note* cut to what the API takes, at a character's end.
+
+    >>> len(cut("é" * 600).encode())
+    1024
+    """
+    data = note.encode()
+    return note if len(data) <= NOTE_LIMIT_BYTES else data[:NOTE_LIMIT_BYTES].decode(errors="ignore")
+
+
+class Series:
+    """Decides what is written. No I/O; the time is an argument."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._told: dict[object, Told] = {}
+
+    def occurred(self, occurrence: Occurrence, now: datetime) -> Told | None:
+        """Return what must be written now: a new event (count 1) or one that just became a series (count 2)."""
+        key = occurrence.key()
+        told = self._told.get(key)
+        if told is None or (told.count == 1 and now - told.began > FINISH):
+            name = self._names.name(occurrence.regarding, now)
+            self._told[key] = told = Told(occurrence, name, now, last=now, written=now)
+            return told
+        told.count += 1
+        told.last = now
+        if told.count > 2:
+            return None
+        told.written, told.written_count = now, told.count
+        return told
+
+    def due(self, now: datetime) -> Iterator[Told]:
+        """Yield the series whose count is to be written at *now*, and forget what is over."""
+        for key, told in list(self._told.items()):
+            over = now - told.last > FINISH
+            if over:
+                del self._told[key]
+            if told.count > told.written_count and (over or now - told.written >= REFRESH):
+                told.written, told.written_count = now, told.count
+                yield told
+
+
+def document(told: Told) -> Document:
+    """Return the Event object to create."""
+    what = told.occurrence
+    made: Document = {
+        "kind": "Event",
+        "apiVersion": "events.k8s.io/v1",
+        "metadata": {"name": told.name, "namespace": told.namespace},
+        "eventTime": micro_time(told.began),
+        "reportingController": what.controller,
+        "reportingInstance": what.instance,
+        "action": what.action,
+        "reason": what.reason,
+        "regarding": what.regarding.document(),
+        "note": cut(what.note),
+        "type": what.type,
+    }
+    if what.related is not None:
+        made["related"] = what.related.document()
+    if told.count > 1:
+        made["series"] = {"count": told.count, "lastObservedTime": micro_time(told.last)}
+    return made
+
+
+class SeriesRecorder:
+    """Tells occurrences, in order, in the background."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        controller: str,
+        instance: str,
+        *,
+        lost: Callable[[Occurrence, Exception], None] | None = None,
+    ) -> None:
+        self._client, self._clock, self._lost = client, clock, lost
+        self._controller, self._instance = controller, instance
+        self._series = Series()
+        self._waiting: deque[Told] = deque()
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def record(
+        self,
+        regarding: ObjectReference,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        *,
+        related: ObjectReference | None = None,
+    ) -> None:
+        """Tell that something happened to *regarding*. Returns at once."""
+        occurrence = Occurrence(
+            regarding, type, reason, action, note, self._controller, self._instance, related
+        )
+        told = self._series.occurred(occurrence, self._clock.now())
+        if told is not None:
+            self._enqueue(told)
+
+    def _enqueue(self, told: Told) -> None:
+        self._waiting.append(replace(told))
+        self._idle.clear()
+        self._more.set()
+
+    async def flush(self) -> None:
+        """Return when everything that must be written has been written or given up."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Write what is recorded, until cancelled."""
+        checker = asyncio.ensure_future(self._check())
+        try:
+            while True:
+                while self._waiting:
+                    await self._write(self._waiting.popleft())
+                self._idle.set()
+                self._more.clear()
+                await self._more.wait()
+        finally:
+            checker.cancel()
+
+    async def _check(self) -> None:
+        while True:
+            await self._clock.sleep(CHECK_SECONDS)
+            for told in self._series.due(self._clock.now()):
+                self._enqueue(told)
+
+    async def _write(self, told: Told) -> None:
+        for attempt in range(1, TRIES + 1):
+            try:
+                await self._write_once(told)
+                return
+            except errors.ApiError as error:
+                if not isinstance(error, errors.AlreadyExists) and self._lost is not None:
+                    self._lost(told.occurrence, error)
+                return
+            except Unreachable as error:
+                if attempt == TRIES:
+                    if self._lost is not None:
+                        self._lost(told.occurrence, error)
+                    return
+                await self._clock.sleep(TRY_AGAIN_SECONDS)
+
+    async def _write_once(self, told: Told) -> None:
+        whole = document(told)
+        if told.count > 1:
+            try:
+                patch = {"series": whole["series"]}
+                await self._client.patch(
+                    EVENTS, told.name, patch, told.namespace, patch_type=STRATEGIC_MERGE_PATCH
+                )
+                return
+            except errors.NotFound:
+                pass
+        await self._client.create(EVENTS, whole, told.namespace)
