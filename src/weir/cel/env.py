@@ -51,14 +51,16 @@ class RuntimeCost:
 
 @dataclass(frozen=True, slots=True)
 class Specialized:
-    """An implementation made for constant arguments: called with the other arguments only.
+    """An implementation with constant arguments baked in: called with the other arguments only.
 
-    `inline`, if given, is a Python expression with `{f}` for `function` and `{0}`, `{1}` … for the
-    remaining arguments, e.g. `{f}({0}) is not None`.
+    `baked`: positions of the arguments it does not take (by default the second, a regular expression). `inline`, if
+    given, is a Python expression with `{f}` for `function` and `{0}`, `{1}` … for the remaining arguments,
+    e.g. `{f}({0}) is not None`.
     """
 
     function: Callable[..., Value]
     inline: str | None = None
+    baked: tuple[int, ...] = (1,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from weir.cel import reference
 from weir.cel.ast import Node
 from weir.cel.checker import check
 from weir.cel.env import Env
@@ -19,11 +20,12 @@ from weir.cel.estimate import Estimate, estimate
 from weir.cel.lowering import lower
 from weir.cel.macros import Macros
 from weir.cel.parser import parse
-from weir.cel.plan import Runner, plan
+from weir.cel.plan import Runner, Unsupported, plan
+from weir.cel.runtime import Unbound
 from weir.cel.source import Source
 from weir.cel.types import DYN, Type
 from weir.cel.validators import validate
-from weir.cel.values import Value
+from weir.cel.values import CostLimitExceeded, Value
 
 
 class Checked:
@@ -52,34 +54,49 @@ class Checked:
 
 
 class Program:
-    """A compiled expression."""
+    """A compiled expression; immutable, safe to share between threads."""
 
-    __slots__ = ("_checked", "_run", "expression", "type")
+    __slots__ = ("_checked", "_env", "_run", "expression", "type")
 
-    def __init__(self, checked: Checked, runner: Runner) -> None:
-        self._checked = checked
-        self._run = runner
+    def __init__(self, checked: Checked, runner: Runner | None) -> None:
+        # The tree is not kept: it is large, and what needs it (estimate, plain evaluation) is rare.
+        self._env: Final = checked.env
+        self._checked: Final = checked.checked
         self.expression: Final = checked.expression
         self.type: Final = checked.type
+        self._run: Runner = runner or self._run_plainly
 
     @property
     def estimate(self) -> Estimate:
         """The least and the most an evaluation can cost."""
-        return self._checked.estimate
+        return check_expression(self.expression, self._env, self._checked).estimate
 
     def evaluate(self, variables: Mapping[str, Value]) -> Value:
         """The value for these variables; raises EvaluationError or CostLimitExceeded.
 
-        >>> from weir.cel import compile
+        >>> from weir.cel import types
         >>> from weir.cel.library import KUBERNETES
         >>> compile("size(x) > 2", Env(KUBERNETES, {"x": types.STRING})).evaluate({"x": "abc"})
         True
         """
-        return self._run(variables)[0]
+        try:
+            return self._run(variables)[0]
+        except Unbound:
+            return self._run_plainly(variables)[0]
 
     def run(self, variables: Mapping[str, Value]) -> tuple[Value, int]:
-        """The value and the runtime cost; errors carry the cost as `.cost`."""
-        return self._run(variables)
+        """The value and the runtime cost; errors carry the exact cost as `.cost`.
+
+        An evaluation that ran out of budget is repeated plainly to say where exactly: for people, not for loops.
+        """
+        try:
+            return self._run(variables)
+        except (Unbound, CostLimitExceeded, reference.InternalError):
+            return self._run_plainly(variables)
+
+    def _run_plainly(self, variables: Mapping[str, Value]) -> tuple[Value, int]:
+        checked = check_expression(self.expression, self._env, self._checked)
+        return reference.run(lower(checked.root, self._env, self._checked), self._env, variables)
 
 
 def check_expression(expression: str, env: Env, checked: bool = True) -> Checked:
@@ -95,7 +112,11 @@ def check_expression(expression: str, env: Env, checked: bool = True) -> Checked
 def build(checked: Checked) -> Program:
     """The program of a checked expression; raises ProgramError."""
     steps = lower(checked.root, checked.env, checked.checked)
-    return Program(checked, plan(steps, checked.env))
+    try:
+        runner = plan(steps, checked.env)
+    except Unsupported:
+        runner = None
+    return Program(checked, runner)
 
 
 def compile(expression: str, env: Env) -> Program:

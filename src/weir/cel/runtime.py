@@ -1,0 +1,245 @@
+"""What generated code calls for the rare and the untyped: optional access, dispatch by values, literals with options.
+
+Spec: cel.md 6, 8, 12. Every function takes errors as values and returns them as values; those that charge return
+(outcome, cost). They say in one place what weir.cel.reference says step by step.
+Not here: the code that calls them (weir.cel.plan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from weir.cel import access, reference
+from weir.cel.steps import Invoke
+from weir.cel.values import (
+    ABSENT,
+    NO_SUCH_OVERLOAD,
+    NONE,
+    CelError,
+    CostLimitExceeded,
+    EvaluationError,
+    Optional,
+    Value,
+    equal,
+    new_map,
+)
+
+get = access.get
+missing = access.missing
+#: Stands where there is nothing yet.
+ELSE: Final = object()
+
+
+class Unbound(CelError):
+    """A variable has no value; the plain evaluator decides what that means."""
+
+
+def over(cost: int) -> CostLimitExceeded:
+    """The budget is used up."""
+    return CostLimitExceeded(cost)
+
+
+def failed(error: EvaluationError, cost: int) -> EvaluationError:
+    """The error of a whole evaluation."""
+    error.cost = cost
+    return error
+
+
+def as_error(value: Value) -> EvaluationError:
+    """What a condition that is no boolean means."""
+    return value if value.__class__ is EvaluationError else EvaluationError(NO_SUCH_OVERLOAD)
+
+
+def both(left: Value, right: Value, decisive: bool) -> Value:
+    """`&&` or `||` when either side may be an error or no boolean; *left* did not decide."""
+    if right is decisive:
+        return decisive
+    if left.__class__ is not bool:
+        return as_error(left)
+    if right.__class__ is not bool:
+        return as_error(right)
+    return not decisive
+
+
+def equals(left: Value, right: Value, negated: bool) -> Value:
+    """`==` or `!=` of anything."""
+    if left.__class__ is EvaluationError:
+        return left
+    if right.__class__ is EvaluationError:
+        return right
+    try:
+        return equal(left, right) is not negated
+    except EvaluationError as error:
+        return True if negated else error.with_traceback(None)
+
+
+def member(element: Value, members: Sequence[Value]) -> Value:
+    """`element in [constants]`."""
+    return element if element.__class__ is EvaluationError else reference.member_of(element, members)
+
+
+def or_else(left: Value, unwrap: bool) -> Value:
+    """The value of `left.or(…)`, or ELSE when the right side must say."""
+    if left.__class__ is Optional:
+        if not left.has_value:
+            return ELSE
+        return left.value if unwrap else left
+    return as_error(left)
+
+
+def is_none(value: Value) -> bool:
+    """Whether *value* is an optional without value."""
+    return value.__class__ is Optional and not value.has_value
+
+
+_Key = tuple[Value, bool, bool]
+
+
+def walk(
+    value: Value, keys: Sequence[_Key], test: bool, root_optional: bool, objects: access.Objects
+) -> tuple[Value, int]:
+    """Apply constant qualifiers (key, optional, test), stopping where an optional one finds nothing."""
+    optional = root_optional and value.__class__ is Optional
+    if optional:
+        if not value.has_value:
+            return (False if test else value), 0
+        value = value.value
+    charged = 0
+    try:
+        for key, marked, tested in keys:
+            optional = optional or marked
+            if not optional and not tested:
+                charged += 1
+                value = access.get(value, key, objects)
+                continue
+            charged += 1
+            found = access.find(value, key, objects)
+            if found is ABSENT:
+                if optional:
+                    charged -= 1
+                return (False if test else NONE), charged
+            value = found
+    except EvaluationError as error:
+        return error.with_traceback(None), charged
+    if test:
+        return True, charged
+    return (Optional(value) if optional else value), charged
+
+
+def index(
+    value: Value, key: Value, marked: bool, root_optional: bool, charge: int, objects: access.Objects
+) -> tuple[Value, int]:
+    """Apply one computed qualifier; *value* is not none."""
+    if key.__class__ is EvaluationError:
+        return key, charge
+    optional = marked
+    if root_optional and value.__class__ is Optional:
+        value, optional = value.value, True
+    try:
+        if not optional:
+            return access.get(value, key, objects), charge
+        found = access.find(value, key, objects)
+    except EvaluationError as error:
+        return error.with_traceback(None), charge
+    return (NONE, 0) if found is ABSENT else (Optional(found), charge)
+
+
+def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> tuple[Value, int]:
+    """Call by values: the outcome and its price."""
+    outcome: Value = None
+    for arg in args:
+        if arg.__class__ is EvaluationError:
+            outcome = arg
+            break
+    else:
+        try:
+            outcome = reference.apply(step, args, objects)
+        except EvaluationError as error:
+            outcome = error.with_traceback(None)
+    return outcome, reference.call_price(step, args, outcome)
+
+
+def new_list(elements: Sequence[Value], optional: frozenset[int]) -> Value:
+    """A list literal with `?` elements."""
+    built: list[Value] = []
+    for position, value in enumerate(elements):
+        if position in optional:
+            if value.__class__ is not Optional:
+                return reference.not_optional(value)
+            if not value.has_value:
+                continue
+            value = value.value
+        built.append(value)
+    return built
+
+
+def new_map_of(parts: Sequence[Value], optional: Sequence[bool]) -> Value:
+    """A map literal from key, value, key, value …"""
+    pairs: list[tuple[Value, Value]] = []
+    for key, value, marked in zip(parts[::2], parts[1::2], optional, strict=True):
+        if marked:
+            if value.__class__ is not Optional:
+                return reference.not_optional(value)
+            if not value.has_value:
+                continue
+            value = value.value
+        pairs.append((key, value))
+    try:
+        return new_map(pairs)
+    except TypeError:
+        return EvaluationError("unsupported key type")
+
+
+def new_struct(name: str, fields: Sequence[tuple[str, bool]], values: Sequence[Value]) -> Value:
+    """A message literal."""
+    built: dict[str, Value] = {}
+    for (field, marked), value in zip(fields, values, strict=True):
+        if marked:
+            if value.__class__ is not Optional:
+                return reference.not_optional(value)
+            if not value.has_value:
+                continue
+            value = value.value
+        built[field] = value
+    try:
+        return reference.new_message(name, built)
+    except EvaluationError as error:
+        return error.with_traceback(None)
+
+
+def iterable(value: Value, two: bool) -> Value:
+    """*value* if a loop can run over it, else the error."""
+    if value.__class__ is EvaluationError or isinstance(value, list | tuple | dict):
+        return value
+    outcome = reference.iteration(value, two)
+    assert isinstance(outcome, EvaluationError)
+    return outcome
+
+
+def pairs(value: Value) -> Iterable[tuple[Any, Any]]:
+    """The passes of a two-variable loop over a list or map."""
+    return value.items() if isinstance(value, dict) else enumerate(value)
+
+
+def insert(target: dict[Any, Any], key: Value, value: Value) -> Value:
+    """`cel.@mapInsert(target, key, value)`, in place: the map belongs to one loop."""
+    if value.__class__ is EvaluationError:
+        return value
+    if access.contains(target, key):
+        return EvaluationError(f"insert failed: key {access.key_text(key)} already exists")
+    target[key] = value
+    return target
+
+
+def insert_all(target: Value, entries: Value) -> Value:
+    """`cel.@mapInsert(target, entries)`, in place; the first error wins."""
+    if target.__class__ is EvaluationError:
+        return target
+    if entries.__class__ is EvaluationError:
+        return entries
+    for key, value in entries.items():
+        target = insert(target, key, value)
+        if target.__class__ is EvaluationError:
+            return target
+    return target
