@@ -160,7 +160,7 @@ def subjects(document: Any, source: str = "") -> Iterator[Subject]:
         for item in document["items"]:
             named = {"kind": kind, **item} if kind and isinstance(item, dict) else item
             yield from subjects(named, source)
-    elif isinstance(document, dict) and document.get("kind") in TEMPLATES:
+    elif isinstance(document, dict) and str(document.get("kind")) in TEMPLATES:
         yield Subject.of(document, source=source)
 
 

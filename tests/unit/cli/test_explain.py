@@ -1,0 +1,270 @@
+"""`weir explain` as a command: what it reads, its exit codes, and that bad input is one line with the place."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from weir.cli.main import FINDINGS, FINE, USAGE, run
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers: [{name: c, image: i}]
+  tolerations:
+  - {key: sla, operator: Gt, value: "900", effect: NoSchedule}
+"""
+NODE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "spec": {"taints": [{"key": "sla", "value": "950", "effect": "NoSchedule"}]},
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pod.yaml").write_text(POD)
+    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump(NODE))
+    return tmp_path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, Any]:
+    code = run(["explain", *args, "-o", "json"])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out) if captured.out else captured.err
+
+
+# ── what is read ──
+
+
+def test_a_manifest_and_a_snapshot(here, capsys):
+    code, document = answer(capsys, "-f", "pod.yaml", "--cluster", "nodes.yaml")
+    assert (code, document["pods"][0]["nodes"]) == (FINE, {"total": 1, "fitting": 1})
+
+
+def test_a_kubectl_dump_in_json(here, capsys):
+    dump = {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [NODE, {"kind": "Service", "metadata": {"name": "s"}}],
+    }
+    (here / "dump.json").write_text(json.dumps(dump))
+    assert answer(capsys, "-f", "pod.yaml", "--cluster", "dump.json")[0] == FINE
+
+
+def test_a_directory_with_everything_below_it(here, capsys):
+    (here / "cluster" / "nodes").mkdir(parents=True)
+    (here / "cluster" / "nodes" / "n1.yml").write_text(yaml.safe_dump(NODE))
+    (here / "cluster" / "n2.json").write_text(json.dumps({**NODE, "metadata": {"name": "n2"}}))
+    (here / "cluster" / "notes.txt").write_text("{not yaml")
+    _, document = answer(capsys, "-f", "pod.yaml", "--cluster", "cluster")
+    assert document["pods"][0]["nodes"]["total"] == 2
+
+
+def test_several_places_are_one_cluster(here, capsys):
+    (here / "more.yaml").write_text(yaml.safe_dump({**NODE, "metadata": {"name": "n2"}}))
+    _, document = answer(capsys, "-f", "pod.yaml", "--cluster", "nodes.yaml", "--cluster", "more.yaml")
+    assert document["pods"][0]["nodes"]["total"] == 2
+
+
+def test_manifests_on_standard_input(here, capsys, monkeypatch):
+    both = POD + "---\n" + yaml.safe_dump(NODE)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(both.encode())))
+    assert answer(capsys, "-f", "-")[0] == FINE
+
+
+def test_a_pod_of_the_snapshot_by_name(here, capsys):
+    stored = yaml.safe_load(POD) | {"metadata": {"name": "web", "namespace": "shop"}}
+    (here / "dump.yaml").write_text(yaml.safe_dump_all([NODE, stored]))
+    _, document = answer(capsys, "web", "-n", "shop", "--cluster", "dump.yaml")
+    assert document["pods"][0]["namespace"] == "shop"
+
+
+def test_a_workload_of_the_snapshot_by_kind_and_name(here, capsys):
+    template = {"spec": yaml.safe_load(POD)["spec"]}
+    stored = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"template": template}}
+    (here / "dump.yaml").write_text(yaml.safe_dump_all([NODE, stored]))
+    _, document = answer(capsys, "deploy/web", "--cluster", "dump.yaml")
+    assert document["pods"][0]["kind"] == "Deployment"
+
+
+def test_a_mistyped_name_is_answered_with_a_near_one(here, capsys):
+    (here / "dump.yaml").write_text(POD)
+    assert "did you mean default/web?" in answer(capsys, "wbe", "--cluster", "dump.yaml")[1]
+
+
+# ── exit codes and form ──
+
+
+def test_fitting_nowhere_is_one(here, capsys):
+    (here / "pod.yaml").write_text(POD.replace("900", "950"))
+    assert answer(capsys, "-f", "pod.yaml", "--cluster", "nodes.yaml")[0] == FINDINGS
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "nothing to explain"),
+        (["web"], "give --cluster"),
+        (["-f", "-", "--cluster", "-"], "only once"),
+        (["-f", "missing.yaml"], "missing.yaml: No such file"),
+        (["-f", "nodes.yaml"], "no pod or workload in nodes.yaml"),
+        (["-f", "pod.yaml", "--feature-gates", "Nope=true"], "unrecognized feature gate: Nope"),
+        (["-f", "pod.yaml", "--output", "xml"], "'xml' is not one of"),
+        (["-f", "pod.yaml", "--nope"], "No such option"),
+    ],
+)
+def test_wrong_usage_is_two_and_one_line(here, capsys, args, said):
+    assert run(["explain", *args]) == USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_plain_text_has_no_colour_and_ends_with_what_was_not_considered(here, capsys):
+    run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert out.splitlines()[-1].startswith("Not considered: ")
+
+
+def test_a_terminal_sees_colour(here, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
+    assert "\x1b[32m\x1b[1mPod default/web fits" in capsys.readouterr().out
+
+
+def test_all_gates_are_on_and_said_so_in_one_line(here, capsys):
+    run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
+    assert sum("all four features on" in line for line in capsys.readouterr().out.splitlines()) == 1
+
+
+def test_operators_are_never_shown_by_their_api_names(here, capsys):
+    (here / "pod.yaml").write_text(POD.replace("900", "950"))
+    run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
+    before_the_patch = capsys.readouterr().out.partition("merge patch")[0]
+    assert "sla=950, needs > 950: refused" in before_the_patch
+    assert not {"Gt", "Lt", "Equal"} & set(before_the_patch.split())
+
+
+# ── bad input ──
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"kind: Pod\n\tmetadata: x", "pod.yaml:2:1"),
+        (b"kind: Pod\nspec: {tolerations: 7}\n", "pod.yaml:2:21: Pod default/(no name): spec.tolerations"),
+        (
+            b"kind: Pod\nspec:\n  tolerations:\n  - value: 950\n",
+            "pod.yaml:4:12: Pod default/(no name): spec.tolerations[0].value: Expected `str`, got `int` (write it",
+        ),
+        (b"kind: Pod\nspec: 7\n", "pod.yaml:2:7"),
+        (b"kind: Pod\nmetadata: {name: a}\nmetadata: {name: b}\n", "pod.yaml:3:1: duplicate key 'metadata'"),
+        (b"\x00\x01\x02ELF", "pod.yaml:1:1: this is not text"),
+        (b"kind: Pod\nname: \xfa\xfb", "pod.yaml:2:1: this is not text"),
+        (b"kind: Pod\nspec: " + b"[" * 5000, "pod.yaml:2"),
+        (b"kind: Pod\nspec: " + b'{"a":' * 5000 + b"1" + b"}" * 5000, "nested more than 200 levels"),
+        (BOMB.encode(), "expands beyond reason"),
+        (b"a: &a [*a]", "pod.yaml:1"),
+        (b"- kind: Pod", "no pod or workload"),
+        (b"", "no pod or workload"),
+        (b"kind: Pod\nspec: {containers: [{resources: {requests: {cpu: 1kk}}}]}", "cpu: '1kk'"),
+        (b"kind: Pod\nspec: {containers: [{resources: {requests: {cpu: 1e999999999}}}]}", "pod.yaml:1:1"),
+    ],
+)
+def test_bad_input_is_one_line_with_the_place(here, capsys, content, said):
+    (here / "pod.yaml").write_bytes(content)
+    assert run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"]) == USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert len(line) < 500
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"kind: Node\nmetadata: {name: n1}\nspec: {taints: 7}",
+        b"kind: Node\nspec: {}",
+        b"kind: NodeList\nitems: [{spec: {taints: [{key: 7}]}}]",
+        b'{"kind": "Node", "metadata": {"name": "n1"',
+        b"kind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: lots}}",
+    ],
+)
+def test_a_bad_snapshot_is_one_line(here, capsys, content):
+    (here / "nodes.yaml").write_bytes(content)
+    assert run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"]) == USAGE
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_name_of_ten_megabytes_does_not_become_a_line_of_ten_megabytes(here, capsys):
+    (here / "pod.yaml").write_text(POD.replace('"900"', '"' + "9" * 10_000_000 + '"'))
+    assert run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"]) == FINDINGS
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 2000
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.sampled_from(["Gt", "SemverGt", "Exists", "1", "v1.2.3", "NoExecute", "cpu", "1Gi", "-1", "NaN"]),
+)
+FIELDS = st.sampled_from(
+    [
+        "tolerations", "key", "operator", "value", "effect", "tolerationSeconds", "expression", "nodeSelector",
+        "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms",
+        "matchExpressions", "values", "containers", "initContainers", "resources", "requests", "limits", "cpu",
+        "volumes", "persistentVolumeClaim", "claimName", "nodeName", "schedulingGates", "overhead", "ports",
+        "taints", "unschedulable", "allocatable", "labels", "name", "status", "metadata", "spec", "kind", "items",
+    ]
+)  # fmt: skip
+TREES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4),
+    max_leaves=15,
+)
+DOCUMENTS = st.one_of(
+    TREES,
+    st.fixed_dictionaries(
+        {"kind": st.sampled_from(["Pod", "Deployment", "CronJob", "Node", "List", "PersistentVolumeClaim"])},
+        optional={"metadata": TREES, "spec": TREES, "status": TREES, "items": TREES},
+    ),
+)
+
+
+@given(pod=DOCUMENTS, cluster=DOCUMENTS)
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+def test_no_document_makes_a_traceback(here, capsys, pod, cluster):
+    (here / "pod.yaml").write_text(json.dumps([pod]) if isinstance(pod, list) else yaml.safe_dump(pod))
+    (here / "nodes.yaml").write_text(yaml.safe_dump(cluster))
+    code = run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
+    captured = capsys.readouterr()
+    assert code in (FINE, FINDINGS, USAGE)
+    assert len(captured.err.splitlines()) == (1 if code == USAGE else 0)
+
+
+@given(content=st.binary(max_size=200))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+def test_no_bytes_make_a_traceback(here, capsys, content):
+    (here / "pod.yaml").write_bytes(content)
+    assert run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"]) == USAGE
+    assert len(capsys.readouterr().err.splitlines()) == 1
