@@ -89,7 +89,7 @@ def dry_run_problems(value: str | None) -> list[FieldError]:
     """Return what is wrong with a dryRun parameter."""
     if value in (None, "", "All"):
         return []
-    return [not_supported("dryRun", [value], ("All",))]  # type: ignore[arg-type]
+    return [not_supported("dryRun", [value], ("All",))]
 
 
 @dataclass(frozen=True, slots=True)

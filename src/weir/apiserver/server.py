@@ -15,24 +15,29 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from weir import errors
 from weir.apiserver import discovery, openapi, paths, stored, tables
+from weir.apiserver.audit import Audit
 from weir.apiserver.authn import User
 from weir.apiserver.authz import Authorizer, forbidden
 from weir.apiserver.deletion import Deletion
 from weir.apiserver.http import TEXT, YAML, Request, Response, Stream
+from weir.apiserver.impersonation import impersonate
+from weir.apiserver.limits import InFlight, Lane
 from weir.apiserver.lists import Lists, Page, list_body, parse_list_version
+from weir.apiserver.metrics import Metrics
 from weir.apiserver.options import DeleteOptions, ListOptions, parse_bool
 from weir.apiserver.paths import RequestInfo
 from weir.apiserver.representation import JSON, Representation, negotiate, pretty, to_yaml
 from weir.apiserver.service_account_tokens import Signer
 from weir.apiserver.subresources import STREAMS, Subresources
 from weir.apiserver.verbs import Outcome, Parts, Verbs
-from weir.apiserver.watch import Observer, Watches
+from weir.apiserver.watch import Watches
 from weir.objects.kinds import Kind
 
 __all__ = ["ApiServer", "Security"]
@@ -54,44 +59,6 @@ class Authenticates(Protocol):
         """Return the user; raises Unauthorized."""
 
 
-class InFlight(Protocol):
-    """Bounds how many requests are worked on at once."""
-
-    def enter(self, info: RequestInfo) -> Any:
-        """Return a token; raises TooManyRequests."""
-
-    def leave(self, token: Any) -> None:
-        """Give the token back."""
-
-
-class Audit(Protocol):
-    """Keeps a record of who did what."""
-
-    def log(self, request: Request, user: User | None, info: RequestInfo, code: int, started: float) -> None:
-        """Record one finished request."""
-
-
-class Metrics(Protocol):
-    """Counts requests."""
-
-    def observe_request(
-        self,
-        verb: str,
-        group: str,
-        version: str,
-        resource: str,
-        subresource: str,
-        scope: str,
-        code: int,
-        seconds: float,
-        response_bytes: int,
-    ) -> None:
-        """Count one finished request."""
-
-    def render(self) -> bytes:
-        """Return everything counted, in the text format."""
-
-
 Review = Callable[[Kind, Document, User, str, str], Document]
 
 
@@ -100,7 +67,6 @@ class Security(NamedTuple):
 
     authenticator: Authenticates
     authorizer: Authorizer
-    impersonate: Callable[[Request, User], User] | None = None
     review: Review | None = None
     in_flight: InFlight | None = None
     audit: Audit | None = None
@@ -116,13 +82,12 @@ class ApiServer:
         security: Security,
         *,
         metrics: Metrics | None = None,
-        observer: Observer | None = None,
         address: str = "127.0.0.1:6443",
         public: dict[str, Callable[[], Document]] | None = None,
     ) -> None:
         self.verbs = Verbs(parts)
         self.lists = Lists(parts.store, parts.clock)
-        self.watches = Watches(parts.store, self.lists, parts.clock, observer)
+        self.watches = Watches(parts.store, self.lists, parts.clock, metrics)
         self.deletion = Deletion(self.verbs)
         self.subresources = Subresources(self.verbs, self.deletion, security.signer)
         self.ready = True
@@ -148,15 +113,14 @@ class ApiServer:
         request.info = info
         warnings: list[str] = []
         user: User | None = None
-        token = None
+        real: User | None = None
+        lane: Lane | None = None
         limiter = self._security.in_flight
         try:
-            user = self._security.authenticator.authenticate(request)
-            if self._security.impersonate is not None:
-                user = self._security.impersonate(request, user)
-            request.user = user
+            user = real = self._security.authenticator.authenticate(request)
+            user = request.user = impersonate(request.headers, user, self._security.authorizer)
             if limiter is not None:
-                token = limiter.enter(info)
+                lane = limiter.enter(info, user.groups)
             decision = self._security.authorizer.authorize(user, info, params.get("fieldSelector", ""))
             if not decision.allowed:
                 raise forbidden(user, info, decision)
@@ -167,26 +131,45 @@ class ApiServer:
             logger.exception("the server failed verb=%s path=%s", info.verb, request.path)
             answer = _failure(errors.InternalError("Internal Server Error", reason="InternalError"))
         finally:
-            if token is not None and limiter is not None:
-                limiter.leave(token)
+            if lane is not None:
+                InFlight.leave(lane)
         self._finish(request, answer, warnings)
-        seconds = time.perf_counter() - started
         if self._metrics is not None:
-            size = len(answer.body) if isinstance(answer, Response) else 0
             self._metrics.observe_request(
-                info.verb.upper(),
+                info.verb,
                 info.api_group,
                 info.api_version,
                 info.resource,
                 info.subresource,
                 _scope(info),
                 answer.code,
-                seconds,
-                size,
+                time.perf_counter() - started,
+                len(answer.body) if isinstance(answer, Response) else 0,
+                dry_run="dryRun" in params,
             )
-        if self._security.audit is not None:
-            self._security.audit.log(request, user, info, answer.code, started)
+        if self._security.audit is not None and user is not None and real is not None:
+            self._record(self._security.audit, request, answer, real, user)
         return answer
+
+    def _record(
+        self, audit: Audit, request: Request, answer: Response | Stream, real: User, user: User
+    ) -> None:
+        """Write the request to the audit log."""
+        now = datetime.fromtimestamp(self.verbs.clock.time(), UTC)
+        audit.record(
+            real,
+            request.info,
+            answer.code,
+            uri=f"{request.path}?{request.query}" if request.query else request.path,
+            received=now,
+            finished=now,
+            source=request.peer.rpartition(":")[0],
+            user_agent=request.header(b"user-agent"),
+            request_object=request.body,
+            response_object=answer.body if isinstance(answer, Response) else b"",
+            impersonated=user if user is not real else None,
+            audit_id=next(value.decode() for name, value in answer.headers or () if name == b"Audit-Id"),
+        )
 
     def _finish(self, request: Request, answer: Response | Stream, warnings: list[str]) -> None:
         """Add the headers every answer has."""

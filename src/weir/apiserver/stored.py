@@ -11,7 +11,7 @@ Not here: revisions and durability (weir.store), what may be written (weir.apise
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -101,7 +101,7 @@ class Reader:
         """Return a number that changes whenever any object of *kind* changed."""
         return self._versions.get(kind.prefix, 0)
 
-    def get_now(self, kind: Kind, namespace: str, name: str) -> Document | None:
+    def get_now(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return one object, None when there is none."""
         key = kind.key(namespace, name)
         cached = self._cache.get(key)
@@ -116,16 +116,16 @@ class Reader:
         self._cache[key] = (found.mod_revision, document)
         return document
 
-    def list_now(self, kind: Kind, namespace: str | None = None) -> list[Document]:
+    def list_now(self, kind: Kind, namespace: str | None = None) -> list[Mapping[str, Any]]:
         """Return the objects of a kind, of one namespace or of all."""
         under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
         return [decode(kind, item.value) for item in self._store.range(under).items]
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Document | None:
+    async def get(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return one object, None when there is none."""
         return self.get_now(kind, namespace, name)
 
-    async def list(self, kind: Kind, namespace: str | None = None) -> list[Document]:
+    async def list(self, kind: Kind, namespace: str | None = None) -> list[Mapping[str, Any]]:
         """Return the objects of a kind, of one namespace or of all."""
         return self.list_now(kind, namespace)
 

@@ -122,7 +122,7 @@ class Verbs:
 
     def documents(self, kind: Kind) -> list[Document]:
         """Every stored object of *kind*, all namespaces."""
-        return self.reader.list_now(kind)
+        return [stored.decode(kind, found.value) for found in self.store.range(kind.prefix).items]
 
     # ------------------------------------------------------------------------------------------- reading
 

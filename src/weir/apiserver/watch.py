@@ -19,13 +19,14 @@ from weir import errors
 from weir.apiserver import stored, tables
 from weir.apiserver.http import Sink, Stream
 from weir.apiserver.lists import Lists, Matcher, matcher
+from weir.apiserver.metrics import Metrics, WatchMetrics
 from weir.apiserver.options import ListOptions
 from weir.objects.kinds import Kind
 from weir.objects.zero import zero
 from weir.store import Compacted, Event, KeyValue, Store, StoreError
 from weir.values.quoting import quote
 
-__all__ = ["Observer", "Watches"]
+__all__ = ["Watches"]
 
 BOOKMARK_SECONDS = 60.0
 BEFORE_TIMEOUT_SECONDS = 2.0
@@ -44,19 +45,6 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Return after *seconds*."""
-
-
-class Observer(Protocol):
-    """Who counts watches."""
-
-    def watch_opened(self, kind: Kind) -> None:
-        """A watch began."""
-
-    def watch_closed(self, kind: Kind) -> None:
-        """A watch ended."""
-
-    def watch_event(self, kind: Kind, n_bytes: int) -> None:
-        """An event was sent."""
 
 
 def chunk(frame: bytes) -> bytes:
@@ -124,6 +112,7 @@ class _Watcher:
         self._view, self._matches, self._share = view, matches, share
         self._sink, self._clock = sink, clock
         self._columns_sent = view.shape != "Table"
+        self.metrics: WatchMetrics | None = None
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def deliver(self, events: Sequence[Event]) -> None:
@@ -141,6 +130,8 @@ class _Watcher:
             self.finish()
             return
         self._sink.write_chunk(chunks)
+        if self.metrics is not None:
+            self.metrics.sent(len(chunks))
 
     def _chunk(self, event: Event) -> bytes:
         """Return the chunk for *event*, made once for all watchers that share view and selector."""
@@ -196,8 +187,8 @@ class _Watcher:
 class Watches:
     """Starts watches on a store."""
 
-    def __init__(self, store: Store, lists: Lists, clock: Clock, observer: Observer | None = None) -> None:
-        self._store, self._lists, self._clock, self._observer = store, lists, clock, observer
+    def __init__(self, store: Store, lists: Lists, clock: Clock, metrics: Metrics | None = None) -> None:
+        self._store, self._lists, self._clock, self._metrics = store, lists, clock, metrics
         self._random = random.Random()
         self._open: set[_Watcher] = set()
 
@@ -251,8 +242,12 @@ class Watches:
         from_state = after == 0 if options.send_initial_events is None else options.send_initial_events
         subscription = None
         self._open.add(watcher)
-        if self._observer is not None:
-            self._observer.watch_opened(view.kind)
+        kind = view.kind
+        if self._metrics is not None:
+            scope = "namespace" if under != kind.prefix else "cluster"
+            watcher.metrics = self._metrics.watch_opened(
+                kind.group, kind.version, kind.plural, kind.kind, scope
+            )
         try:
             if from_state:
                 await self._store.fresh()
@@ -274,8 +269,8 @@ class Watches:
             if subscription is not None:
                 subscription.cancel()
             self._open.discard(watcher)
-            if self._observer is not None:
-                self._observer.watch_closed(view.kind)
+            if watcher.metrics is not None:
+                watcher.metrics.closed()
             sink.close()
 
     async def _wait(self, watcher: _Watcher, view: View, options: ListOptions) -> None:

@@ -1,0 +1,276 @@
+"""Put an API server together and let it listen.
+
+`build` makes the server out of its parts (store, credentials, admission, authorization), `serve` gives it sockets
+and TLS, `run` does both until it is told to stop. Stopping is graceful: readiness turns off, watches end,
+requests under way are answered, then the store is closed.
+Not here: the command line (weir.cli.apiserver), HTTP (weir.apiserver.protocol).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weir.apiserver import kubeconfig, pki, stored
+from weir.apiserver.admission.chain import Chain, Settings
+from weir.apiserver.audit import EVERYTHING, Audit, open_log, parse_policy
+from weir.apiserver.authn import MASTERS, Authenticator, StaticTokens, User, proven
+from weir.apiserver.authz import Authorizer
+from weir.apiserver.bootstrap import bootstrap, furnish
+from weir.apiserver.escalation import EscalationCheck
+from weir.apiserver.limits import InFlight
+from weir.apiserver.metrics import Metrics
+from weir.apiserver.protocol import Connections
+from weir.apiserver.reviews import Reviews
+from weir.apiserver.server import ApiServer, Security
+from weir.apiserver.service_account_tokens import Signer, Verifier, key_set, openid_configuration
+from weir.apiserver.verbs import Parts
+from weir.clock import Clock, RealClock
+from weir.gates import DEFAULTS, Gates
+from weir.objects.kinds import Kind, find_kind
+from weir.observe.metrics import Registry
+from weir.store import Store, StoreUnavailable
+from weir.store.compact import keep_up
+
+__all__ = ["Options", "Running", "build", "open_store", "run", "serve"]
+
+logger = logging.getLogger("weir.apiserver")
+SWEEP_SECONDS = 5.0
+STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What an operator can choose."""
+
+    data_dir: Path
+    store: str = "sqlite"  #: sqlite, memory, or etcd=host:port,host:port
+    bind_address: str = "127.0.0.1"
+    secure_port: int = 6443
+    insecure: bool = False  #: plain HTTP: loopback only, for benches and tests
+    gates: Gates = DEFAULTS
+    authorization_modes: Sequence[str] = ("Node", "RBAC")
+    admission: Settings = field(default_factory=Settings)
+    anonymous: bool = False
+    hostnames: Sequence[str] = ()
+    kubeconfig: Path | None = None
+    token_file: Path | None = None
+    audit_log: Path | None = None
+    audit_policy: Path | None = None
+    compaction_seconds: float = 300.0
+    max_reading: int = 400
+    max_writing: int = 200
+    sync_delay_seconds: float = 0.0
+
+
+@dataclass
+class Running:
+    """A server with what has to be stopped with it."""
+
+    server: ApiServer
+    store: Store
+    options: Options
+    credentials: pki.Credentials | None
+    admin_token: str
+    connections: Connections | None = None
+    listener: asyncio.Server | None = None
+    chores: list[asyncio.Task[Any]] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        """Where clients find the server."""
+        scheme = "http" if self.options.insecure else "https"
+        host = self.options.bind_address
+        if host in ("0.0.0.0", "::", ""):
+            host = "127.0.0.1"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    async def stop(self) -> None:
+        """Stop serving, in the order that loses nothing."""
+        self.server.ready = False
+        if self.listener is not None:
+            self.listener.close()
+        self.server.watches.close()
+        if self.connections is not None:
+            self.connections.close_idle()
+            loop = asyncio.get_running_loop()
+            until = loop.time() + STOP_SECONDS
+            while self.connections.open and loop.time() < until:
+                await asyncio.sleep(0.01)
+                self.connections.close_idle()
+        for chore in self.chores:
+            chore.cancel()
+        await asyncio.gather(*self.chores, return_exceptions=True)
+        await self.store.close()
+
+
+async def open_store(options: Options, clock: Clock) -> Store:
+    """Return the store the options name; raises StoreUnavailable."""
+    keep = options.compaction_seconds
+    if options.store == "memory":
+        from weir.store.memory import MemoryStore
+
+        return MemoryStore(time=clock.time, keep_seconds=keep)
+    if options.store == "sqlite":
+        from weir.store.sqlite import SqliteStore
+
+        return await SqliteStore.open(
+            options.data_dir / "store.db",
+            time=clock.time,
+            keep_seconds=keep,
+            sync_delay=options.sync_delay_seconds,
+        )
+    if options.store.startswith("etcd="):
+        from weir.store.etcd import EtcdStore
+
+        return await EtcdStore.open(options.store.removeprefix("etcd="), time=clock.time, keep_seconds=keep)
+    raise StoreUnavailable(f"unknown store {options.store!r}: write sqlite, memory or etcd=host:port")
+
+
+async def build(
+    options: Options, store: Store, clock: Clock, *, webhooks: Callable[..., Any] | None = None
+) -> Running:
+    """Put the server together on an open store and create what a cluster starts with."""
+    credentials = None
+    if not options.insecure or options.store != "memory":
+        credentials = await asyncio.to_thread(
+            pki.ensure, options.data_dir / "pki", options.hostnames, now=clock.now()
+        )
+    reader = stored.Reader(store)
+    registry = Registry()
+    metrics = Metrics(registry)
+    authorizer = Authorizer(reader, options.authorization_modes)
+    more = [EscalationCheck(authorizer)]
+    chain = Chain.build(
+        reader,
+        options.admission,
+        more=more,
+        webhooks=webhooks(reader, registry) if webhooks is not None else None,
+        durations=metrics.admission,
+    )
+    admin_token = secrets.token_urlsafe(32)
+    readers: list[Callable[[str], User | None]] = []
+    if options.insecure:
+        readers.append(StaticTokens({admin_token: proven("weir-admin", (MASTERS,))}).find)
+    if options.token_file is not None:
+        readers.append(StaticTokens.parse_file(options.token_file.read_text()).find)
+    signer, verifier = None, None
+    if credentials is not None:
+        signer = Signer.load(credentials.token_key)
+
+        def find(kind: str, namespace: str | None, name: str) -> Mapping[str, Any] | None:
+            row = find_kind("v1", kind)
+            return reader.get_now(row, namespace or "", name) if row is not None else None
+
+        verifier = Verifier([signer.public], find, clock.now)
+        readers.append(verifier.user)
+    authenticator = Authenticator(readers, anonymous=options.anonymous)
+    audit = None
+    if options.audit_log is not None:
+        policy = options.audit_policy
+        rules = parse_policy(policy.read_text()) if policy is not None else EVERYTHING
+        audit = Audit(open_log(options.audit_log), rules)
+    security = Security(
+        authenticator,
+        authorizer,
+        review=Reviews(authorizer, authenticator, verifier).review,
+        in_flight=InFlight(options.max_reading, options.max_writing),
+        audit=audit,
+        signer=signer,
+    )
+    address = f"{options.bind_address}:{options.secure_port}"
+    public = {}
+    if signer is not None:
+        public = {
+            "/openid/v1/jwks": lambda: key_set([signer.public]),
+            "/.well-known/openid-configuration": lambda: openid_configuration(
+                "https://kubernetes.default.svc", f"https://{address}"
+            ),
+        }
+    server = ApiServer(
+        Parts(store, reader, chain, options.gates, clock),
+        security,
+        metrics=metrics,
+        address=address,
+        public=public,
+    )
+    ca = credentials.ca_pem.decode() if credentials is not None else ""
+    await bootstrap(server.verbs, ca=ca, rbac=authorizer.uses_rbac, client_ca=ca)
+
+    async def furnish_namespace(kind: Kind, name: str) -> None:
+        if kind.kind == "Namespace":
+            await furnish(server.verbs, name, ca)
+
+    server.after_create(furnish_namespace)
+    return Running(server, store, options, credentials, admin_token)
+
+
+async def serve(running: Running, clock: Clock) -> None:
+    """Listen, and write the kubeconfig that reaches this server."""
+    options, credentials = running.options, running.credentials
+    loop = asyncio.get_running_loop()
+    connections = running.connections = Connections(running.server.handle)
+    context: ssl.SSLContext | None = None
+    if not options.insecure and credentials is not None:
+        context = pki.serving_context(credentials)
+    listener = await loop.create_server(
+        connections.protocol,
+        options.bind_address or "127.0.0.1",
+        options.secure_port,
+        ssl=context,
+        backlog=1024,
+        ssl_handshake_timeout=10.0 if context is not None else None,
+    )
+    running.listener = listener
+    running.port = listener.sockets[0].getsockname()[1]
+    running.chores.append(loop.create_task(keep_up(running.store, clock)))
+    running.chores.append(loop.create_task(_sweep(connections)))
+    if options.kubeconfig is not None:
+        access = kubeconfig.Access(
+            running.url,
+            None if options.insecure or credentials is None else credentials.ca_pem,
+            None if options.insecure or credentials is None else credentials.admin.certificate,
+            None if options.insecure or credentials is None else credentials.admin.key,
+            running.admin_token if options.insecure else None,
+        )
+        kubeconfig.write(options.kubeconfig, kubeconfig.document(access))
+
+
+async def _sweep(connections: Connections) -> None:
+    """Close connections that hold a place without using it."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        connections.sweep(loop.time())
+
+
+async def run(options: Options, *, ready: Callable[[Running], None] | None = None) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    clock = RealClock()
+    store = await open_store(options, clock)
+    try:
+        running = await build(options, store, clock)
+    except BaseException:
+        await store.close()
+        raise
+    await serve(running, clock)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop.set)
+    if ready is not None:
+        ready(running)
+    try:
+        await stop.wait()
+    finally:
+        await running.stop()

@@ -1,0 +1,150 @@
+"""`weir apiserver`: serve the Kubernetes API.
+
+Binds loopback, speaks TLS with its own certificate authority, authorizes with RBAC, and writes a kubeconfig that
+only the owner can read. Everything else is an option.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from weir.gates import GateError, Gates
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".weir"),
+    show_default=True,
+    help="Where the store, the certificates and the kubeconfig lie.",
+)
+@click.option(
+    "--store",
+    default="sqlite",
+    show_default=True,
+    metavar="sqlite|memory|etcd=HOST:PORT,…",
+    help="What keeps the objects.",
+)
+@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--secure-port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 picks one."
+)
+@click.option(
+    "--hostname", "hostnames", multiple=True, help="Another name or address of the server (repeatable)."
+)
+@click.option("--insecure-http", is_flag=True, help="Plain HTTP with a token; loopback only.")
+@click.option("--feature-gates", default="", metavar="A=true,B=false", help="Features to turn on or off.")
+@click.option(
+    "--authorization-mode",
+    default="Node,RBAC",
+    show_default=True,
+    metavar="MODE,…",
+    help="Node, RBAC, AlwaysAllow, AlwaysDeny.",
+)
+@click.option("--enable-admission-plugins", default="", metavar="A,B", help="Plugins to add.")
+@click.option("--disable-admission-plugins", default="", metavar="A,B", help="Plugins to leave out.")
+@click.option("--anonymous-auth", is_flag=True, help="Let in whoever shows nothing, as system:anonymous.")
+@click.option(
+    "--token-auth-file", type=click.Path(path_type=Path, exists=True), help='token,user,uid,"groups" lines.'
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    help="Where to write the admin kubeconfig (default: DATA_DIR/kubeconfig).",
+)
+@click.option("--audit-log-path", type=click.Path(path_type=Path), help="Write an audit log.")
+@click.option(
+    "--audit-policy-file", type=click.Path(path_type=Path, exists=True), help="What to write to it."
+)
+@click.option("--max-requests-inflight", type=int, default=400, show_default=True, help="Reads at once.")
+@click.option(
+    "--max-mutating-requests-inflight", type=int, default=200, show_default=True, help="Writes at once."
+)
+@click.option(
+    "--etcd-compaction-interval",
+    "compaction",
+    type=float,
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+)
+def apiserver(
+    data_dir: Path,
+    store: str,
+    bind_address: str,
+    secure_port: int,
+    hostnames: tuple[str, ...],
+    insecure_http: bool,
+    feature_gates: str,
+    authorization_mode: str,
+    enable_admission_plugins: str,
+    disable_admission_plugins: str,
+    anonymous_auth: bool,
+    token_auth_file: Path | None,
+    kubeconfig: Path | None,
+    audit_log_path: Path | None,
+    audit_policy_file: Path | None,
+    max_requests_inflight: int,
+    max_mutating_requests_inflight: int,
+    compaction: float,
+) -> None:
+    """Serve the Kubernetes API."""
+    from weir.apiserver.admission.chain import PluginError, Settings
+    from weir.apiserver.authz import ModeError
+    from weir.apiserver.pki import PkiError
+    from weir.apiserver.run import Options, Running, run
+    from weir.observe import logs
+    from weir.store import StoreError
+
+    logs.configure()
+    if insecure_http and bind_address not in ("127.0.0.1", "::1", "localhost"):
+        raise click.UsageError("--insecure-http serves loopback only: leave --bind-address out or use TLS")
+
+    def ready(running: Running) -> None:
+        click.echo(f"weir apiserver is ready at {running.url}")
+        click.echo(f"export KUBECONFIG={running.options.kubeconfig}")
+        sys.stdout.flush()
+
+    try:
+        options = Options(
+            data_dir=data_dir,
+            store=store,
+            bind_address=bind_address,
+            secure_port=secure_port,
+            insecure=insecure_http,
+            gates=Gates.parse(feature_gates),
+            authorization_modes=tuple(filter(None, authorization_mode.split(","))),
+            admission=Settings(
+                enable=tuple(filter(None, enable_admission_plugins.split(","))),
+                disable=tuple(filter(None, disable_admission_plugins.split(","))),
+            ),
+            anonymous=anonymous_auth,
+            hostnames=hostnames,
+            kubeconfig=kubeconfig or data_dir / "kubeconfig",
+            token_file=token_auth_file,
+            audit_log=audit_log_path,
+            audit_policy=audit_policy_file,
+            compaction_seconds=compaction,
+            max_reading=max_requests_inflight,
+            max_writing=max_mutating_requests_inflight,
+        )
+        _loop_run(run(options, ready=ready))
+    except (GateError, PluginError, ModeError, PkiError) as error:
+        raise click.UsageError(str(error)) from None
+    except (StoreError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _loop_run(main: object) -> None:
+    """Run on uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)  # type: ignore[arg-type]
+    else:
+        uvloop.run(main)  # type: ignore[arg-type]
