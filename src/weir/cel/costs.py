@@ -384,6 +384,10 @@ ADD_LIST: Final = Rule(
 )
 
 
+#: Classes of values that cost 1 to look at.
+_UNIT: Final = frozenset({int, float, bool, type(None)})
+
+
 def walk_cost(value: Value) -> int:
     """Return what one walk over a value costs: strings by bytes, rounded down; lists and maps recursively."""
     kind = value.__class__
@@ -392,7 +396,7 @@ def walk_cost(value: Value) -> int:
     if kind is bytes:
         return len(value) // 10
     if kind is list or kind is tuple:
-        return sum(map(walk_cost, value))
+        return len(value) if _UNIT.issuperset(map(type, value)) else sum(map(walk_cost, value))
     if isinstance(value, dict):
         return sum(walk_cost(key) + walk_cost(item) for key, item in value.items())
     return 1

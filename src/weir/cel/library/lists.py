@@ -34,7 +34,6 @@ from weir.cel.types import (
     list_of,
 )
 from weir.cel.values import (
-    CostLimitExceeded,
     Duration,
     EvaluationError,
     Timestamp,
@@ -46,8 +45,9 @@ from weir.cel.values import (
 
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _MOST_RANGE: Final = 1_000_000
-#: Pairwise comparison of more elements than this is beyond any budget.
-_MOST_PAIRWISE: Final = 1_000
+_DIRECT: Final = frozenset({int, UInt, float, str, bytes})
+#: Comparing more elements than this each with each is beyond any budget.
+_MOST_COMPARED: Final = 5_000
 
 
 def identity(value: Value) -> Hashable | None:
@@ -64,14 +64,13 @@ def identity(value: Value) -> Hashable | None:
 
 def distinct(values: Sequence[Value]) -> list[Value]:
     """Return the first occurrences, in order."""
+    bounded(len(values), _MOST_COMPARED)
     seen: set[Hashable] = set()
     unhashed: list[Value] = []
     found: list[Value] = []
     for value in values:
         key = identity(value)
         if key is None:
-            if len(unhashed) > _MOST_PAIRWISE:
-                raise CostLimitExceeded
             if any(_same(value, other) for other in unhashed):
                 continue
             unhashed.append(value)
@@ -93,6 +92,14 @@ def _same(a: Value, b: Value) -> bool:
 
 def index_of(values: Sequence[Value], wanted: Value) -> int:
     """Return the first position of *wanted*, or -1."""
+    if wanted.__class__ in _DIRECT:
+        # Python's own search finds the same, but for True, which it takes for 1.
+        try:
+            found = values.index(wanted)
+        except ValueError:
+            return -1
+        if values[found].__class__ is not bool and _same(values[found], wanted):
+            return found
     return next((index for index, value in enumerate(values) if _same(value, wanted)), -1)
 
 
@@ -213,6 +220,7 @@ def sort_by(values: Sequence[Value], keys: Sequence[Value]) -> list[Value]:
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got "
             f"{len(values)} and {len(keys)} elements respectively"
         )
+    bounded(len(keys), _MOST_COMPARED)
     if not keys:
         return list(values)
     kind = type_of(keys[0])

@@ -41,7 +41,7 @@ _GO_WORDS: Final = {
 }
 _UNFINISHED_FLAGS: Final = re.compile(r"\(\?[imsU-]*\Z")
 #: Bytes one `findAll` may look at: patterns that match nothing everywhere read the rest again and again.
-_MOST_READ: Final = 20_000_000
+_MOST_READ: Final = 5_000_000
 _UNANCHORED: Final = re2._Anchor.UNANCHORED
 
 
