@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
-from weir.apiserver import discovery, openapi, paths, stored, tables
+from weir.apiserver import discovery, openapi, paths, protobuf, stored, tables
 from weir.apiserver.audit import Audit
 from weir.apiserver.authn import User
 from weir.apiserver.authz import Authorizer, forbidden
@@ -36,7 +36,7 @@ from weir.apiserver.paths import RequestInfo
 from weir.apiserver.representation import JSON, Representation, negotiate, pretty, to_yaml
 from weir.apiserver.service_account_tokens import Signer
 from weir.apiserver.subresources import STREAMS, Subresources
-from weir.apiserver.verbs import Outcome, Parts, Verbs
+from weir.apiserver.verbs import Outcome, Parts, Verbs, media_type
 from weir.apiserver.watch import Watches
 from weir.objects.kinds import Kind
 
@@ -224,10 +224,10 @@ class ApiServer:
         elif verb == "patch":
             outcome = await self.verbs.patch(request, kind, namespace, name, "", warnings)
         elif verb == "delete":
-            options = DeleteOptions.parse(request.params, request.body)
+            options = DeleteOptions.parse(request.params, _json_body(request))
             outcome = await self.deletion.delete(kind, namespace, name, options, request.user, warnings)
         else:
-            options = DeleteOptions.parse(request.params, request.body)
+            options = DeleteOptions.parse(request.params, _json_body(request))
             outcome = await self.deletion.collection(
                 kind, namespace, self.lists, request.params, options, request.user, warnings
             )
@@ -412,6 +412,16 @@ class ApiServer:
 
 
 _NO_PARAMS: dict[str, str] = {}
+
+
+def _json_body(request: Request) -> bytes:
+    """Return the body of a delete as JSON, whatever it was written in."""
+    media = media_type(request)
+    if not request.body:
+        return b""
+    if media == protobuf.MEDIA_TYPE:
+        return _encode(protobuf.to_document(request.body))
+    return request.body
 
 
 def _found(body: bytes | None) -> Response | None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
-from weir.apiserver import stored
+from weir.apiserver import protobuf, stored
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.authn import User
 from weir.apiserver.http import Request
@@ -517,6 +517,9 @@ class Verbs:
     def decode(self, request: Request, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
         """Return the body as a checked document with the warnings it earned."""
         media = media_type(request)
+        if media == protobuf.MEDIA_TYPE:
+            body = _encode(protobuf.to_document(request.body))
+            return document.decode(body, kind, field_validation=field_validation)
         yaml = media in YAML_TYPES
         if not yaml and media not in ("", "application/json", "*/*"):
             raise errors.UnsupportedMediaType(UNKNOWN_BODY)
