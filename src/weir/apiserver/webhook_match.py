@@ -1,0 +1,193 @@
+"""Does this webhook want to see this write?
+
+Spec: admissionregistration.k8s.io/v1. A hook is asked in the order upstream asks: namespace selector, object
+selector, rules, match conditions. A webhook configuration is never shown to webhooks (a broken one could not be
+repaired), and neither are reviews. Every kind is served in one version here, so `matchPolicy: Equivalent` finds
+nothing that `Exact` does not; the two event groups are matched by their own names only.
+
+Match conditions are CEL over `object`, `oldObject` and `request`. One that is false means "do not call"; one that
+fails means what the hook's failurePolicy says.
+Not here: calling (weir.apiserver.webhook_client), the order of calls (weir.apiserver.webhooks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from weir.apiserver.admission.attributes import CREATE, NAMESPACE, UPDATE, Attributes, Reader
+from weir.apiserver.webhook_review import request_of
+from weir.errors import Forbidden, InternalError, NotFound, qualified, resource_details
+from weir.selectors import labels
+
+if TYPE_CHECKING:
+    from weir.cel.cache import ProgramCache
+    from weir.cel.env import Env
+
+Document = Mapping[str, Any]
+EXEMPT_GROUPS = frozenset({"admissionregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io"})
+CACHED_CONDITIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One webhook of one configuration."""
+
+    configuration: str
+    index: int
+    wire: Document
+
+    @property
+    def name(self) -> str:
+        return str(self.wire.get("name", ""))
+
+    @property
+    def uid(self) -> tuple[str, int]:
+        """What tells this hook from all others, also from one of the same name."""
+        return self.configuration, self.index
+
+    @property
+    def ignores_failures(self) -> bool:
+        return self.wire.get("failurePolicy") == "Ignore"
+
+    @property
+    def seconds(self) -> int:
+        return int(self.wire.get("timeoutSeconds") or 10)
+
+
+def hooks_of(configurations: Iterable[Document]) -> tuple[Hook, ...]:
+    """Return every hook in calling order: configurations by name, hooks as written."""
+    ordered = sorted(configurations, key=lambda one: str(one["metadata"]["name"]))
+    return tuple(
+        Hook(one["metadata"]["name"], index, wire)
+        for one in ordered
+        for index, wire in enumerate(one.get("webhooks") or ())
+    )
+
+
+def wants(hook: Hook, a: Attributes, reader: Reader) -> bool:
+    """Return whether *hook* is to be called; raises what the client is told when that cannot be known."""
+    return (
+        rules_match(hook, a)
+        and _namespace_matches(hook, a, reader)
+        and _object_matches(hook, a)
+        and _conditions_match(hook, a, _failure(hook))
+    )
+
+
+def rules_match(hook: Hook, a: Attributes) -> bool:
+    """Return whether the hook's rules cover the write: the part that does not depend on the object."""
+    return any(rule_matches(rule, a) for rule in hook.wire.get("rules") or ())
+
+
+def rule_matches(rule: Document, a: Attributes) -> bool:
+    """Return whether one rule covers the write; `*` as resource covers no subresources, `*/*` everything."""
+    is_namespace = a.kind is NAMESPACE
+    scope = rule.get("scope") or "*"
+    if scope == "Namespaced" and (is_namespace or not a.namespace):
+        return False
+    if scope == "Cluster" and a.namespace and not is_namespace:
+        return False
+    return (
+        _has(rule.get("operations"), a.operation)
+        and _has(rule.get("apiGroups"), a.kind.group)
+        and _has(rule.get("apiVersions"), a.kind.version)
+        and any(_resource_matches(entry, a) for entry in rule.get("resources") or ())
+    )
+
+
+def _resource_matches(entry: str, a: Attributes) -> bool:
+    resource, _, subresource = entry.partition("/")
+    return resource in ("*", a.kind.plural) and subresource in ("*", a.subresource)
+
+
+def _has(entries: Iterable[str] | None, wanted: str) -> bool:
+    return any(entry in ("*", wanted) for entry in entries or ())
+
+
+def _namespace_matches(hook: Hook, a: Attributes, reader: Reader) -> bool:
+    if not a.namespace and a.kind is not NAMESPACE:
+        return True  # about the cluster: no namespace could exempt it
+    selector = _selector(hook.wire.get("namespaceSelector"))
+    if not selector:
+        return True
+    return selector.matches(_namespace_labels(a, reader))
+
+
+def _namespace_labels(a: Attributes, reader: Reader) -> Mapping[str, str]:
+    """Return the labels of the write's namespace; of one being written, those it is about to have."""
+    if a.kind is NAMESPACE and not a.subresource and a.operation in (CREATE, UPDATE):
+        return _labels(a.object)
+    name = a.namespace or a.name
+    namespace = reader.get_now(NAMESPACE, "", name)
+    if namespace is None:
+        raise NotFound.object(NAMESPACE, name)
+    return _labels(namespace)
+
+
+def _object_matches(hook: Hook, a: Attributes) -> bool:
+    selector = _selector(hook.wire.get("objectSelector"))
+    if not selector:
+        return True
+    return any(one is not None and selector.matches(_labels(one)) for one in (a.object, a.old))
+
+
+def _labels(document: Document | None) -> Mapping[str, str]:
+    return ((document or {}).get("metadata") or {}).get("labels") or {}
+
+
+def _selector(wire: Document | None) -> labels.Selector:
+    try:
+        return labels.from_object(wire or {}) or labels.EVERYTHING
+    except labels.SelectorError as error:
+        raise InternalError(f"Internal error occurred: {error}", reason="InternalError") from error
+
+
+# --- match conditions ---
+
+
+def _failure(hook: Hook) -> str:
+    return "Ignore" if hook.ignores_failures else "Fail"
+
+
+def _conditions_match(hook: Hook, a: Attributes, failure: str) -> bool:
+    conditions = hook.wire.get("matchConditions")
+    if not conditions:
+        return True
+    from weir.cel.values import CelError  # loaded only by clusters that use conditions
+
+    variables = {"object": a.object, "oldObject": a.old, "request": request_of(a, "")}
+    problems: list[str] = []
+    for condition in conditions:
+        text = condition.get("expression", "")
+        try:
+            matched = _programs().compile(text, _environment()).evaluate(variables)
+        except CelError as error:
+            problems.append(f"expression '{text}' resulted in error: {error}")
+            continue
+        if matched is False:
+            return False
+    if problems and failure == "Fail":
+        told = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+        named = qualified(a.kind.plural, a.kind.group)
+        shown = f'{named} "{a.name}"' if a.name else named
+        raise Forbidden(f"{shown} is forbidden: {told}", details=resource_details(a.kind, a.name))
+    return not problems
+
+
+@cache
+def _environment() -> Env:
+    from weir.cel import types
+    from weir.cel.env import Env
+    from weir.cel.library import KUBERNETES
+
+    return Env(KUBERNETES, dict.fromkeys(("object", "oldObject", "request"), types.DYN))
+
+
+@cache
+def _programs() -> ProgramCache:
+    from weir.cel.cache import ProgramCache
+
+    return ProgramCache(CACHED_CONDITIONS)
