@@ -1,0 +1,55 @@
+"""JSON Merge Patch: an object that is laid over the document; null removes.
+
+Spec: RFC 7386; apiserver.md 7 "Patch" (`invalid JSON patch`).
+Not here: patches that know the schema (weir.apiserver.patches.strategic).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+
+from weir.errors import BadRequest
+
+__all__ = ["merge", "patch"]
+
+
+def patch(document: dict[str, Any], body: bytes) -> dict[str, Any]:
+    """Return *document* with the merge patch of *body* applied; the argument stays as it is.
+
+    >>> patch({"a": {"b": 1, "c": 2}, "d": [1]}, b'{"a": {"b": null}, "d": [2]}')
+    {'a': {'c': 2}, 'd': [2]}
+    """
+    try:
+        overlay = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        raise BadRequest("invalid JSON patch") from None
+    if not isinstance(overlay, dict):
+        raise BadRequest("invalid JSON patch")
+    merged: dict[str, Any] = merge(copy.deepcopy(document), overlay)
+    return merged
+
+
+def merge(target: Any, overlay: Any) -> Any:
+    """Return *overlay* laid over *target*, which it may change."""
+    if not isinstance(target, dict):
+        return _without_nulls(overlay)
+    if not isinstance(overlay, dict):
+        return overlay
+    for key, value in overlay.items():
+        if value is None:
+            target.pop(key, None)
+        else:
+            target[key] = merge(target.get(key), value)
+    return target
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return what a new value leaves behind: no null fields, also not in objects inside lists."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

@@ -1,0 +1,369 @@
+"""Strategic merge patch: a merge patch that knows which lists have keys.
+
+Spec: apiserver.md 7 "Patch" (merge keys, `$patch`, `$deleteFromPrimitiveList`, new items go before the existing ones).
+Directives: `$patch: replace|delete` in a map or list item, `$deleteFromPrimitiveList/<field>`,
+`$setElementOrder/<field>` (the order the client wants; items only the server has keep their place relative to the
+old list) and `$retainKeys` (fields of a union that may stay).
+What surprises: an item without its merge key is a 500; the order of the patched items is that of the patch.
+Not here: merge keys themselves (weir.objects.fields.json).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from weir.errors import ApiError, BadRequest, InternalError, Invalid
+from weir.objects import schema
+from weir.objects.document import KindRow, root_of
+from weir.values.quoting import quote
+
+__all__ = ["patch"]
+
+DIRECTIVE: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+DELETE_FROM: Final = "$deleteFromPrimitiveList"
+SET_ORDER: Final = "$setElementOrder"
+BAD_PRIMITIVES: Final = "invalid patch format of primitive list"
+BAD_RETAIN_KEYS: Final = "invalid patch format of retainKeys"
+BAD_ORDER: Final = "invalid patch format of setElementOrder list"
+_REJECTED: Final = "the server rejected our request due to an error in our request"
+
+
+_NONE: Final = object()
+
+
+class Place(NamedTuple):
+    """Where in the schema a value stands, and how its field asks to be merged."""
+
+    shape: schema.Shape | None
+    merges: bool = False
+    replaces: bool = False
+    key: str = ""
+
+    def field(self, name: str) -> Place:
+        """Return the place of a field or map key below."""
+        shape = self.shape
+        if shape is not None and shape.kind == "struct":
+            field = schema.struct(shape.struct_name).fields.get(name)
+            if field is None:
+                struct = shape.go.rpartition(".")[2]
+                raise InternalError(
+                    f"unable to find api field in struct {struct} for the json field {quote(name)}"
+                )
+            return Place(
+                field.shape, "merge" in field.strategies, "replace" in field.strategies, field.merge_key
+            )
+        return Place(shape.item if shape is not None else None)
+
+    @property
+    def item(self) -> Place:
+        """Return the place of a list's items."""
+        return Place(self.shape.item if self.shape is not None else None)
+
+
+def patch(document: dict[str, Any], body: bytes, kind: KindRow) -> dict[str, Any]:
+    """Return *document* with the strategic merge patch of *body* applied; the argument stays as it is.
+
+    >>> from weir.objects.kinds import by_kind
+    >>> pod = {"spec": {"containers": [{"name": "a", "image": "x"}]}}
+    >>> patch(pod, b'{"spec": {"containers": [{"name": "a", "image": "y"}, {"name": "b"}]}}', by_kind("v1", "Pod"))
+    {'spec': {'containers': [{'name': 'a', 'image': 'y'}, {'name': 'b'}]}}
+    """
+    try:
+        overlay = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        raise BadRequest("invalid JSON patch") from None
+    if not isinstance(overlay, dict):
+        word = {list: "array", str: "string", bool: "bool"}.get(type(overlay), "number")
+        raise BadRequest(f"json: cannot unmarshal {word} into Go value of type map[string]interface {{}}")
+    root = root_of(kind)
+    place = Place(schema.Shape("struct", root.go, False, None, root.name))
+    return merge_map(copy.deepcopy(document), overlay, place)
+
+
+def merge_map(original: dict[str, Any], overlay: dict[str, Any], place: Place) -> dict[str, Any]:
+    """Return *overlay* merged into *original*; both may be changed."""
+    if DIRECTIVE in overlay:
+        return _directed_map(overlay)
+    _retain_keys(original, overlay)
+    _apply_orders(original, overlay, place)
+    for key, value in overlay.items():
+        deleting = key.startswith(DELETE_FROM)
+        name = _directive_field(key, DELETE_FROM, BAD_PRIMITIVES) if deleting else key
+        if deleting and not isinstance(value, list):
+            raise BadRequest(BAD_PRIMITIVES)
+        if value is None:
+            original.pop(name, None)
+        elif name not in original or type(original[name]) is not type(value):
+            if not deleting:
+                _take(original, name, value)
+        elif isinstance(value, dict):
+            inner = place.field(name)
+            original[name] = value if inner.replaces else merge_map(original[name], value, inner)
+        elif isinstance(value, list):
+            inner = place.field(name)
+            original[name] = _merge_list(original[name], value, inner, deleting)
+        else:
+            _take(original, name, value)
+    return original
+
+
+def _directed_map(overlay: dict[str, Any]) -> dict[str, Any]:
+    directive = overlay[DIRECTIVE]
+    if directive == "replace":
+        return {key: value for key, value in overlay.items() if key != DIRECTIVE}
+    if directive == "delete":
+        return {}
+    raise InternalError(f"unknown patch type: {go_text(directive)} in map: {go_text(overlay)}")
+
+
+def _take(original: dict[str, Any], name: str, value: Any) -> None:
+    """Take a value that has nothing to merge with, without nulls and directives."""
+    kept, keep = _without_directives(_without_nulls(value))
+    if keep:
+        original[name] = kept
+    else:
+        original.pop(name, None)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return *value* without null fields; lists are looked into, their nulls stay."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _without_directives(value: Any) -> tuple[Any, bool]:
+    """Return *value* without the maps that hold a `$patch`, and whether anything is left of it."""
+    if isinstance(value, dict):
+        if DIRECTIVE in value:
+            return None, False
+        kept_fields = ((key, *_without_directives(item)) for key, item in value.items())
+        return {key: kept for key, kept, keep in kept_fields if keep}, True
+    if isinstance(value, list):
+        return [kept for kept, keep in map(_without_directives, value) if keep], True
+    return value, True
+
+
+def _directive_field(key: str, prefix: str, problem: str) -> str:
+    head, slash, name = key.partition("/")
+    if not slash or head != prefix:
+        raise BadRequest(problem)
+    return name
+
+
+def _retain_keys(original: dict[str, Any], overlay: dict[str, Any]) -> None:
+    if RETAIN_KEYS not in overlay:
+        return
+    keep = overlay.pop(RETAIN_KEYS)
+    if not isinstance(keep, list):
+        raise BadRequest(BAD_RETAIN_KEYS)
+    for key, value in overlay.items():
+        if value is not None and not key.startswith((DELETE_FROM, SET_ORDER)) and key not in keep:
+            raise BadRequest(BAD_RETAIN_KEYS)
+    for key in [key for key in original if key not in keep]:
+        del original[key]
+
+
+# ── lists ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _apply_orders(original: dict[str, Any], overlay: dict[str, Any], place: Place) -> None:
+    """Merge every list that comes with an order, and take it and its order out of *overlay*."""
+    for key in [key for key in overlay if key.startswith(SET_ORDER)]:
+        order = overlay.pop(key)
+        if not isinstance(order, list):
+            raise InternalError(f"expected a []interface {{}}, but received a {go_type(order)}")
+        name = _directive_field(key, SET_ORDER, BAD_ORDER)
+        before, changes = original.get(name), overlay.get(name)
+        for found in (before, changes):
+            if found is not None and not isinstance(found, list):
+                raise InternalError(f"expected a []interface {{}}, but received a {go_type(found)}")
+        inner = place.field(name)
+        _check_order(changes or [], order, inner.key)
+        if name not in original and name not in overlay:
+            continue
+        if name not in overlay:
+            merged = before or []
+        elif name not in original:
+            merged, _ = _without_directives(changes or [])
+        else:
+            merged = _merge_list(copy.deepcopy(before or []), changes or [], inner, False)
+        _element_type(before or [], changes or [])
+        original[name] = _ordered(merged, order, before or [], inner.key)
+        overlay.pop(name, None)
+
+
+def _check_order(changes: list[Any], order: list[Any], key: str) -> None:
+    """The changed items must appear in the order list, in its order."""
+    if not changes or not order:
+        return
+    left = [item for item in changes if not (key and _directive(item) == "delete")]
+    wanted = list(order)
+    while left and wanted:
+        if _directive(left[0]) is not _NONE or _same_item(left[0], wanted.pop(0), key):
+            left.pop(0)
+    if left:
+        raise InternalError(
+            f"The order in patch list:\n{go_text(changes)}\n doesn't match {SET_ORDER} list:\n{go_text(order)}\n"
+        )
+
+
+def _directive(item: Any) -> Any:
+    return item.get(DIRECTIVE, _NONE) if isinstance(item, dict) else _NONE
+
+
+def _same_item(one: Any, other: Any, key: str) -> bool:
+    if not key:
+        return bool(one == other)
+    return bool(_key_of(one, key) == _key_of(other, key))
+
+
+def _key_of(item: Any, key: str) -> Any:
+    if not isinstance(item, dict):
+        raise InternalError(f"expected a map[string]interface {{}}, but received a {go_type(item)}")
+    if key not in item:
+        raise InternalError(f"map: {go_text(item)} does not contain declared merge key: {key}")
+    return item[key]
+
+
+def _merge_list(original: list[Any], changes: list[Any], place: Place, deleting: bool) -> list[Any]:
+    if not place.merges and not deleting:
+        return changes
+    if not original and not changes:
+        return original
+    if _element_type(original, changes) is not dict:
+        if deleting:
+            return [item for item in original if item not in changes]
+        merged = list(dict.fromkeys([*original, *changes]))
+        return _ordered(merged, changes, original, "")
+    if not place.key:
+        raise InternalError(f"cannot merge lists without merge key for {_go_kind(place.item)}")
+    original, changes = _directed_items(original, changes, place.key)
+    before = list(original)
+    merged = _merge_items(original, changes, place)
+    return _ordered(merged, changes, before, place.key)
+
+
+def _directed_items(original: list[Any], changes: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """Carry out `$patch` in list items; return what is left of both lists."""
+    plain, replace = [], False
+    for item in changes:
+        directive = _directive(item)
+        if directive is _NONE:
+            plain.append(item)
+        elif directive == "delete":
+            gone = _key_of(item, key)
+            original = [old for old in original if not (key in old and old[key] == gone)]
+        elif directive == "replace":
+            replace = True
+        elif directive == "merge":
+            raise InternalError("merging lists cannot yet be specified in the patch")
+        else:
+            raise InternalError(f"unknown patch type: {go_text(directive)} in map: {go_text(item)}")
+    return (plain, []) if replace else (original, plain)
+
+
+def _merge_items(original: list[Any], changes: list[Any], place: Place) -> list[Any]:
+    for item in changes:
+        value = _key_of(item, place.key)
+        for index, old in enumerate(original):
+            if place.key in old and old[place.key] == value:
+                original[index] = merge_map(old, item, place.item)
+                break
+        else:
+            original.append(item)
+    return original
+
+
+def _ordered(merged: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
+    """Return *merged* with the items named in *order* in that order, the others where the old list had them."""
+
+    def place_in(items: list[Any]) -> Callable[[Any], int]:
+        if not key:
+            return lambda item: items.index(item) if item in items else -1
+        known = [_key_of(item, key) for item in items]
+        return lambda item: known.index(_key_of(item, key)) if _key_of(item, key) in known else -1
+
+    in_order, in_before = place_in(order), place_in(before)
+    named = _sorted([item for item in merged if in_order(item) >= 0], in_order)
+    others = _sorted([item for item in merged if in_order(item) < 0], in_before)
+    out: list[Any] = []
+    while named and others:
+        mine, theirs = in_before(others[0]), in_before(named[0])
+        first_other = 0 <= mine < theirs
+        out.append(others.pop(0) if first_other else named.pop(0))
+    return out + named + others
+
+
+def _sorted(items: list[Any], place: Callable[[Any], int]) -> list[Any]:
+    """Insertion sort by *place*; an item that has no place goes before whatever precedes it, as upstream's does."""
+    for end in range(1, len(items)):
+        at = end
+        while at > 0:
+            here, previous = place(items[at]), place(items[at - 1])
+            if here >= 0 and previous >= 0 and here >= previous:
+                break
+            items[at], items[at - 1] = items[at - 1], items[at]
+            at -= 1
+    return items
+
+
+def _element_type(*lists: list[Any]) -> type:
+    found: type | None = None
+    for items in lists:
+        for item in items:
+            if found is None:
+                found = type(item)
+                if found is list:
+                    raise Invalid(_REJECTED, details=ApiError.EMPTY)
+            elif found is not type(item):
+                raise InternalError(f"list element types are not identical: {go_text(list(lists))}")
+    if found is None:
+        raise InternalError("no elements in any of the given slices")
+    return found
+
+
+# ── Go's way of printing ─────────────────────────────────────────────────────────────────────────
+
+
+def go_text(value: Any) -> str:
+    """Return *value* as Go's `%v` prints decoded JSON.
+
+    >>> go_text({"b": [1, "x"], "a": None})
+    'map[a:<nil> b:[1 x]]'
+    """
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{go_text(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(go_text, value)) + "]"
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def go_type(value: Any) -> str:
+    """Return the Go type decoded JSON has."""
+    if isinstance(value, bool):
+        return "bool"
+    names = {
+        dict: "map[string]interface {}",
+        list: "[]interface {}",
+        str: "string",
+        int: "int64",
+        float: "float64",
+    }
+    return names.get(type(value), "<nil>")
+
+
+def _go_kind(place: Place) -> str:
+    kind = place.shape.kind if place.shape is not None else "interface"
+    return kind if kind in ("struct", "map") else "interface"
