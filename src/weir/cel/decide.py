@@ -83,6 +83,36 @@ def decide(expression: str, env: Env, variables: Mapping[str, Value], compile: C
         piece = inner
 
 
+def conditions(expression: str) -> list[str]:
+    """Return the parts of *expression* that `&&`, `||` and `!` only combine, in their order.
+
+    >>> conditions("a == 1 && (b || !c.startsWith('x'))")
+    ['a == 1', 'b', "c.startsWith('x')"]
+    """
+    tokens = [token for token in tokenize(Source(expression))[0] if token.kind != EOF]
+    stack = [_Piece(expression, tokens)] if tokens else []
+    found: list[str] = []
+    while stack:
+        piece = _without_parentheses(stack.pop())
+        parts = _combined(piece)
+        if parts:
+            stack.extend(reversed(parts))
+        else:
+            found.append(piece.text)
+    return found
+
+
+def _combined(piece: _Piece) -> list[_Piece]:
+    if _conditional(piece) is not None:
+        return []
+    for operator in ("||", "&&"):
+        operands = list(_split(piece, operator))
+        if len(operands) > 1:
+            return operands
+    negated = _negated(piece)
+    return [] if negated is None else [negated]
+
+
 def _evaluate(text: str, env: Env, variables: Mapping[str, Value], compile: Compile) -> tuple[Value, str]:
     try:
         return compile(text, env).evaluate(variables), ""

@@ -1,0 +1,388 @@
+"""`weir cel`: try an expression from the shell: its type, what it may cost, and what it says about taints.
+
+Reads taints as people write them (`key=value:Effect`), node dumps and, for device selectors, ResourceSlices.
+Writes nothing. Exit 0 when the expression is accepted (eval: and true everywhere), 1 when it is refused, false or
+fails for something, 2 for input that cannot be read. `-o json` prints schema `weir.cel/v1`.
+Not here: the language (weir.cel), the environments (weir.taints.expression, weir.devices.expression).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weir.cli.main import FINDINGS, FINE
+from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, table, to_json, wants_colour
+
+if TYPE_CHECKING:
+    from weir.cel.env import Env
+    from weir.cel.estimate import Estimate
+    from weir.cel.refusal import Refusal
+
+SCHEMA: Final = "weir.cel/v1"
+TOLERATION: Final = "toleration"
+DEVICE: Final = "device"
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_Command = Callable[..., Any]
+
+
+def _environment_option(command: _Command) -> _Command:
+    return click.option(
+        "--env",
+        "environment",
+        type=click.Choice([TOLERATION, DEVICE]),
+        default=TOLERATION,
+        show_default=True,
+        help="Which variable the expression is about: `taint` or `device`.",
+    )(command)
+
+
+def _output_option(*forms: str) -> Callable[[_Command], _Command]:
+    return click.option("-o", "--output", type=click.Choice(forms), default="text", show_default=True)
+
+
+@click.group(no_args_is_help=True)
+def cel() -> None:
+    """Check and try CEL expressions of tolerations and device selectors.
+
+    EXPRESSION may be `-` for standard input.
+
+    \b
+    Examples:
+      weir cel check "taint.key.startsWith('env.example.com/')"
+      weir cel eval "semver(taint.value).major() >= 6" kernel=6.1.0:NoSchedule
+      kubectl get nodes -o yaml | weir cel eval "taint.effect == 'NoExecute'" -f -
+      weir cel cost "taint.key.split('.').exists(p, p == 'gpu')"
+    """
+
+
+@cel.command()
+@click.argument("expression")
+@_environment_option
+@_output_option("text", "json")
+def check(expression: str, environment: str, output: str) -> int:
+    """Say whether the API accepts EXPRESSION, its type and what it may cost."""
+    report = _report(_text(expression), environment)
+    if output == "json":
+        click.echo(to_json(report))
+    else:
+        _print_summary(report)
+    return FINDINGS if report["refusal"] else FINE
+
+
+@cel.command(name="eval")
+@click.argument("expression")
+@click.argument("taints", nargs=-1, metavar="[KEY=VALUE:EFFECT]...")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="FILE|DIR|-",
+    help="Nodes (`kubectl get nodes -o yaml`), or ResourceSlices with --env device.",
+)
+@_environment_option
+@_output_option("text", "json")
+def evaluate(
+    expression: str, taints: Sequence[str], files: Sequence[str], environment: str, output: str
+) -> int:
+    """Evaluate EXPRESSION for each taint given or found, and say which part decided.
+
+    Taints are written as kubectl writes them: `key=value:Effect`, `key:Effect`, `key=value` or `key`.
+    """
+    text = _text(expression)
+    if environment == DEVICE:
+        if taints:
+            raise click.UsageError("devices come from ResourceSlices: use -f instead of taints")
+        subjects = _devices(files)
+    else:
+        subjects = _taints(taints, files)
+    if not subjects:
+        what = "ResourceSlice with a device" if environment == DEVICE else "taint"
+        raise click.UsageError(f"nothing to evaluate for: give at least one {what}")
+    report = _report(text, environment)
+    if not _broken(report):
+        report["results"] = [_result(text, environment, subject) for subject in subjects]
+    if output == "json":
+        click.echo(to_json(report))
+    else:
+        _print_summary(report)
+        _print_results(report["results"])
+    everywhere = report["results"] and all(result["result"] is True for result in report["results"])
+    return FINE if everywhere and not report["refusal"] else FINDINGS
+
+
+@cel.command()
+@click.argument("expression")
+@_environment_option
+@_output_option("text", "json")
+def cost(expression: str, environment: str, output: str) -> int:
+    """Estimate what EXPRESSION can cost, part by part; the API refuses more than 1,000,000."""
+    text = _text(expression)
+    report = _report(text, environment)
+    if not _broken(report):
+        report["parts"] = _parts(text, environment)
+    if output == "json":
+        click.echo(to_json(report))
+    else:
+        _print_summary(report)
+        if len(report["parts"]) > 1:
+            rows = [(_span(part["estimate"]), part["text"]) for part in report["parts"]]
+            click.echo("\n".join(table(rows)))
+    return FINDINGS if report["refusal"] else FINE
+
+
+@cel.command()
+@_environment_option
+@_output_option("text", "json", "markdown")
+def functions(environment: str, output: str) -> int:
+    """List every function with its signatures and what it costs."""
+    from weir.cel import listing
+
+    env = _env(environment)
+    if output == "json":
+        click.echo(to_json({"schema": SCHEMA, "environment": environment, "functions": listing.rows(env)}))
+    elif output == "markdown":
+        click.echo(listing.markdown({TOLERATION: _env(TOLERATION), DEVICE: _env(DEVICE)}), nl=False)
+    else:
+        rows = [(row["signature"], row["cost"]) for row in listing.rows(env)]
+        click.echo("\n".join(table(rows, indent=0)))
+    return FINE
+
+
+# -- what is asked about ------------------------------------------------------------------------------------
+
+
+def _text(expression: str) -> str:
+    if expression != "-":
+        return expression
+    return sys.stdin.read().strip("\n")
+
+
+def _env(environment: str) -> Env:
+    if environment == DEVICE:
+        from weir.devices.expression import environment as device_environment
+
+        return device_environment(list_attributes=True, multiple_allocations=True)
+    from weir.taints.expression import ENV
+
+    return ENV
+
+
+def parse_taint(text: str) -> dict[str, str]:
+    """Return the taint *text* writes, the way kubectl does.
+
+    >>> parse_taint("gpu=a100:NoSchedule")
+    {'key': 'gpu', 'value': 'a100', 'effect': 'NoSchedule'}
+    """
+    head, colon, effect = text.rpartition(":")
+    if not colon:
+        head, effect = text, ""
+    elif effect not in _EFFECTS:
+        raise click.UsageError(f"{text}: {effect!r} is not an effect; one of {', '.join(_EFFECTS)}")
+    key, _, value = head.partition("=")
+    if not key:
+        raise click.UsageError(f"{text!r} has no key; write KEY=VALUE:EFFECT")
+    return {"key": key, "value": value, "effect": effect}
+
+
+def _taints(written: Iterable[str], files: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the distinct taints that were written or stand on the nodes of the files, with a count of nodes."""
+    subjects: list[dict[str, Any]] = [{"taint": parse_taint(text)} for text in written]
+    nodes: dict[tuple[str, str, str], int] = {}
+    for document in _objects(files, "Node"):
+        taints = (document.get("spec") or {}).get("taints") or ()
+        found = {
+            (str(t.get("key", "")), str(t.get("value") or ""), str(t.get("effect") or ""))
+            for t in taints
+            if isinstance(t, Mapping)
+        }
+        for taint in sorted(found):
+            nodes[taint] = nodes.get(taint, 0) + 1
+    for (key, value, effect), count in nodes.items():
+        subjects.append({"taint": {"key": key, "value": value, "effect": effect}, "nodes": count})
+    return subjects
+
+
+def _devices(files: Sequence[str]) -> list[dict[str, Any]]:
+    subjects = []
+    for document in _objects(files, "ResourceSlice"):
+        spec = document.get("spec") or {}
+        pool = (spec.get("pool") or {}).get("name", "")
+        for device in spec.get("devices") or ():
+            content = device.get("basic") or device  # v1beta1 wraps them
+            name = f"{spec.get('driver', '')}/{pool}/{device.get('name', '')}"
+            subjects.append({"device": name, "driver": spec.get("driver", ""), "content": content})
+    return subjects
+
+
+def _objects(files: Sequence[str], kind: str) -> list[Mapping[str, Any]]:
+    from weir.cli.inputs import read_dump
+
+    found: list[Mapping[str, Any]] = []
+    stack = list(reversed(read_dump(files)))
+    while stack:
+        value = stack.pop()
+        if not isinstance(value, Mapping):
+            continue
+        if isinstance(value.get("items"), list):
+            stack.extend(reversed(value["items"]))
+        elif value.get("kind", kind) == kind:
+            found.append(value)
+    return found
+
+
+# -- answers ------------------------------------------------------------------------------------------------
+
+
+def _report(text: str, environment: str) -> dict[str, Any]:
+    from weir.cel.program import check_expression
+    from weir.cel.refusal import long_name
+    from weir.cel.source import CompileError
+    from weir.cel.values import CelError
+    from weir.taints.expression import COST_LIMIT
+
+    env = _env(environment)
+    report: dict[str, Any] = {
+        "schema": SCHEMA,
+        "environment": environment,
+        "expression": text,
+        "type": None,
+        "estimate": None,
+        "limit": COST_LIMIT,
+        "refusal": None,
+        "results": [],
+        "parts": [],
+    }
+    refusal = _refusal(text, environment)
+    if refusal is not None:
+        report["refusal"] = {"kind": refusal.kind, "message": refusal.message}
+    try:
+        checked = check_expression(text, env)
+        report["type"] = long_name(checked.type)
+        report["estimate"] = _numbers(checked.estimate)
+    except (CompileError, CelError):
+        pass  # the refusal says it
+    return report
+
+
+def _refusal(text: str, environment: str) -> Refusal | None:
+    from weir.cel.refusal import INVALID, Refusal
+    from weir.taints import expression as taints
+
+    if len(text.encode("utf-8", "surrogatepass")) > taints.MAX_BYTES:
+        return Refusal(INVALID, f"may not be more than {taints.MAX_BYTES} bytes")
+    if environment == DEVICE:
+        from weir.devices import expression as devices
+
+        return devices.check_expression(text, list_attributes=True, multiple_allocations=True)
+    return taints.check_expression(text)
+
+
+def _broken(report: Mapping[str, Any]) -> bool:
+    """Return whether the expression cannot even be evaluated; a costly one can."""
+    return bool(report["refusal"]) and report["refusal"]["kind"] != "forbidden"
+
+
+def _numbers(estimate: Estimate) -> dict[str, int]:
+    return {"min": estimate.min, "max": estimate.max}
+
+
+def _result(text: str, environment: str, subject: dict[str, Any]) -> dict[str, Any]:
+    variables, shown = _variables(environment, subject)
+    if isinstance(variables, str):
+        return {**shown, "result": None, "cost": 0, "deciding": "", "error": variables}
+    from weir.cel.decide import decide
+    from weir.cel.program import compile
+    from weir.cel.values import CelError
+
+    env = _env(environment)
+    error, value, spent = "", None, 0
+    try:
+        value, spent = compile(text, env).run(variables)
+    except CelError as failure:
+        error, spent = str(failure), getattr(failure, "cost", 0)
+    if not error and value.__class__ is not bool:
+        error, value = "the result is not a bool", None
+    deciding = decide(text, env, variables).text
+    return {**shown, "result": value, "cost": spent, "deciding": deciding, "error": error}
+
+
+def _variables(environment: str, subject: dict[str, Any]) -> tuple[dict[str, Any] | str, dict[str, Any]]:
+    """Return the bound variable (or why it cannot be bound) and what the answer says it is about."""
+    if environment == DEVICE:
+        from weir.devices.expression import DeviceError, read_device
+
+        shown = {"device": subject["device"]}
+        try:
+            return {"device": read_device(subject["driver"], subject["content"])}, shown
+        except DeviceError as error:
+            return str(error), shown
+    from weir.objects.core import Taint
+
+    return {"taint": Taint(**subject["taint"])}, subject
+
+
+def _parts(text: str, environment: str) -> list[dict[str, Any]]:
+    from weir.cel.decide import conditions
+    from weir.cel.program import check_expression
+
+    env = _env(environment)
+    return [
+        {"text": part, "estimate": _numbers(check_expression(part, env).estimate)}
+        for part in conditions(text)
+    ]
+
+
+# -- text ---------------------------------------------------------------------------------------------------
+
+
+def _print_summary(report: Mapping[str, Any]) -> None:
+    colour = wants_colour()
+    if report["refusal"]:
+        kind, message = report["refusal"]["kind"], report["refusal"]["message"]
+        click.echo(paint(f"refused ({kind}): ", BAD, bold=True, on=colour) + message)
+    if report["estimate"]:
+        estimate = report["estimate"]
+        share = estimate["max"] / report["limit"]
+        tone = BAD if share > 1 else NOTE if share > 0.5 else GOOD
+        click.echo(
+            f"type {report['type']}, cost {paint(_span(estimate), tone, on=colour)} of {report['limit']:,}"
+        )
+
+
+def _span(estimate: Mapping[str, int]) -> str:
+    low, high = estimate["min"], estimate["max"]
+    if high >= 10**15:
+        return f"{low:,} to unbounded"
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _print_results(results: Sequence[Mapping[str, Any]]) -> None:
+    colour = wants_colour()
+    rows = []
+    for result in results:
+        word, tone = {True: ("true", GOOD), False: ("false", DIM)}.get(result["result"], ("error", BAD))
+        reason = result["error"] or f"because of {_short(result['deciding'])}" * (result["result"] is False)
+        count = result.get("nodes")
+        nodes = "" if count is None else f"{count} node{'' if count == 1 else 's'}"
+        # Paint after aligning: colours have no width.
+        rows.append(((word, _subject(result), nodes, f"cost {result['cost']:,}", reason), tone))
+    for line, (cells, tone) in zip(table([cells for cells, _ in rows]), rows, strict=True):
+        click.echo(line.replace(cells[0], paint(cells[0], tone, on=colour), 1))
+
+
+def _subject(result: Mapping[str, Any]) -> str:
+    if "device" in result:
+        return str(result["device"])
+    from weir.objects.core import Taint
+
+    return str(Taint(**result["taint"]))
+
+
+def _short(text: str, most: int = 60) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
