@@ -125,9 +125,9 @@ class NodeAuthorizer:
             return any(
                 self._volume_of(pod, claim) == name
                 for pod in self._pods(node, None)
-                for claim in _names(pod, "persistentvolumeclaims")
+                for claim in names_used(pod, "persistentvolumeclaims")
             )
-        return any(name in _names(pod, resource) for pod in self._pods(node, namespace))
+        return any(name in names_used(pod, resource) for pod in self._pods(node, namespace))
 
     def _pods(self, node: str, namespace: str | None) -> Iterator[Mapping[str, Any]]:
         for pod in self._reader.list_now(POD, namespace):
@@ -221,7 +221,7 @@ def _selected(action: Action, field: str) -> str | None:
         return None
 
 
-def _names(pod: Mapping[str, Any], resource: str) -> frozenset[str]:
+def names_used(pod: Mapping[str, Any], resource: str) -> frozenset[str]:
     """Return the names of the objects of *resource* that *pod* uses."""
     spec = pod.get("spec") or {}
     if resource == "serviceaccounts":
