@@ -7,6 +7,7 @@ the same list of the same Event objects.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from weir.store.backend import Deliver, Ended, Event, StoreError
@@ -85,8 +86,17 @@ class Fanout:
             return  # cancelled by one that was served before it
         if batch[0].revision <= subscription.after:  # it asked for a future that has not come yet
             batch = [event for event in batch if event.revision > subscription.after]
-        if batch:
+        if not batch:
+            return
+        try:
             subscription.deliver(batch)
+        except Exception as error:  # a defect of one reader, which must not reach the writers
+            self.remove(subscription)
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"a watch of {subscription.prefix} failed and was ended", "exception": error}
+            )
+            if subscription.ended is not None:
+                subscription.ended(StoreError(f"the watch failed: {error!r}"))
 
     def end(self, reason: StoreError) -> None:
         """End every watch: the store cannot continue without a gap."""
