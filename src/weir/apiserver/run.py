@@ -16,11 +16,13 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from weir.apiserver import kubeconfig, pki, stored
-from weir.apiserver.admission.chain import Chain, Settings
+from weir.apiserver.admission.chain import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Chain, Settings
+from weir.apiserver.admission.node_restriction import NodeRestriction
 from weir.apiserver.audit import EVERYTHING, Audit, open_log, parse_policy
 from weir.apiserver.authn import MASTERS, Authenticator, StaticTokens, User, proven
 from weir.apiserver.authz import Authorizer
@@ -28,14 +30,20 @@ from weir.apiserver.bootstrap import bootstrap, furnish
 from weir.apiserver.escalation import EscalationCheck
 from weir.apiserver.limits import InFlight
 from weir.apiserver.metrics import Metrics
+from weir.apiserver.patches.json import patch as apply_json_patch
 from weir.apiserver.protocol import Connections
 from weir.apiserver.reviews import Reviews
 from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.service_account_tokens import Signer, Verifier, key_set, openid_configuration
 from weir.apiserver.verbs import Parts
+from weir.apiserver.webhook_client import WebhookClient
+from weir.apiserver.webhooks import Webhooks
 from weir.clock import Clock, RealClock
 from weir.gates import DEFAULTS, Gates
-from weir.objects.kinds import Kind, find_kind
+from weir.objects.defaults import default
+from weir.objects.document import check as check_document
+from weir.objects.kinds import Kind
+from weir.objects.kinds import find as find_resource
 from weir.observe.metrics import Registry
 from weir.store import Store, StoreUnavailable
 from weir.store.compact import keep_up
@@ -80,6 +88,7 @@ class Running:
     options: Options
     credentials: pki.Credentials | None
     admin_token: str
+    webhook_client: WebhookClient
     connections: Connections | None = None
     listener: asyncio.Server | None = None
     chores: list[asyncio.Task[Any]] = field(default_factory=list)
@@ -110,6 +119,7 @@ class Running:
         for chore in self.chores:
             chore.cancel()
         await asyncio.gather(*self.chores, return_exceptions=True)
+        await self.webhook_client.close()
         await self.store.close()
 
 
@@ -136,9 +146,14 @@ async def open_store(options: Options, clock: Clock) -> Store:
     raise StoreUnavailable(f"unknown store {options.store!r}: write sqlite, memory or etcd=host:port")
 
 
-async def build(
-    options: Options, store: Store, clock: Clock, *, webhooks: Callable[..., Any] | None = None
-) -> Running:
+def _settled(document: dict[str, Any], kind: Kind) -> dict[str, Any]:
+    """Return what a webhook's patch left as a good document again: unknown fields dropped, defaults filled in."""
+    checked, _ = check_document(document, kind, field_validation="Ignore")
+    default(checked, kind)
+    return checked
+
+
+async def build(options: Options, store: Store, clock: Clock) -> Running:
     """Put the server together on an open store and create what a cluster starts with."""
     credentials = None
     if not options.insecure or options.store != "memory":
@@ -149,12 +164,22 @@ async def build(
     registry = Registry()
     metrics = Metrics(registry)
     authorizer = Authorizer(reader, options.authorization_modes)
-    more = [EscalationCheck(authorizer)]
+    webhook_client = WebhookClient()
+    enabled = options.admission.enabled()
     chain = Chain.build(
         reader,
         options.admission,
-        more=more,
-        webhooks=webhooks(reader, registry) if webhooks is not None else None,
+        more=[NodeRestriction(reader)],
+        guards=[EscalationCheck(authorizer)],
+        webhooks=Webhooks(
+            reader,
+            webhook_client,
+            apply_json_patch,
+            _settled,
+            metrics.webhooks,
+            mutating=MUTATING_WEBHOOKS in enabled,
+            validating=VALIDATING_WEBHOOKS in enabled,
+        ),
         durations=metrics.admission,
     )
     admin_token = secrets.token_urlsafe(32)
@@ -167,8 +192,8 @@ async def build(
     if credentials is not None:
         signer = Signer.load(credentials.token_key)
 
-        def find(kind: str, namespace: str | None, name: str) -> Mapping[str, Any] | None:
-            row = find_kind("v1", kind)
+        def find(plural: str, namespace: str | None, name: str) -> Mapping[str, Any] | None:
+            row = find_resource("", "v1", plural)
             return reader.get_now(row, namespace or "", name) if row is not None else None
 
         verifier = Verifier([signer.public], find, clock.now)
@@ -178,12 +203,15 @@ async def build(
     if options.audit_log is not None:
         policy = options.audit_policy
         rules = parse_policy(policy.read_text()) if policy is not None else EVERYTHING
-        audit = Audit(open_log(options.audit_log), rules)
+        audit = Audit(open_log(options.audit_log), rules, now=clock.now, count=metrics.audit_events.inc)
+    in_flight = InFlight(options.max_reading, options.max_writing)
+    for lane in (in_flight.reading, in_flight.writing):
+        metrics.inflight(lane.name).look = partial(getattr, lane, "now")
     security = Security(
         authenticator,
         authorizer,
         review=Reviews(authorizer, authenticator, verifier).review,
-        in_flight=InFlight(options.max_reading, options.max_writing),
+        in_flight=in_flight,
         audit=audit,
         signer=signer,
     )
@@ -211,7 +239,7 @@ async def build(
             await furnish(server.verbs, name, ca)
 
     server.after_create(furnish_namespace)
-    return Running(server, store, options, credentials, admin_token)
+    return Running(server, store, options, credentials, admin_token, webhook_client)
 
 
 async def serve(running: Running, clock: Clock) -> None:
