@@ -70,6 +70,8 @@ class Engine:
         self._standings: dict[PodClass, Standing] = {}
         self._rng = rng  #: breaks ties at random when given; the first found wins otherwise
         self._start = 0  #: where sampling looks first
+        nobody = Pod()
+        self._asked = (nobody, self.classes.of(nobody))
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
@@ -77,8 +79,7 @@ class Engine:
         """Return where *pod* goes, or why nowhere; *nominated* are rivals it must leave room for, by node."""
         if not len(self.table):
             raise NoNodes
-        pod_class = self.classes.of(pod)
-        standing = self.standing(pod_class)
+        standing = self.standing(self._class_of(pod))
         short = (
             not standing.bound.moves_domains
             and not standing.bound.only
@@ -141,7 +142,12 @@ class Engine:
 
     def assume(self, key: str, pod: Pod, node: str) -> None:
         """Count *pod* on *node* from now on."""
-        self.table.add_pod(key, self.classes.of(pod), node)
+        self.table.add_pod(key, self._class_of(pod), node)
+
+    def _class_of(self, pod: Pod) -> PodClass:
+        if self._asked[0] is not pod:  # a pod is placed and then assumed: work its class out once
+            self._asked = (pod, self.classes.of(pod))
+        return self._asked[1]
 
     def forget(self, key: str) -> None:
         """Stop counting the pod *key*."""

@@ -16,16 +16,19 @@ import numpy as np
 
 from weir.scheduler.framework import MAX_NODE_SCORE, Status
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
-from weir.scheduler.plugins.node_resources_balanced_allocation import BoundBalancedAllocation
-from weir.scheduler.plugins.node_resources_fit import BoundNodeResourcesFit
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
 from weir.scheduler.podclass import PodClass
 from weir.scheduler.profile import Bound
 from weir.scheduler.table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
-    NONZERO_CPU,
+    BALANCE,
+    FREE_CPU,
+    FREE_PODS,
+    SPARE_CPU,
+    SPARE_MEMORY,
     USED_CPU,
+    USED_MEMORY,
     Bools,
     Ints,
     NodeTable,
@@ -36,8 +39,13 @@ from weir.scheduler.table import (
 _RANK_BITS: Final = 24
 _RANK_MASK: Final = (1 << _RANK_BITS) - 1
 _INFEASIBLE: Final = -1
-#: Cut-towards-zero halves of 50 + gain for gains from -100 to 100 (see improvement()).
-_IMPROVEMENT: Final = np.array([50 + int((50 + gain) / 2) for gain in range(-100, 101)], np.int64)
+_NEVER: Final = -(2**62)
+#: Up to this many rows one look over all keys is faster than keeping maxima of blocks.
+_FLAT: Final = 8192
+#: 50 + (50 + gain) / 2, cut towards zero, by gain; negative gains are counted from the end, as numpy indexes.
+_IMPROVEMENT: Final = np.array(
+    [50 + int((50 + gain) / 2) for gain in (*range(101), *range(-100, 0))], np.int64
+)
 
 
 class _Highest:
@@ -69,20 +77,17 @@ class Standing:
 
     def __init__(self, pod: PodClass, table: NodeTable, bound: Bound) -> None:
         self.pod, self.table, self.bound = pod, table, bound
-        self._fit: BoundNodeResourcesFit | None = bound.fit
-        self._balanced: BoundBalancedAllocation | None = bound.balanced
         self._taints: BoundTaintToleration | None = bound.taints
         self._affinity: BoundNodeAffinity | None = bound.affinity
-        self._fused = bound.fused
-        if self._fused:
-            requests = pod.requests
-            self._asked = np.array([[requests.get("cpu", 0)], [requests.get("memory", 0)]], np.int64)
-            # A resource that is not asked for is never short, however overcommitted the node is.
-            never = -(2**62)
-            self._needed = np.array(
-                [[requests.get("cpu", 0) or never], [requests.get("memory", 0) or never], [1]], np.int64
-            )
-            self._counted = np.array([[pod.nonzero_cpu], [pod.nonzero_memory]], np.int64)
+        requests = pod.requests
+        self._asked = np.array([[requests.get("cpu", 0)], [requests.get("memory", 0)]], np.int64)
+        # A resource that is not asked for is never short, however overcommitted the node is.
+        never = -(2**62)
+        self._needed = np.array(
+            [[requests.get("cpu", 0) or never], [requests.get("memory", 0) or never], [1]], np.int64
+        )
+        self._counted = 100 * np.array([[pod.nonzero_cpu], [pod.nonzero_memory]], np.int64)
+        self._others = tuple(bound.fit.others.items()) if bound.fit is not None else ()
         self._epoch = -1
         self._cursor = self._static_cursor = -1
 
@@ -91,22 +96,23 @@ class Standing:
     def best(self) -> int | None:
         """Return the row of the best node, or None when no node takes the pod."""
         self.sync()
-        block = int(self._tops.argmax())
-        key = int(self._tops[block])
-        if key < 0:
-            return None
-        return int(self.table.ordered[_RANK_MASK - (key & _RANK_MASK)])
+        if self._tops is None:
+            row = int(self._keys.argmax())
+        else:
+            block = int(self._tops.argmax())
+            row = (block << self._block_bits) + int(self._blocks[block].argmax())
+        return row if self._keys[row] >= 0 else None
 
     def feasible(self) -> Bools:
         """Return which nodes take the pod, as far as nodes and their own pods decide."""
         self.sync()
-        return self._ok[: self.table.size]
+        return self._keys[: self.table.size] >= 0
 
     def totals(self, feasible: Bools) -> Ints:
         """Return the weighted score of every node, normalised over *feasible*; meaningless outside of it."""
         self.sync()
         size = self.table.size
-        total = self._base[:size].copy()
+        total = self._base()
         weights = self.bound.weights
         if self._taints is not None:
             total += weights["TaintToleration"] * _normalised(self._soft[:size], feasible, reverse=True)
@@ -117,10 +123,6 @@ class Standing:
             if score is not None:
                 total += score
         return total
-
-    def codes(self, rows: Any) -> list[tuple[Any, Any]]:
-        """Return, for each filter in its order, the filter and its codes for *rows*."""
-        return [(plugin, plugin.codes(rows)) for plugin in self.bound.filters]
 
     def statuses(self, rows: Rows) -> dict[int, Status]:
         """Return the status of every refused row: the first filter that refuses decides."""
@@ -152,91 +154,101 @@ class Standing:
         if self._epoch != table.epoch or behind < 0 or (len(table.log) - behind) * 2 > table.size:
             self._rebuild()
             return
+        changed = set(table.log[behind:])
+        rows = np.fromiter(changed, np.int64, len(changed))
         static = table.static_log[self._static_cursor - table.static_start :]
-        if static:
-            rows = np.array(list(dict.fromkeys(static)), np.int64)
-            self._judge_static(rows)
-        rows = np.array(list(set(table.log[behind:])), np.int64)
         self._cursor = position
-        self._static_cursor = table.static_start + len(table.static_log)
-        if static and self._watched:
-            # Raw scores of feasible nodes changed under the counters: count again.
-            self._rebuild()
-            return
+        if static:
+            self._static_cursor = table.static_start + len(table.static_log)
+            if self._watched:
+                # Raw scores of feasible nodes change under the counters: count again.
+                self._rebuild()
+                return
+            self._judge_static(np.array(list(dict.fromkeys(static)), np.int64))
         self._update(rows)
 
     def _rebuild(self) -> None:
         table = self.table
-        capacity = len(table.alive)
+        size, capacity = table.size, len(table.alive)
         self._epoch = table.epoch
         self._cursor = table.log_start + len(table.log)
         self._static_cursor = table.static_start + len(table.static_log)
-        self._block_bits = max(5, int(np.log2(max(2, table.size)) / 2 + 0.5))
-        blocks = (table.size + (1 << self._block_bits) - 1) >> self._block_bits or 1
+        self._block_bits = max(5, int(np.log2(max(2, size)) / 2 + 0.5))
+        blocks = (size + (1 << self._block_bits) - 1) >> self._block_bits or 1
         self._keys: Ints = np.full(blocks << self._block_bits, _INFEASIBLE, np.int64)
         self._blocks = self._keys.reshape(blocks, 1 << self._block_bits)
+        self._tops: Ints | None = None
         self._suitable: Bools = np.zeros(capacity, np.bool_)
         self._soft: Ints = np.zeros(capacity, np.int64)
         self._preferred: Ints = np.zeros(capacity, np.int64)
         self._images: Ints = np.zeros(capacity, np.int64)
+        self._fixed: Ints = np.zeros(capacity, np.int64)
+        self._offset: Ints = np.zeros(capacity, np.int64)
         self._low: Ints = _RANK_MASK - table.rank.astype(np.int64)
-        everything = slice(0, table.size)
+        self._watched: list[tuple[Ints, _Highest]] = []
+        everything = slice(0, size)
         self._judge_static(everything)
         ok, base = self._judge(everything)
-        self._ok: Bools = np.zeros(capacity, np.bool_)
-        self._base: Ints = np.zeros(capacity, np.int64)
-        self._ok[everything], self._base[everything] = ok, base
-        self._watch()
-        self._fix_scores()
+        ok &= self._suitable[:size]
+        self._watch(ok)
+        self._score(ok, base)
 
-    def _watch(self) -> None:
+    def _watch(self, ok: Bools) -> None:
         """Count the raw scores whose highest decides the normalised ones."""
         size = self.table.size
-        ok = self._ok[:size]
-        self._watched: list[tuple[Ints, _Highest]] = []
         if self._taints is not None and self._soft[:size].any():
             self._watched.append((self._soft, _Highest(self._soft[:size][ok])))
         if self._affinity is not None and self._affinity.scores:
             self._watched.append((self._preferred, _Highest(self._preferred[:size][ok])))
 
-    def _fix_scores(self) -> None:
+    def _score(self, ok: Bools, base: Ints) -> None:
         """Score every row, the normalised parts with the highest raw scores as they are now."""
         size = self.table.size
         weights = self.bound.weights
-        fixed = np.zeros(len(self._ok), np.int64)
+        fixed = np.zeros(len(self._fixed), np.int64)
         if self._taints is not None:
             highest = next((w.value for raw, w in self._watched if raw is self._soft), 0)
-            part = (
-                MAX_NODE_SCORE - MAX_NODE_SCORE * np.minimum(self._soft, highest) // highest
-                if highest
-                else MAX_NODE_SCORE
-            )
-            fixed += weights["TaintToleration"] * part
-        if self._affinity is not None and self._affinity.scores:
-            highest = next((w.value for raw, w in self._watched if raw is self._preferred), 0)
-            if highest:
-                part = MAX_NODE_SCORE * np.minimum(self._preferred, highest) // highest
-                fixed += weights["NodeAffinity"] * part
-        self._fixed: Ints = fixed
-        keys = (self._base[:size] + fixed[:size]) << _RANK_BITS | self._low[:size]
-        self._keys[:size] = np.where(self._ok[:size], keys, _INFEASIBLE)
-        self._tops: Ints = self._blocks.max(axis=1)
+            lost = MAX_NODE_SCORE * np.minimum(self._soft, highest) // highest if highest else 0
+            fixed += weights["TaintToleration"] * (MAX_NODE_SCORE - lost)
+        highest = next((w.value for raw, w in self._watched if raw is self._preferred), 0)
+        if highest:
+            won = MAX_NODE_SCORE * np.minimum(self._preferred, highest) // highest
+            fixed += weights["NodeAffinity"] * won
+        self._fixed = fixed
+        self._set_offsets(slice(0, len(fixed)))
+        keys = (base << _RANK_BITS) + self._offset[:size]
+        keys[~ok] = _INFEASIBLE
+        self._keys[:size] = keys
+        self._tops = self._blocks.max(axis=1) if size > _FLAT else None
+
+    def _set_offsets(self, rows: Any) -> None:
+        """Put together what is added to every score; a node that never takes the pod gets far below zero."""
+        offset = ((self._fixed[rows] + self._images[rows]) << _RANK_BITS) + self._low[rows]
+        self._offset[rows] = np.where(self._suitable[rows], offset, _NEVER)
+
+    def _base(self) -> Ints:
+        """Return the scores without their normalised parts; meaningless where infeasible."""
+        size = self.table.size
+        return (self._keys[:size] >> _RANK_BITS) - self._fixed[:size]
 
     def _update(self, rows: Rows) -> None:
-        ok, base = self._judge(rows)
-        if self._watched:
-            was = self._ok[rows]
-            gone, come = rows[was & ~ok], rows[ok & ~was]
-            moved = [highest.move(raw[gone], raw[come]) for raw, highest in self._watched]
-            if any(moved):
-                self._ok[rows], self._base[rows] = ok, base
-                self._fix_scores()
-                return
-        self._ok[rows], self._base[rows] = ok, base
-        keys = base + self._fixed[rows]
+        ok, keys = self._judge(rows)
         keys <<= _RANK_BITS
-        keys |= self._low[rows]
+        keys += self._offset[rows]
         keys[~ok] = _INFEASIBLE
+        if self._watched:
+            was, now = self._keys[rows] >= 0, keys >= 0
+            gone, come = rows[was & ~now], rows[now & ~was]
+            if len(gone) or len(come):
+                moved = [highest.move(raw[gone], raw[come]) for raw, highest in self._watched]
+                if any(moved):
+                    self._keys[rows] = keys
+                    base = self._base() - self._images[: self.table.size]
+                    self._score(self._keys[: self.table.size] >= 0, base)
+                    return
+        if self._tops is None:
+            self._keys[rows] = keys
+            return
         old = self._keys[rows]
         self._keys[rows] = keys
         blocks = rows >> self._block_bits
@@ -257,63 +269,52 @@ class Standing:
             self._preferred[rows] = self._affinity.raw(rows)
         if self.bound.images is not None:
             self._images[rows] = self.bound.images.raw(rows) * self.bound.weights["ImageLocality"]
+        if not isinstance(rows, slice):
+            self._set_offsets(rows)
 
     def _judge(self, rows: Any) -> tuple[Bools, Ints]:
-        """Return which rows take the pod and their unnormalised score."""
-        if self._fused:
+        """Return which rows take the pod as far as their own pods decide, and their unnormalised score."""
+        if self.bound.fused and not self.table.incomplete and not isinstance(rows, slice):
             return self._judge_fused(rows)
-        ok = self._suitable[rows].copy()
+        ok = np.ones(len(self.table.alive[rows]), np.bool_)
         for plugin in self.bound.dynamic_filters:
             ok &= plugin.codes(rows) == 0
-        base = self._images[rows].copy()
-        if self._fit is not None:
-            base += self._fit.raw(rows) * self.bound.weights["NodeResourcesFit"]
-        if self._balanced is not None:
-            base += self._balanced.raw(rows) * self.bound.weights["NodeResourcesBalancedAllocation"]
+        base = np.zeros(len(ok), np.int64)
+        if self.bound.fit is not None:
+            base += self.bound.fit.raw(rows) * self.bound.weights["NodeResourcesFit"]
+        if self.bound.balanced is not None:
+            base += self.bound.balanced.raw(rows) * self.bound.weights["NodeResourcesBalancedAllocation"]
         return ok, base
 
-    def _judge_fused(self, rows: Any) -> tuple[Bools, Ints]:
+    def _judge_fused(self, rows: Rows) -> tuple[Bools, Ints]:
         """Return the same for the default plugins, in fewer steps: this is where the time goes."""
-        state = self.table.state[:, rows]
+        table = self.table
+        state = table.state.take(rows, axis=1)
         capacity = state[ALLOC_CPU : ALLOC_MEMORY + 1]
-        used = state[USED_CPU : USED_CPU + 2]
-        ok = ((state[0:3] - state[3:6]) >= self._needed).all(axis=0)
-        ok &= self._suitable[rows]
-        for name, amount in self._fit.others.items() if self._fit is not None else ():
-            column = self.table.resource(name)
+        ok: Bools = np.logical_and.reduce(state[FREE_CPU : FREE_PODS + 1] >= self._needed)
+        for name, amount in self._others:
+            column = table.resource(name)
             ok &= column.alloc[rows] - column.used[rows] >= amount
-        left = capacity - state[NONZERO_CPU : NONZERO_CPU + 2]
+        left = state[SPARE_CPU : SPARE_MEMORY + 1]
         left -= self._counted
-        left *= MAX_NODE_SCORE
-        there = capacity > 0
-        safe = capacity if there.all() else np.maximum(capacity, 1)
-        left //= safe
+        left //= capacity
         np.maximum(left, 0, out=left)
-        if safe is capacity:
-            base = left[0] + left[1]
-            base >>= 1
-        else:
-            left[~there] = 0
-            base = left.sum(axis=0) // np.maximum(there.sum(axis=0), 1)
-        if self._balanced is not None:
-            both: Any = None if safe is capacity else there.all(axis=0)
-            gain: Any = _balance(used + self._asked, safe, both) - _balance(used, safe, both)
-            base += _IMPROVEMENT[gain + 100]
-        base += self._images[rows]
+        base = left[0] + left[1]
+        base >>= 1
+        if self.bound.balanced is not None:
+            shares = (state[USED_CPU : USED_MEMORY + 1] + self._asked) / capacity
+            if table.overcommitted:  # elsewhere a share above 1 is on a node that does not take the pod
+                np.minimum(shares, 1.0, out=shares)
+            balance = shares[0]
+            balance -= shares[1]
+            np.abs(balance, out=balance)
+            balance *= -0.5
+            balance += 1.0
+            balance *= MAX_NODE_SCORE
+            gain = balance.astype(np.int64)
+            gain -= state[BALANCE]
+            base += _IMPROVEMENT.take(gain, mode="wrap")
         return ok, base
-
-
-def _balance(used: Ints, capacity: Ints, both: Bools | None) -> Ints:
-    """Return balance() of exactly CPU and memory; *both* says where the node has both."""
-    shares = used / capacity
-    np.minimum(shares, 1.0, out=shares)
-    deviation = np.abs(shares[0] - shares[1])
-    deviation *= 0.5
-    if both is not None:
-        deviation[~both] = 0.0
-    np.subtract(1.0, deviation, out=deviation)
-    deviation *= MAX_NODE_SCORE
-    return deviation.astype(np.int64)
 
 
 def _normalised(raw: Ints, feasible: Bools, *, reverse: bool) -> Ints:

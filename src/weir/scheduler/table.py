@@ -33,7 +33,13 @@ USED_MEMORY: Final = 4
 USED_PODS: Final = 5
 NONZERO_CPU: Final = 6  #: usage with every container that asks for nothing counted at a default
 NONZERO_MEMORY: Final = 7
-_STATE_ROWS: Final = 8
+BALANCE: Final = 8  #: how evenly CPU and memory are used, 0 to 100 (see NodeResourcesBalancedAllocation)
+FREE_CPU: Final = 9
+FREE_MEMORY: Final = 10
+FREE_PODS: Final = 11
+SPARE_CPU: Final = 12  #: a hundred times allocatable minus the nonzero usage: what LeastAllocated divides
+SPARE_MEMORY: Final = 13
+_STATE_ROWS: Final = 14
 
 _FIRST_CAPACITY: Final = 64
 #: Beyond this the log is cut, and whoever is behind starts afresh.
@@ -117,6 +123,8 @@ class NodeTable:
         self.log_start = 0  #: position of log[0] since the beginning
         self.static_start = 0
         self.epoch = 0  #: changes when rows come, go or change their order
+        self.incomplete: set[int] = set()  #: rows of nodes without any CPU or without any memory
+        self.overcommitted: set[int] = set()  #: rows where pods ask for more CPU or memory than there is
         self._free: list[int] = []
         self._order_stale = True
         self._rank: Ids = np.zeros(self._capacity, np.int32)
@@ -165,6 +173,8 @@ class NodeTable:
         del self.row_of[name]
         self.nodes[row] = None
         self.alive[row] = False
+        self.incomplete.discard(row)
+        self.overcommitted.discard(row)
         self.state[:, row] = 0
         self.taint_list[row] = 0
         for resource in self.resources.values():
@@ -205,14 +215,42 @@ class NodeTable:
 
     def _put_allocatable(self, row: int, node: Node) -> None:
         amounts = node_allocatable(node) or {}
-        self.state[ALLOC_CPU, row] = amounts.get("cpu", 0)
-        self.state[ALLOC_MEMORY, row] = amounts.get("memory", 0)
-        self.state[ALLOC_PODS, row] = amounts.get("pods", 0)
+        column = self.state[:, row].tolist()
+        column[ALLOC_CPU] = amounts.get("cpu", 0)
+        column[ALLOC_MEMORY] = amounts.get("memory", 0)
+        column[ALLOC_PODS] = amounts.get("pods", 0)
         for name in amounts:
             if name not in ("cpu", "memory", "pods"):
                 self.resource(name)
-        for name, column in self.resources.items():
-            column.alloc[row] = amounts.get(name, 0)
+        for name, resource in self.resources.items():
+            resource.alloc[row] = amounts.get(name, 0)
+        if amounts.get("cpu", 0) > 0 and amounts.get("memory", 0) > 0:
+            self.incomplete.discard(row)
+        else:
+            self.incomplete.add(row)
+        self._put_state(row, column)
+
+    def _put_state(self, row: int, column: list[int]) -> None:
+        """Write a row's amounts with what follows from them, the same for every pod class."""
+        alloc_cpu, alloc_memory, alloc_pods, cpu, memory, pods, nonzero_cpu, nonzero_memory = column[:BALANCE]
+        if row in self.incomplete:
+            balance = 100
+        else:
+            deviation = abs(min(cpu / alloc_cpu, 1.0) - min(memory / alloc_memory, 1.0)) / 2
+            balance = int((1 - deviation) * 100)
+        if cpu > alloc_cpu or memory > alloc_memory:
+            self.overcommitted.add(row)
+        elif self.overcommitted:
+            self.overcommitted.discard(row)
+        column[BALANCE:] = (
+            balance,
+            alloc_cpu - cpu,
+            alloc_memory - memory,
+            alloc_pods - pods,
+            100 * (alloc_cpu - nonzero_cpu),
+            100 * (alloc_memory - nonzero_memory),
+        )
+        self.state[:, row] = column
 
     def _put_images(self, row: int, old: Node | None, new: Node | None) -> None:
         for name, _ in _images(old):
@@ -285,21 +323,22 @@ class NodeTable:
         self._account(row, self.pods[row].pop(key), -1)
 
     def _account(self, row: int, pod: PodClass, sign: int) -> None:
-        state = self.state
-        state[USED_PODS, row] += sign
-        state[NONZERO_CPU, row] += sign * pod.nonzero_cpu
-        state[NONZERO_MEMORY, row] += sign * pod.nonzero_memory
+        column = self.state[:, row].tolist()
+        column[USED_PODS] += sign
+        column[NONZERO_CPU] += sign * pod.nonzero_cpu
+        column[NONZERO_MEMORY] += sign * pod.nonzero_memory
         for name, amount in pod.requests.items():
             if name == "cpu":
-                state[USED_CPU, row] += sign * amount
+                column[USED_CPU] += sign * amount
             elif name == "memory":
-                state[USED_MEMORY, row] += sign * amount
+                column[USED_MEMORY] += sign * amount
             elif name != "pods" and amount:
-                column = self.resources.get(name)
-                if column is None:
+                resource = self.resources.get(name)
+                if resource is None:
                     self.resource(name)  # a new column counts what is there now, this pod already with it
                 else:
-                    column.used[row] += sign * amount
+                    resource.used[row] += sign * amount
+        self._put_state(row, column)
         if pod.host_ports:
             self._account_ports(row, pod, sign)
         for listener in self._listeners:
