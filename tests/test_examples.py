@@ -16,6 +16,7 @@ from weir.validate import validate
 STORIES = stories()
 SEEDS = {
     "KEP-5471, story 1", "KEP-5471, story 2", "KEP-5471, story 3",
+    "KEP-5500, story 1", "KEP-5500, story 2", "KEP-5500, story 3",
     "KEP-5721, story 1", "KEP-5721, story 2", "KEP-5721, story 3", "KEP-5721, story 4",
     *(f"Kubernetes v1.35 announcement, example {number}" for number in (1, 2, 3, 4)),
 }  # fmt: skip

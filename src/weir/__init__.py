@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weir.gates import Gates
-    from weir.library import explain, tolerates, untolerated, validate
+    from weir.library import compile, explain, tolerates, untolerated, validate
 
-__all__ = ["Gates", "explain", "tolerates", "untolerated", "validate"]
+__all__ = ["Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
 
 _HOMES = {"Gates": "weir.gates"}
 _PACKAGES = frozenset({"explain", "validate"})

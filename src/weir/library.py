@@ -6,7 +6,7 @@ Not here: the rules themselves (weir.taints, weir.validate, weir.explain); these
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weir.explain.pod import explain as _explain
 from weir.explain.subject import Subject
@@ -19,6 +19,10 @@ from weir.taints.toleration import untolerated as _untolerated
 from weir.validate import validate as _validate
 from weir.validate.field import FieldError
 from weir.world import World
+
+if TYPE_CHECKING:
+    from weir.cel.env import Env
+    from weir.cel.program import Program
 
 Document = Mapping[str, Any]
 
@@ -85,6 +89,22 @@ def explain(
         documents = World.of(view for view in views if not isinstance(view, View))
         world = documents.overlay(*(view for view in views if isinstance(view, View)))
     return _explain(Subject.of(_document(pod), stored=stored), world, Gates.of(gates))
+
+
+def compile(expression: str, env: Env | None = None) -> Program:
+    """Return *expression* compiled, about a taint (the variable `taint`) or about the variables of *env*.
+
+    Raises CompileError with the compiler's own text; `evaluate(variables)` of the result raises CelError.
+
+    >>> from weir.objects.core import Taint
+    >>> program = compile("taint.key.startsWith('env.example.com/')")
+    >>> program.evaluate({"taint": Taint("env.example.com/dev", "", "NoSchedule")})
+    True
+    """
+    from weir.cel.program import compile as compile_cel
+    from weir.taints.expression import ENV
+
+    return compile_cel(expression, ENV if env is None else env)
 
 
 def _read(view: type[Any], document: Any) -> Any:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import weir
+from weir.cel import CompileError
 from weir.gates import ALL_FEATURES, GateError, Gates
 from weir.objects.core import Node, Pod, Taint, Toleration, ViewError, read
 from weir.taints.toleration import Outcome
@@ -26,7 +27,7 @@ POD = {
 
 
 def test_the_promise_is_exactly_this():
-    assert weir.__all__ == ["Gates", "explain", "tolerates", "untolerated", "validate"]
+    assert weir.__all__ == ["Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
 
 
 def test_importing_weir_imports_nothing_of_it():
@@ -59,6 +60,16 @@ def test_gates_are_a_value_a_mapping_or_kubernetes_own_form(gates):
 
 def test_gates_default_to_what_the_keps_default_to():
     assert weir.tolerates(TOLERATION, TAINT) is Outcome.GATE_OFF
+
+
+def test_compile_knows_what_a_taint_is():
+    program = weir.compile("taint.value == '940'")
+    assert program.evaluate({"taint": read(Taint, TAINT)}) is True
+
+
+def test_compile_refuses_with_the_compilers_text():
+    with pytest.raises(CompileError, match="undeclared reference to 'pod'"):
+        weir.compile("pod.name == 'a'")
 
 
 def test_an_unknown_gate_is_refused_with_the_known_ones():

@@ -197,7 +197,9 @@ def _touches(edit: Edit, reason: Reason) -> bool:
             return True
         case Uncordon(), Cordoned():
             return True
-        case EnableGate(), (UnmetAffinity() | Refused() | Cordoned()):
+        case _, Refused():
+            return True  # taking away what is refused helps as well as allowing it
+        case EnableGate(), (UnmetAffinity() | Cordoned()):
             return True
         case ChangeSelector(), WrongLabel():
             return edit.key == reason.key

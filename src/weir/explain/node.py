@@ -37,7 +37,7 @@ from weir.explain.verdict import (
     WrongLabel,
 )
 from weir.gates import Gates
-from weir.objects.core import Node, NodeSelector, PersistentVolumeClaim, Pod, Taint
+from weir.objects.core import Node, NodeSelector, PersistentVolumeClaim, Pod, Taint, Toleration
 from weir.objects.requests import (
     PODS,
     Amounts,
@@ -54,7 +54,7 @@ from weir.selectors.node import (
     volume_selects_node,
 )
 from weir.taints.eviction import Stay, stay
-from weir.taints.toleration import BLOCKING, EVICTING, SCORING, find_tolerating, tolerates
+from weir.taints.toleration import BLOCKING, EVICTING, SCORING, Outcome, find_tolerating, tolerates
 from weir.world import World
 
 UNSCHEDULABLE: Final = Taint(CORDON_KEY, "", "NoSchedule")
@@ -165,7 +165,7 @@ class Filters:
                 if outcome:
                     self._untolerated[identity] = None
                     break
-                attempts.append(Attempt(toleration, outcome))
+                attempts.append(_attempt(toleration, taint, outcome))
             else:
                 bare = Taint(*identity)  # when it was added does not matter
                 self._untolerated[identity] = UntoleratedTaint(bare, tuple(attempts))
@@ -251,6 +251,16 @@ class Filters:
                 if same_ip and (protocol, port) == (other_protocol, other_port):
                     yield PortTaken(port, protocol, holder)
                     break
+
+
+def _attempt(toleration: Toleration, taint: Taint, outcome: Outcome) -> Attempt:
+    """Return how *toleration* met *taint*; an expression also says which part of it decided."""
+    if outcome not in (Outcome.EXPRESSION_FALSE, Outcome.EXPRESSION_FAILED):
+        return Attempt(toleration, outcome)
+    from weir.taints.expression import decide
+
+    judgement = decide(toleration.expression, taint)
+    return Attempt(toleration, outcome, judgement.deciding, judgement.error)
 
 
 # ── node selectors ───────────────────────────────────────────────────────────────────────────────

@@ -77,6 +77,17 @@ class Attempt:
 
     toleration: Toleration
     outcome: Outcome
+    deciding: str = ""  #: the part of an expression that made it false or fail
+    error: str = ""  #: what the expression failed with
+
+    def data(self) -> dict[str, Any]:
+        data = {
+            "toleration": _builtins(self.toleration),
+            "outcome": self.outcome.name,
+            "text": self.outcome.value,
+        }
+        more = {"deciding": self.deciding, "error": self.error}
+        return data | {key: value for key, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +105,7 @@ class UntoleratedTaint(Reason):
     def data(self) -> dict[str, Any]:
         return {
             "taint": _builtins(self.taint),
-            "attempts": [
-                {"toleration": _builtins(a.toleration), "outcome": a.outcome.name, "text": a.outcome.value}
-                for a in self.attempts
-            ],
+            "attempts": [attempt.data() for attempt in self.attempts],
         }
 
 

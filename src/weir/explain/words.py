@@ -112,7 +112,7 @@ def asks(toleration: Toleration) -> str:
     '> 950'
     """
     if toleration.expression:
-        return f"the expression {short(toleration.expression, 60)}"
+        return f"expression {short(toleration.expression, 60)}"
     if toleration.operator == "Exists":
         return "any value"
     sign = _SIGNS.get(toleration.operator)
@@ -130,7 +130,9 @@ def untolerated_taint(reason: UntoleratedTaint) -> str:
     taint, name = reason.taint, taint_name(reason.taint)
     tried = [a for a in reason.attempts if a.outcome not in (Outcome.OTHER_KEY, Outcome.OTHER_EFFECT)]
     if tried:
-        near = [a for a in tried if not a.toleration.expression] or tried
+        near = [a for a in tried if not a.toleration.expression]
+        if not near:
+            return f"{name}, needs {' or '.join(map(_expression, tried))}: refused"
         return f"{name}, needs {' or '.join(asks(a.toleration) for a in near)}: {_why(near, taint)}"
     elsewhere = [
         a for a in reason.attempts if a.outcome is Outcome.OTHER_EFFECT and a.toleration.key == taint.key
@@ -139,6 +141,17 @@ def untolerated_taint(reason: UntoleratedTaint) -> str:
         effects = " and ".join(sorted({a.toleration.effect for a in elsewhere}))
         return f"{name} has the effect {taint.effect}, tolerated only for {effects}: refused"
     return f"{name} ({taint.effect}), no toleration for this key: refused"
+
+
+def _expression(attempt: Attempt) -> str:
+    """Return the part of an expression that decided, and how it came out."""
+    if attempt.outcome is Outcome.GATE_OFF:
+        expression = short(attempt.toleration.expression, 80)
+        return f"{expression} (not evaluated, feature gate {TOLERATION_CEL} is off)"
+    said = short(attempt.deciding or attempt.toleration.expression, 80)
+    if attempt.outcome is Outcome.EXPRESSION_FAILED:
+        return f"{said} (fails: {short(attempt.error, 80)})"
+    return f"{said} (false)"
 
 
 def _why(attempts: Sequence[Attempt], taint: Taint) -> str:
@@ -155,10 +168,6 @@ def _why(attempts: Sequence[Attempt], taint: Taint) -> str:
         return "the toleration's value is not an integer in plain form: refused"
     if Outcome.TOLERATION_NOT_A_VERSION in outcomes:
         return "the toleration's value is not a version: refused"
-    if Outcome.EXPRESSION_FAILED in outcomes:
-        return "the expression fails for it: refused"
-    if Outcome.EXPRESSION_FALSE in outcomes:
-        return "the expression is false for it: refused"
     if Outcome.UNKNOWN_OPERATOR in outcomes:
         return "an operator nobody knows: refused"
     if Outcome.NOT_GREATER in outcomes and len(attempts) == 1:
