@@ -15,7 +15,7 @@ from typing import Any, Final
 from weir.objects import schema
 from weir.objects.exact import zero_value
 
-__all__ = ["LEAF", "Node", "Relation", "Unkeyed", "item_key", "root_node", "value_key"]
+__all__ = ["LEAF", "Node", "Relation", "Unkeyed", "item_key", "key_defaults", "root_node", "value_key"]
 
 
 class Relation(Enum):
@@ -108,12 +108,14 @@ def _field_node(field: schema.Field) -> Node:
 
 @cache
 def _keyed_node(item: str, keys: tuple[str, ...]) -> Node:
+    return Node(Relation.KEYED, item=_struct_node(item), keys=key_defaults(item, keys))
+
+
+@cache
+def key_defaults(item: str, keys: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
+    """Return the key fields of a list of *item*, sorted, with the values they have when absent."""
     fields = schema.struct(item).fields
-    return Node(
-        Relation.KEYED,
-        item=_struct_node(item),
-        keys=tuple((key, _when_absent(fields[key])) for key in sorted(keys)),
-    )
+    return tuple((key, _when_absent(fields[key])) for key in sorted(keys))
 
 
 def _when_absent(field: schema.Field) -> Any:
