@@ -4,6 +4,7 @@ Spec: cel.md. This package knows no Kubernetes objects and imports nothing of we
 variables and libraries exist is an `Env`, given by the caller.
 """
 
+from weir.cel.cache import CacheInfo, ProgramCache
 from weir.cel.env import Env, ObjectType
 from weir.cel.lowering import ProgramError
 from weir.cel.program import Program, check_expression, compile
@@ -11,6 +12,7 @@ from weir.cel.source import CompileError
 from weir.cel.values import CelError, CostLimitExceeded, EvaluationError
 
 __all__ = [
+    "CacheInfo",
     "CelError",
     "CompileError",
     "CostLimitExceeded",
@@ -18,6 +20,7 @@ __all__ = [
     "EvaluationError",
     "ObjectType",
     "Program",
+    "ProgramCache",
     "ProgramError",
     "check_expression",
     "compile",

@@ -55,12 +55,13 @@ class Specialized:
 
     `baked`: positions of the arguments it does not take (by default the second, a regular expression). `inline`, if
     given, is a Python expression with `{f}` for `function` and `{0}`, `{1}` … for the remaining arguments,
-    e.g. `{f}({0}) is not None`.
+    e.g. `{f}({0}) is not None`. `fails`: whether it can still raise EvaluationError.
     """
 
     function: Callable[..., Value]
     inline: str | None = None
     baked: tuple[int, ...] = (1,)
+    fails: bool = False
 
 
 @dataclass(frozen=True, slots=True)

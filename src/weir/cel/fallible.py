@@ -76,7 +76,7 @@ class Fallibility:
             below = self._any(parts(step))
             if step.function == ast.NOT_STRICTLY_FALSE:
                 return False
-            return below or step.resolved is None or any(step.guards) or step.resolved.fails
+            return below or step.resolved is None or any(step.guards) or step.fails
         if isinstance(step, NewList):
             return self._any(parts(step)) or bool(step.optional)
         if isinstance(step, NewMap):

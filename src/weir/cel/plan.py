@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -44,10 +44,10 @@ from weir.cel.steps import (
     Variable,
 )
 from weir.cel.types import Kind
-from weir.cel.values import DefaultMap, EvaluationError, Value
+from weir.cel.values import CelError, DefaultMap, EvaluationError
 
-#: Takes the variables, returns value and cost, or raises with `.cost` set.
-Runner = Callable[[Mapping[str, Value]], tuple[Value, int]]
+#: Takes the variables, returns the value, or, asked for the cost too, (value, cost); raises with `.cost` set.
+Runner = Callable[..., Any]
 
 #: Python allows 20 nested loops and `try`s and 100 levels of indentation.
 _MOST_BLOCKS: Final = 15
@@ -62,6 +62,8 @@ _TEXTS: Final = frozenset((Kind.STRING, Kind.BYTES))
 _PLAIN_EQUALITY: Final = _SCALARS | _TEXTS | {Kind.OPAQUE}
 _MAYBE_OPTIONAL: Final = frozenset((Kind.OPTIONAL, Kind.DYN, Kind.ANY, Kind.ERROR, Kind.NULL))
 _GROWING: Final = frozenset((Kind.STRING, Kind.BYTES, Kind.LIST, Kind.MAP, Kind.DYN, Kind.ANY))
+#: Results of constant calls worth keeping: small ones.
+_FOLDED: Final = _SCALARS | {Kind.OPAQUE}
 _PLACEHOLDER: Final = re.compile(r"\{(n?)(\d+|f)\}")
 
 
@@ -69,15 +71,18 @@ class Unsupported(Exception):
     """Python could not compile this; the plain evaluator must run it."""
 
 
-def plan(root: Step, env: Env) -> Runner:
-    """The function that runs *root*; raises Unsupported when it must be run by the plain evaluator."""
+def plan(root: Step, env: Env, plainly: Runner) -> Runner:
+    """The function that runs *root*; raises Unsupported when it must be run by the plain evaluator.
+
+    *plainly* takes over when a variable is not bound.
+    """
     emitter = _Emitter(root, env)
     source = emitter.function(root)
     code = _compiled(source)
     namespace: dict[str, Any] = emitter.constants
     namespace["__builtins__"] = _BUILTINS
-    function: Runner = FunctionType(code, namespace)
-    return function
+    namespace["plainly"] = plainly
+    return FunctionType(code, namespace, None, (False,))
 
 
 def generated_source(root: Step, env: Env) -> str:
@@ -223,13 +228,13 @@ class _Emitter:
         if result.error:
             failed = self.constant(runtime.failed)
             self.emit(f"if {result.text}.__class__ is E: raise {failed}({result.text}, {total})")
-        self.emit(f"return {result.text}, {total}")
-        head = ["def run(V):"]
+        self.emit(f"return ({result.text}, {total}) if priced else {result.text}")
+        head = ["def run(V, priced):"]
         for variable, local in self.variables.items():
             head += [
                 " try:",
                 f"  {local} = V[{self.constant(variable)}]",
-                f" except KeyError: raise {self.constant(runtime.Unbound)} from None",
+                " except KeyError: return plainly(V, priced)",
             ]
         if self.counts:
             head.append(" c = 0")
@@ -533,6 +538,10 @@ class _Emitter:
             return self.gen_dispatch(step, args)
         if failing:
             return self.gen_call_checked(step, args, failing)
+        if all(arg.known is not None for arg in args) and step.type.kind in _FOLDED:
+            folded = self.gen_folded(step, args)
+            if folded is not None:
+                return folded
         if overload.inline is not None and not overload.fails and step.special is None:
             self.call_cost(step, args, "None")
             return _Atom(f"({self.filled(overload.inline, args)})")
@@ -543,17 +552,33 @@ class _Emitter:
             target = self.fresh()
             self.call_into(target, step, self.call_text(step, args))
             self.call_cost(step, args, target)
-            return _Atom(target, simple=True, error=overload.fails)
+            return _Atom(target, simple=True, error=step.fails)
         self.call_cost(step, args, "None")
         text = self.call_text(step, args)
-        if overload.fails:
+        if step.fails:
             target = self.fresh()
             self.guarded(target, text)
             return _Atom(target, simple=True, error=True)
         return _Atom(text)
 
+    def gen_folded(self, step: Invoke, args: list[_Atom]) -> _Atom | None:
+        """A call of constants is computed now, but still charged; one that fails is left to fail later."""
+        overload = step.resolved
+        assert overload is not None and overload.impl is not None
+        values = [arg.known.value for arg in args if arg.known is not None]
+        try:
+            value = overload.impl(*values)
+        except CelError:
+            return None
+        cost = overload.cost
+        if cost is None:
+            self.cost(1)
+        else:
+            self.cost(cost.rule(values, value) if cost.constant is None else cost.constant)
+        return self.gen_const(Const(value, step.type))
+
     def call_into(self, target: str, step: Invoke, text: str) -> None:
-        if step.resolved is not None and step.resolved.fails:
+        if step.fails:
             self.guarded(target, text)
         else:
             self.emit(f"{target} = {text}")

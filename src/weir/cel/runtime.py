@@ -16,7 +16,6 @@ from weir.cel.values import (
     ABSENT,
     NO_SUCH_OVERLOAD,
     NONE,
-    CelError,
     CostLimitExceeded,
     EvaluationError,
     Optional,
@@ -29,10 +28,6 @@ get = access.get
 missing = access.missing
 #: Stands where there is nothing yet.
 ELSE: Final = object()
-
-
-class Unbound(CelError):
-    """A variable has no value; the plain evaluator decides what that means."""
 
 
 def over(cost: int) -> CostLimitExceeded:

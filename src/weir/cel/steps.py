@@ -162,7 +162,7 @@ class Invoke(Step):
     `guards`: for each argument the parameter type to check at run time, or None where the checker proved it.
     """
 
-    __slots__ = ("args", "candidates", "function", "guards", "overloads", "resolved", "special", "standard")
+    __slots__ = ("args", "candidates", "function", "guards", "overloads", "resolved", "special")
 
     def __init__(
         self,
@@ -180,7 +180,13 @@ class Invoke(Step):
         self.resolved = candidates[0] if len(candidates) == 1 else None
         self.guards: tuple[Type | None, ...] = ()
         self.special: Specialized | None = None
-        self.standard = False
+
+    @property
+    def fails(self) -> bool:
+        """Whether the resolved call can fail when its arguments are fine."""
+        if self.special is not None:
+            return self.special.fails
+        return self.resolved is None or self.resolved.fails
 
 
 class OrElse(Step):
