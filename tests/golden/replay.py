@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -322,20 +323,43 @@ class Replay:
             and "uid" in sent.get("metadata", {})
         ):
             yield undo(sent, body if whole else None)
+            if exchange.response["code"] == 422:
+                yield without_causes(sent, body)
         if whole:
             yield before(exchange, body)
             yield before(exchange, body, spec_changed=False)
+        yield from self._shaped(exchange, kind, key)
         found = self._evidence.earliest(key, 0)
         if found is not None:
             yield alive(found[1])
+            yield unbound(alive(found[1]))
         name = info.name
         if kind.kind == "Pod" and info.verb != "get" and (other := self._any_pod()) is not None:
             yield renamed(other, name)
 
+    def _shaped(self, exchange: Exchange, kind: Kind, key: tuple[str, str, str, str]) -> Iterable[Document]:
+        """The object behind a response that shows it in another shape: a table row, a Scale."""
+        body = exchange.body if isinstance(exchange.body, dict) else {}
+        live = self._cluster.find(kind, key[2], key[3])
+        known = live or (self._evidence.latest(key, 0) or (0, None))[1]
+        if known is None:
+            return
+        if body.get("kind") == "Table" and body.get("rows"):
+            partial = (body["rows"][0].get("object") or {}).get("metadata")
+            if partial:
+                yield {**known, "metadata": partial}
+                for other in self._evidence.versions.get(key, {}).values():
+                    yield {**other, "metadata": partial}
+        if body.get("kind") == "Scale":
+            before = known.get("spec", {}).get("replicas")
+            replicas = body["spec"].get("replicas", 0) if exchange.info.verb == "get" else before
+            status = {**known.get("status", {}), "replicas": body["status"]["replicas"]}
+            yield {**known, "spec": {**known["spec"], "replicas": replicas}, "status": status}
+
     def _any_pod(self) -> Document | None:
         for (_, kind, _, _), versions in self._evidence.versions.items():
             if kind == "Pod":
-                pod = versions[min(versions)]
+                pod = alive(versions[min(versions)])
                 if not pod["spec"].get("nodeName") and not pod["spec"].get("schedulingGates"):
                     return pod
         return None
@@ -350,7 +374,11 @@ class Replay:
         name, namespace = metadata.get("name"), exchange.info.namespace if kind.namespaced else ""
         if kind.kind == "Binding":
             pod = by_kind("v1", "Pod")
-            if self._cluster.find(pod, namespace, name or "") is None and (other := self._any_pod()):
+            have = self._cluster.find(pod, namespace, name or "")
+            known = self._evidence.earliest(("v1", "Pod", namespace, name or ""), 0)
+            if have is None and known is not None:
+                await self._place(unbound(alive(known[1])))
+            elif have is None and (other := self._any_pod()):
                 await self._place(renamed(other, name or ""))
             return
         if not name:
@@ -376,6 +404,7 @@ class Replay:
             return
         namespace = exchange.info.namespace if kind.namespaced else ""
         wanted: list[Document] = []
+        exact = 1_000_000
         body = exchange.body if isinstance(exchange.body, dict) else {}
         if exchange.info.verb == "watch":
             if "resourceVersion" not in exchange.query or "resourceVersion=0" in exchange.query:
@@ -384,6 +413,7 @@ class Replay:
                 return
         else:
             wanted = list(shown(exchange))
+            exact = len(wanted)
             names = [d["metadata"]["name"] for d in wanted]
             for row in body.get("rows") or ():
                 cell = row["cells"][0]
@@ -394,12 +424,14 @@ class Replay:
                 if found is not None:
                     wanted.append(found)
         keep = {(d["metadata"].get("namespace", ""), d["metadata"]["name"]) for d in wanted}
-        for document in wanted:
+        for position, document in enumerate(wanted):
             inner = document["metadata"]
             have = self._cluster.find(kind, inner.get("namespace", ""), inner["name"])
             same = self._live.get(key_of(document)) == int(inner.get("resourceVersion") or 0)
             if have is None or not same:
                 await self._place(document)
+                if position >= exact:  # only the metadata of a table row is recorded
+                    self._live.pop(key_of(document), None)
         await self._clear(exchange, kind, namespace, keep)
         await self._fill(exchange, kind, namespace, wanted, body)
 
@@ -410,7 +442,7 @@ class Replay:
         space = (partial or {}).get("namespace", namespace if kind.namespaced else "")
         have = self._cluster.find(kind, space, name)
         if have is not None:
-            return have
+            return {**have, "metadata": partial} if partial is not None else have
         found = self._evidence.latest((kind.api_version, kind.kind, space, name), 0)
         if found is not None:
             return found[1]
@@ -560,6 +592,13 @@ class Replay:
         kind = exchange.info.kind
         assert kind is not None
         for event in events:
+            inner = event["object"]
+            if event["type"] == "ADDED" and inner.get("kind") != "Table":
+                await self._cluster.drop(
+                    kind, inner["metadata"].get("namespace", ""), inner["metadata"]["name"]
+                )
+        params["resourceVersion"] = str(self._cluster.store.revision)
+        for event in events:
             document = event["object"]
             if document.get("kind") == "Table":
                 metadata = document["rows"][0]["object"]["metadata"]
@@ -569,20 +608,12 @@ class Replay:
                 if metadata.get("deletionTimestamp"):
                     document["metadata"] = metadata
             if event["type"] in ("ADDED", "MODIFIED"):
-                if event["type"] == "ADDED":
-                    await self._remember_absent(kind, document, params)
                 await self._cluster.put(document)
             elif event["type"] == "DELETED":
                 await self._cluster.drop(
                     kind, document["metadata"].get("namespace", ""), document["metadata"]["name"]
                 )
         return urlencode(params)
-
-    async def _remember_absent(self, kind: Kind, document: Document, params: dict[str, str]) -> None:
-        metadata = document["metadata"]
-        if self._cluster.find(kind, metadata.get("namespace", ""), metadata["name"]) is not None:
-            await self._cluster.drop(kind, metadata.get("namespace", ""), metadata["name"])
-            params["resourceVersion"] = str(self._cluster.store.revision)
 
     async def _learn(self, exchange: Exchange) -> None:
         """Follow the recording: what it stored is what the next exchange meets."""
@@ -627,6 +658,31 @@ def alive(document: Document) -> Document:
     if "deletionTimestamp" in document["metadata"] and metadata.get("generation", 0) > 1:
         metadata["generation"] -= 1
     return {**document, "metadata": metadata}
+
+
+def unbound(document: Document) -> Document:
+    """Return a pod as it was before a node was chosen for it."""
+    if document.get("kind") != "Pod":
+        return document
+    spec = {key: value for key, value in document["spec"].items() if key != "nodeName"}
+    status = {key: value for key, value in document.get("status", {}).items() if key != "conditions"}
+    return {**document, "spec": spec, "status": status}
+
+
+def without_causes(sent: Document, body: Any) -> Document:
+    """Return a refused object without the list items the refusal complains about."""
+    found: Document = json.loads(json.dumps(sent))
+    causes = (body.get("details") or {}).get("causes") or () if isinstance(body, dict) else ()
+    for path in sorted({str(cause.get("field", "")) for cause in causes}, reverse=True):
+        target: Any = found
+        for name, index in re.findall(r"([A-Za-z]+)(?:\[(\d+)\])?", path):
+            inner = target.get(name) if isinstance(target, dict) else None
+            if index and isinstance(inner, list):
+                if int(index) < len(inner):
+                    inner.pop(int(index))
+                break
+            target = inner
+    return found
 
 
 def renamed(document: Document, name: str) -> Document:

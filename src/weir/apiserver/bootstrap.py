@@ -23,6 +23,11 @@ Document = dict[str, Any]
 SYSTEM = User("system:apiserver", groups=(MASTERS, "system:authenticated"))
 MANAGER, CONTROLLERS = "kube-apiserver", "kube-controller-manager"
 NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
+CA_BUNDLE = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
 _NAMESPACE = by_kind("v1", "Namespace")
 _PRIORITY_CLASS = by_kind("scheduling.k8s.io/v1", "PriorityClass")
 
@@ -95,7 +100,10 @@ async def furnish(verbs: Verbs, namespace: str, ca: str = "") -> None:
     """Give a namespace the service account its pods run as, and the CA they trust."""
     account: Document = {"metadata": {"name": "default"}}
     await _ensure(verbs, by_kind("v1", "ServiceAccount"), namespace, account, CONTROLLERS)
-    bundle = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": ca}}
+    bundle = {
+        "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": CA_BUNDLE}},
+        "data": {"ca.crt": ca},
+    }
     await _ensure(verbs, by_kind("v1", "ConfigMap"), namespace, bundle, CONTROLLERS)
 
 

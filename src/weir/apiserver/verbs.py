@@ -33,6 +33,7 @@ from weir.apiserver.strategies import for_kind
 from weir.gates import Gates
 from weir.objects import defaults, document
 from weir.objects.kinds import Kind, Subresource, find_kind
+from weir.objects.zero import zero
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
 from weir.validate import validate_served
@@ -202,6 +203,8 @@ class Verbs:
             metadata.pop(name, None)
         strategy = for_kind(kind)
         strategy.prepare_create(kind, new, self)
+        if kind.has_status and "status" not in new and "status" in (empty := zero(kind)):
+            new["status"] = dict(empty["status"])
         if problems := list(validate_served(new, None, kind, self.gates)):
             raise errors.Invalid.from_field_errors(kind, metadata.get("name", ""), problems)
         pending = self.admission.validate(attributes)
