@@ -24,6 +24,7 @@ from weir.apiserver.admission.limit_ranger import LimitRanger
 from weir.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from weir.apiserver.admission.pod_toleration_restriction import PodTolerationRestriction
 from weir.apiserver.admission.priority import Priority
+from weir.apiserver.admission.resource_quota import ResourceQuota
 from weir.apiserver.admission.runtime_class import RuntimeClass
 from weir.apiserver.admission.service_account import ServiceAccount
 from weir.apiserver.admission.storage import (
@@ -159,6 +160,7 @@ class Chain:
             StorageObjectInUseProtection(),
             PersistentVolumeClaimResize(reader),
             RuntimeClass(reader),
+            ResourceQuota(reader),
             *more,
         ]
         plugins = sorted(

@@ -1,0 +1,138 @@
+"""How much of a quota does one object use?
+
+Spec: core/v1 ResourceQuota. Pure: an object in wire form → amounts under the names quotas use (`pods`,
+`requests.cpu`, `limits.memory`, `count/deployments.apps`, `requests.storage` …). A pod that has come to its end uses
+nothing. Scopes say which pods a quota is about.
+Not here: what is used in all, and refusing (weir.apiserver.admission.resource_quota).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.apiserver.admission.attributes import PERSISTENT_VOLUME_CLAIM, POD
+from weir.apiserver.admission.extended_resource_toleration import is_extended_resource
+from weir.apiserver.admission.pod_resources import Amounts, is_best_effort, pod_total
+from weir.apiserver.admission.storage import class_of_claim
+from weir.objects.kinds import Kind
+from weir.values.quantity import find_quantity, parse_quantity
+
+ONE = parse_quantity("1")
+COUNTED = frozenset(
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+    }
+)
+MUST_BE_SET = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+_PLAIN = ("cpu", "memory", "ephemeral-storage")
+
+
+def usage_of(kind: Kind, document: Mapping[str, Any]) -> Amounts:
+    """Return what *document* uses, under every name a quota may call it by."""
+    if kind is POD:
+        return _pod_usage(document)
+    used: Amounts = {f"count/{kind.plural}.{kind.group}" if kind.group else f"count/{kind.plural}": ONE}
+    if not kind.group and kind.plural in COUNTED:
+        used[kind.plural] = ONE
+    if kind is PERSISTENT_VOLUME_CLAIM:
+        _add_claim(used, document)
+    elif kind.kind == "Service":
+        _add_service(used, document.get("spec") or {})
+    return used
+
+
+def _pod_usage(pod: Mapping[str, Any]) -> Amounts:
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return {}
+    spec = pod.get("spec") or {}
+    used: Amounts = {"pods": ONE, "count/pods": ONE}
+    for name, amount in pod_total(spec, "requests").items():
+        if name in _PLAIN or name.startswith("hugepages-"):
+            used[name] = amount
+        if name in _PLAIN or name.startswith("hugepages-") or is_extended_resource(name):
+            used[f"requests.{name}"] = amount
+    for name, amount in pod_total(spec, "limits").items():
+        if name in _PLAIN:
+            used[f"limits.{name}"] = amount
+    return used
+
+
+def _add_claim(used: Amounts, claim: Mapping[str, Any]) -> None:
+    requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
+    storage = find_quantity(str(requests.get("storage", "")))
+    storage_class = class_of_claim(claim)
+    prefix = f"{storage_class}.storageclass.storage.k8s.io/" if storage_class else ""
+    if prefix:
+        used[f"{prefix}persistentvolumeclaims"] = ONE
+    if storage is not None:
+        used["requests.storage"] = storage
+        if prefix:
+            used[f"{prefix}requests.storage"] = storage
+
+
+def _add_service(used: Amounts, spec: Mapping[str, Any]) -> None:
+    if spec.get("type") == "LoadBalancer":
+        used["services.loadbalancers"] = ONE
+    if spec.get("type") in ("LoadBalancer", "NodePort"):
+        used["services.nodeports"] = parse_quantity(str(len(spec.get("ports") or ())))
+
+
+def in_scope(quota: Mapping[str, Any], kind: Kind, document: Mapping[str, Any]) -> bool:
+    """Return whether *quota* is about this object; a quota without scopes is about everything."""
+    spec = quota.get("spec") or {}
+    scopes = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
+    scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
+    if not scopes:
+        return True
+    return kind is POD and all(_scope_matches(scope, document.get("spec") or {}) for scope in scopes)
+
+
+def _scope_matches(scope: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    name, operator = scope.get("scopeName"), scope.get("operator")
+    if name == "PriorityClass":
+        own, values = spec.get("priorityClassName") or "", scope.get("values") or ()
+        return {
+            "In": own in values,
+            "NotIn": own not in values,
+            "Exists": bool(own),
+            "DoesNotExist": not own,
+        }.get(str(operator), False)
+    deadline = spec.get("activeDeadlineSeconds") is not None
+    return {
+        "BestEffort": is_best_effort(spec),
+        "NotBestEffort": not is_best_effort(spec),
+        "Terminating": deadline,
+        "NotTerminating": not deadline,
+        "CrossNamespacePodAffinity": _crosses_namespaces(spec),
+    }.get(str(name), False)
+
+
+def _crosses_namespaces(spec: Mapping[str, Any]) -> bool:
+    for part in ("podAffinity", "podAntiAffinity"):
+        affinity = (spec.get("affinity") or {}).get(part) or {}
+        terms = list(affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+        for weighted in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            terms.append(weighted.get("podAffinityTerm") or {})
+        if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
+            return True
+    return False
+
+
+def unset(spec: Mapping[str, Any], wanted: frozenset[str]) -> dict[str, list[str]]:
+    """Return which of *wanted* some container leaves open: resource name → containers."""
+    missing: dict[str, list[str]] = {}
+    holders = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    for container in holders:
+        resources = container.get("resources") or {}
+        have = {f"limits.{name}" for name in resources.get("limits") or ()}
+        for name in resources.get("requests") or ():
+            have |= {name, f"requests.{name}"}
+        for name in sorted(wanted - have):
+            missing.setdefault(name, []).append(container.get("name", ""))
+    return missing

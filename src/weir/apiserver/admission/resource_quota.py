@@ -1,0 +1,128 @@
+"""ResourceQuota: a namespace does not use more than it was given.
+
+Spec: core/v1 ResourceQuota; part of upstream's default plugins. What is used is counted from the objects that are
+there, so quotas hold with or without the controller that writes `status.used`. Objects admitted but not yet
+stored are remembered for a moment: two creates at the same time do not both get the last place.
+
+Counting walks the namespace's objects of the kind; only namespaces that have a quota pay for it.
+Smaller than upstream: looks at creation, and at claims that grow; `status` is the controller's to write.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weir.apiserver.admission.attributes import (
+    CREATE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    RESOURCE_QUOTA,
+    UPDATE,
+    Attributes,
+    Reader,
+)
+from weir.apiserver.admission.pod_resources import Amounts, amounts
+from weir.apiserver.admission.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
+from weir.objects.kinds import Kind
+from weir.values.quantity import parse_quantity
+
+Document = Mapping[str, Any]
+ZERO = parse_quantity("0")
+REMEMBERED_SECONDS = 10.0
+
+
+class ResourceQuota:
+    name = "ResourceQuota"
+
+    def __init__(self, reader: Reader, timer: Callable[[], float] = time.monotonic) -> None:
+        self._reader = reader
+        self._timer = timer
+        self._seen: tuple[int, dict[str, list[Document]]] = (-1, {})
+        self._underway: dict[tuple[Kind, str], dict[str, tuple[float, Document]]] = {}
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        if not kind.namespaced or not kind.stored or subresource:
+            return False
+        return operation == CREATE or (operation == UPDATE and kind is PERSISTENT_VOLUME_CLAIM)
+
+    def validate(self, a: Attributes) -> None:
+        quotas = self._quotas(a.namespace)
+        if not quotas:
+            return
+        assert a.object is not None
+        wanted = usage_of(a.kind, a.object)
+        for quota in quotas:
+            hard = amounts((quota.get("spec") or {}).get("hard"))
+            if hard and in_scope(quota, a.kind, a.object):
+                self._check_set(a, quota, hard)
+                self._check_amounts(a, quota, hard, wanted)
+        if a.operation == CREATE and not a.dry_run:
+            places = self._underway.setdefault((a.kind, a.namespace), {})
+            places[a.shown_name()] = (self._timer(), a.object)
+
+    def _check_set(self, a: Attributes, quota: Document, hard: Amounts) -> None:
+        wanted = MUST_BE_SET.intersection(hard)
+        if a.kind is not POD or not wanted:
+            return
+        missing = unset((a.object or {}).get("spec") or {}, wanted)
+        if missing:
+            told = "; ".join(f"{name} for: {','.join(sorted(who))}" for name, who in sorted(missing.items()))
+            raise a.forbidden(f"failed quota: {quota['metadata']['name']}: must specify {told}")
+
+    def _check_amounts(self, a: Attributes, quota: Document, hard: Amounts, wanted: Amounts) -> None:
+        names = [name for name in sorted(hard) if name in wanted and wanted[name].sign > 0]
+        if not names:
+            return
+        used = self._used(a, quota, names)
+        over = [name for name in names if hard[name] < used[name] + wanted[name]]
+        if a.operation == UPDATE and over:
+            before = usage_of(a.kind, a.old or {})
+            over = [name for name in over if before.get(name, ZERO) < wanted[name]]
+        if over:
+            raise a.forbidden(
+                f"exceeded quota: {quota['metadata']['name']}, requested: {_told(over, wanted)}, "
+                f"used: {_told(over, used)}, limited: {_told(over, hard)}"
+            )
+
+    def _used(self, a: Attributes, quota: Document, names: list[str]) -> Amounts:
+        """Return what the namespace's other objects of this kind use of *names*."""
+        stored = self._reader.list_now(a.kind, a.namespace)
+        there = {document["metadata"]["name"] for document in stored}
+        total = dict.fromkeys(names, ZERO)
+        for document in [*stored, *self._not_yet_stored(a, there)]:
+            own_name = (document.get("metadata") or {}).get("name")
+            if (a.operation == UPDATE and own_name == a.name) or not in_scope(quota, a.kind, document):
+                continue
+            usage = usage_of(a.kind, document)
+            for name in names:
+                if name in usage:
+                    total[name] = total[name] + usage[name]
+        return total
+
+    def _not_yet_stored(self, a: Attributes, there: set[str]) -> list[Document]:
+        places = self._underway.get((a.kind, a.namespace))
+        if not places:
+            return []
+        now = self._timer()
+        for name, (since, _) in list(places.items()):
+            if name in there or now - since > REMEMBERED_SECONDS:
+                del places[name]
+        return [document for _, document in places.values()]
+
+    def _quotas(self, namespace: str) -> list[Document]:
+        version = self._reader.version(RESOURCE_QUOTA)
+        if self._seen[0] != version:
+            self._seen = (version, {})
+        found = self._seen[1].get(namespace)
+        if found is None:
+            quotas = self._reader.list_now(RESOURCE_QUOTA, namespace)
+            found = self._seen[1][namespace] = sorted(
+                quotas, key=lambda quota: str(quota["metadata"]["name"])
+            )
+        return found
+
+
+def _told(names: list[str], values: Amounts) -> str:
+    return ",".join(f"{name}={values[name]}" for name in names)

@@ -1,0 +1,154 @@
+"""Claims about ResourceQuota admission: what was given is not exceeded, whoever counts or does not."""
+
+import pytest
+
+from tests.unit.apiserver.admission_world import create, ordinary, pod, stored, update
+from weir.apiserver.admission.quota_usage import usage_of
+from weir.apiserver.admission.resource_quota import ResourceQuota
+from weir.errors import Forbidden
+from weir.objects.kinds import by_kind
+
+
+def quota(hard, **spec):
+    return stored("v1", "ResourceQuota", "q", "ns", spec={"hard": hard, **spec})
+
+
+def named(name, document):
+    return {**document, "metadata": {**document["metadata"], "name": name}}
+
+
+def with_resources(**resources):
+    return pod(containers=[{"name": "c", "resources": resources}])
+
+
+class World:
+    def __init__(self, *documents):
+        self.objects, self.now = ordinary(), 0.0
+        for document in documents:
+            self.objects.add(document)
+        self.plugin = ResourceQuota(self.objects, lambda: self.now)
+
+    def refusal(self, a):
+        try:
+            self.plugin.validate(a)
+        except Forbidden as refused:
+            return refused.message.split(" is forbidden: ", 1)[1]
+        return None
+
+
+def test_the_last_place_is_given_and_the_next_refused():
+    world = World(quota({"pods": "2"}), named("a", pod()))
+    assert world.refusal(create(named("b", pod()))) is None
+    world.objects.add(named("b", pod()))
+    assert (
+        world.refusal(create(named("c", pod())))
+        == "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
+    )
+
+
+def test_two_at_the_same_time_do_not_both_get_the_last_place():
+    world = World(quota({"pods": "1"}))
+    assert world.refusal(create(named("a", pod()))) is None
+    assert "exceeded quota" in world.refusal(create(named("b", pod())))
+
+
+def test_a_place_taken_by_something_that_never_came_is_freed():
+    world = World(quota({"pods": "1"}))
+    world.refusal(create(named("a", pod())))
+    world.now = 11.0
+    assert world.refusal(create(named("b", pod()))) is None
+
+
+def test_a_dry_run_takes_no_place():
+    world = World(quota({"pods": "1"}))
+    world.refusal(create(named("a", pod()), dry_run=True))
+    assert world.refusal(create(named("b", pod()))) is None
+
+
+def test_amounts_add_up_and_only_those_exceeded_are_told():
+    running = named("a", with_resources(requests={"cpu": "1500m", "memory": "1Gi"}))
+    world = World(quota({"requests.cpu": "2", "requests.memory": "4Gi"}), running)
+    assert world.refusal(create(named("b", with_resources(requests={"cpu": "1", "memory": "1Gi"})))) == (
+        "exceeded quota: q, requested: requests.cpu=1, used: requests.cpu=1500m, limited: requests.cpu=2"
+    )
+
+
+def test_a_pod_at_its_end_uses_nothing():
+    done = {**named("a", pod()), "status": {"phase": "Succeeded"}}
+    assert World(quota({"pods": "1"}), done).refusal(create(named("b", pod()))) is None
+
+
+def test_a_quota_of_an_amount_wants_it_said():
+    world = World(quota({"limits.cpu": "2", "requests.memory": "1Gi"}))
+    assert world.refusal(create(pod())) == (
+        "failed quota: q: must specify limits.cpu for: c; requests.memory for: c"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "counted"),
+    [
+        ({"scopes": ["BestEffort"]}, True),
+        ({"scopes": ["NotBestEffort"]}, False),
+        ({"scopes": ["Terminating"]}, False),
+        ({"scopes": ["NotTerminating"]}, True),
+        (
+            {
+                "scopeSelector": {
+                    "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["x"]}]
+                }
+            },
+            False,
+        ),
+        (
+            {
+                "scopeSelector": {
+                    "matchExpressions": [{"scopeName": "PriorityClass", "operator": "DoesNotExist"}]
+                }
+            },
+            True,
+        ),
+    ],
+)
+def test_a_scope_says_which_pods_count(spec, counted):
+    refused = World(quota({"pods": "0"}, **spec)).refusal(create(pod()))
+    assert (refused is not None) is counted
+
+
+def test_other_kinds_are_counted_by_name():
+    world = World(quota({"count/deployments.apps": "0", "configmaps": "0"}))
+    assert "count/deployments.apps=1" in world.refusal(create(stored("apps/v1", "Deployment", "d", "ns")))
+    assert "configmaps=1" in world.refusal(create(stored("v1", "ConfigMap", "c", "ns")))
+
+
+def claim(size, name="c"):
+    spec = {"resources": {"requests": {"storage": size}}, "storageClassName": "gold"}
+    return stored("v1", "PersistentVolumeClaim", name, "ns", spec=spec)
+
+
+def test_a_claim_may_not_grow_beyond_the_quota_but_may_stay():
+    world = World(quota({"requests.storage": "10Gi"}), claim("6Gi"), claim("6Gi", "other"))
+    assert world.refusal(update(claim("6Gi"), claim("6Gi"))) is None
+    assert world.refusal(update(claim("7Gi"), claim("6Gi"))) == (
+        "exceeded quota: q, requested: requests.storage=7Gi, used: requests.storage=6Gi, limited: requests.storage=10Gi"
+    )
+
+
+def test_a_claim_counts_for_its_class_too():
+    assert usage_of(by_kind("v1", "PersistentVolumeClaim"), claim("1Gi")).keys() == {
+        "count/persistentvolumeclaims",
+        "persistentvolumeclaims",
+        "requests.storage",
+        "gold.storageclass.storage.k8s.io/persistentvolumeclaims",
+        "gold.storageclass.storage.k8s.io/requests.storage",
+    }
+
+
+def test_a_namespace_without_a_quota_is_not_counted():
+    world = World(named("a", pod()))
+    asked = []
+    listing = world.objects.list_now
+    world.objects.list_now = lambda kind, namespace: asked.append(kind.plural) or listing(kind, namespace)
+    world.refusal(create(pod()))
+    world.refusal(create(pod()))
+    assert asked == ["resourcequotas"]
