@@ -338,7 +338,7 @@ async def test_a_watcher_may_cancel_another_while_events_are_delivered(store: St
 async def test_a_watcher_that_fails_is_ended_and_disturbs_nobody(store: Store) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
     ended: list[StoreError] = []
-    store.watch("/", store.revision, lambda events: events[99], ended.append)  # type: ignore[arg-type,return-value]
+    store.watch("/", store.revision, lambda events: events[99], ended.append)  # type: ignore[arg-type]
     seen = Recorder(store, "/", store.revision)
     for key in ("/a", "/b"):
         await asyncio.wait_for(put(store, key), 5)

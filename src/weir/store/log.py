@@ -90,6 +90,7 @@ class Log:
         self._gone = OrderedKeys()  # deleted, but still part of a state that can be listed
         self._events: list[Event] = []
         self._by_key: dict[str, list[Event]] = {}  # the kept changes of each key
+        self.total_changes = 0  # ever applied here
         self._expiries: list[tuple[float, int, str]] = []
         for item in self._current.values():
             self._note_expiry(item)
@@ -202,6 +203,7 @@ class Log:
                 changes.append(event)
         if events:
             self._events.extend(events)
+            self.total_changes += len(events)
             self.advance(events[-1].revision)
             self._fanout.publish(events)
 

@@ -13,11 +13,12 @@ from weir.store.memory import MemoryStore
 class Kept:
     def __init__(self) -> None:
         self.revision = self.compacted = 1
-        self.kept_changes = 0
+        self.kept_changes = self.total_changes = 0
 
     def write(self, count: int) -> None:
         self.revision += count
         self.kept_changes += count
+        self.total_changes += count
 
 
 def test_a_change_is_kept_for_its_time_and_then_goes() -> None:
@@ -35,7 +36,16 @@ def test_more_changes_than_memory_allows_go_early() -> None:
     log.write(8)
     assert keep.compact_to(1, log) == 1
     log.write(8)
-    assert log.revision - keep.compact_to(2, log) <= 10
+    assert keep.compact_to(2, log) == 9
+
+
+def test_the_bound_counts_changes_however_far_apart_their_revisions_are() -> None:
+    keep, log = Retention(300, max_changes=10), Kept()
+    for now in range(4):
+        keep.compact_to(now, log)
+        log.write(4)
+        log.revision += 4096
+    assert log.compacted < keep.compact_to(4, log) < log.revision
 
 
 def test_a_quiet_store_is_not_compacted_again_and_again() -> None:
