@@ -148,14 +148,14 @@ class NodeTable:
             column.put(row, node.labels.get(key))
         self._put_allocatable(row, node)
         self._put_images(row, old, node)
-        if old is None:
-            for key, pod_class in self._homeless.pop(node.name, {}).items():
-                self.add_pod(key, pod_class, node.name)
         if old is None or _zone(old) != _zone(node):
             self._reorder()
         elif old.status.images != node.status.images:
             self.epoch += 1  # how widespread an image is counts on every node
         self._note_static(row)
+        if old is None:
+            for key, pod_class in self._homeless.pop(node.name, {}).items():
+                self.add_pod(key, pod_class, node.name)
 
     def remove_node(self, name: str) -> None:
         """Take the node out; pods still bound to it wait for it to come back."""
@@ -353,6 +353,11 @@ class NodeTable:
             held[port] = held.get(port, 0) + sign
             if not held[port]:
                 del held[port]
+
+    @property
+    def nodes_version(self) -> tuple[int, int]:
+        """Changes whenever any node does; what hangs on nodes alone can be kept while it stays the same."""
+        return self.epoch, self.static_start + len(self.static_log)
 
     # ── what changed ─────────────────────────────────────────────────────────────────────────────
 

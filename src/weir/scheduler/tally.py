@@ -16,7 +16,7 @@ import numpy as np
 
 from weir.objects.core import LabelSelector, PodAffinityTerm
 from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Ints, NodeTable
+from weir.scheduler.table import Ints, LabelColumn, NodeTable
 from weir.selectors.labels import Selector, SelectorError, from_object
 
 #: Namespace → its labels; affinity terms may select namespaces by them.
@@ -88,13 +88,46 @@ def _with_label_keys(term: PodAffinityTerm, owner: PodClass) -> LabelSelector | 
 
 
 class Count:
-    """Pods by row."""
+    """Pods by row, and by the value of a label: sums over domains are kept as pods come and go."""
 
-    __slots__ = ("rows", "total")
+    __slots__ = ("_sums", "rows", "total")
 
     def __init__(self, capacity: int) -> None:
         self.rows: Ints = np.zeros(capacity, np.int64)
         self.total = 0
+        self._sums: dict[str, tuple[tuple[int, int], LabelColumn, Ints]] = {}
+
+    def move(self, row: int, sign: int, table: NodeTable) -> None:
+        """Count one pod more or less on *row*."""
+        if row >= len(self.rows):
+            self.rows = np.concatenate([self.rows, np.zeros(len(table.alive) - len(self.rows), np.int64)])
+        self.rows[row] += sign
+        self.total += sign
+        for version, column, sums in self._sums.values():
+            if version == table.nodes_version:  # older sums are made anew when asked for
+                sums[column.ids[row]] += sign
+                sums[-1] = 0  # nodes without the label end up here
+
+    def by_label(self, key: str, table: NodeTable) -> Ints:
+        """Return the pods counted on all nodes with each value of the label *key*, 0 in the last place."""
+        version = table.nodes_version
+        known = self._sums.get(key)
+        if known is not None and known[0] == version:
+            return known[2]
+        column = table.label(key)
+        ids = column.ids[: table.size]
+        rows = self.on_rows(table)
+        there = ids >= 0
+        sums = np.zeros(len(column.values) + 1, np.int64)
+        np.add.at(sums, ids[there], rows[there])
+        self._sums[key] = (version, column, sums)
+        return sums
+
+    def on_rows(self, table: NodeTable) -> Ints:
+        """Return the count of every row in use."""
+        if len(self.rows) < table.size:
+            self.rows = np.concatenate([self.rows, np.zeros(len(table.alive) - len(self.rows), np.int64)])
+        return self.rows[: table.size]
 
 
 class Tally:
@@ -108,6 +141,7 @@ class Tally:
         #: terms that pods on nodes carry: (what it is for, term key, weight) → term and count
         self.carried: dict[tuple[str, Hashable, int], tuple[Term, int, Count]] = {}
         self._carries: dict[PodClass, list[Count]] = {}
+        self._about: dict[tuple[PodClass, str], tuple[int, list[tuple[Term, int, Count]]]] = {}
         self.version = 0  #: changes when a new carried term appears
         table.listen(self._moved)
 
@@ -125,23 +159,21 @@ class Tally:
                         count.total += 1
             self._selectors[key] = found = (selects, count)
             self._matching.clear()
-        return self._sized(found[1])
-
-    def _sized(self, count: Count) -> Count:
-        missing = len(self.table.alive) - len(count.rows)
-        if missing > 0:
-            count.rows = np.concatenate([count.rows, np.zeros(missing, np.int64)])
-        return count
+        return found[1]
 
     # ── terms carried ────────────────────────────────────────────────────────────────────────────
 
     def terms_about(self, pod: PodClass, purpose: str) -> list[tuple[Term, int, Count]]:
         """Return the terms that pods on nodes carry for *purpose* and that select *pod*."""
-        return [
-            (term, weight, self._sized(count))
-            for (what, _, _), (term, weight, count) in self.carried.items()
-            if what == purpose and count.total and term.selects(pod)
-        ]
+        known = self._about.get((pod, purpose))
+        if known is None or known[0] != self.version:
+            about = [
+                found
+                for (what, _, _), found in self.carried.items()
+                if what == purpose and found[0].selects(pod)
+            ]
+            known = self._about[pod, purpose] = (self.version, about)
+        return [found for found in known[1] if found[2].total]
 
     def _carried_by(self, pod: PodClass) -> list[Count]:
         counts: list[Count] = []
@@ -162,15 +194,13 @@ class Tally:
                 counts = [count for selects, count in self._selectors.values() if selects(pod)]
                 matching = self._matching[pod] = (len(self._selectors), counts)
             for count in matching[1]:
-                self._sized(count).rows[row] += sign
-                count.total += sign
+                count.move(row, sign, self.table)
         if pod.affinity is not None:
             carries = self._carries.get(pod)
             if carries is None:
                 carries = self._carries[pod] = self._carried_by(pod)
             for count in carries:
-                self._sized(count).rows[row] += sign
-                count.total += sign
+                count.move(row, sign, self.table)
 
 
 def carried_terms(pod: PodClass, namespaces: Namespaces) -> list[tuple[str, Term, int]]:

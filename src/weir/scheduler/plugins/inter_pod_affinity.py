@@ -26,12 +26,8 @@ _EXISTING: Final = Status(
 
 def by_domain(table: NodeTable, topology_key: str, count: Count) -> Ints:
     """Return, for each node, the pods counted in its whole topology domain; 0 where the label is missing."""
-    column = table.label(topology_key)
-    ids = column.ids[: table.size]
-    rows = count.rows[: table.size]
-    there = ids >= 0
-    sums = np.bincount(ids[there], weights=rows[there], minlength=max(len(column.values), 1)).astype(np.int64)
-    return np.where(there, sums[ids], 0)
+    sums = count.by_label(topology_key, table)
+    return sums[table.label(topology_key).ids[: table.size]]
 
 
 class InterPodAffinity:

@@ -129,6 +129,16 @@ def _selector(constraint: TopologySpreadConstraint, pod: PodClass) -> LabelSelec
     return LabelSelector(selector.match_labels, (*(selector.match_expressions or ()), *added))
 
 
+@dataclass(frozen=True)
+class _Counted:
+    """The nodes that count for one constraint."""
+
+    rows: Bools
+    everyone: bool  #: every node that has the label counts
+    there: Bools  #: which domains have such a node; the last place stands for no domain
+    domains: int
+
+
 class BoundPodTopologySpread:
     name = NAME
     dynamic = True
@@ -144,6 +154,8 @@ class BoundPodTopologySpread:
     ) -> None:
         self._hard, self._soft, self._table = hard, soft, table
         self._affinity, self._taints, self._require_all = affinity, taints, require_all
+        self._version: tuple[int, int] | None = None
+        self._counted: dict[tuple[int, bool], _Counted] = {}
 
     @property
     def filters(self) -> bool:
@@ -163,6 +175,23 @@ class BoundPodTopologySpread:
             included &= self._taints.codes(everything) == 0
         return included
 
+    def _who_counts(self, constraint: Constraint, among: list[Constraint]) -> _Counted:
+        """Return which nodes count for *constraint*; kept while no node changes."""
+        if self._version != self._table.nodes_version:
+            self._version = self._table.nodes_version
+            self._counted.clear()
+        known = self._counted.get((id(constraint), bool(among)))
+        if known is None:
+            ids = self._ids(constraint.key)
+            rows = self._included(constraint) & self._with_keys(among or [constraint])
+            everyone = bool((rows == (self._table.alive[: self._table.size] & (ids >= 0))).all())
+            domains = len(self._table.label(constraint.key).values)
+            there = np.bincount(ids[rows], minlength=domains + 1)[: domains + 1] > 0
+            known = self._counted[id(constraint), bool(among)] = _Counted(
+                rows, everyone, there, int(there.sum())
+            )
+        return known
+
     def _ids(self, key: str) -> Ids:
         return self._table.label(key).ids[: self._table.size]
 
@@ -172,34 +201,32 @@ class BoundPodTopologySpread:
             there &= self._ids(constraint.key) >= 0
         return there
 
+    def _sums(self, constraint: Constraint, who: _Counted) -> Ints:
+        """Return the pods counted in each domain, 0 in the last place, which stands for no domain."""
+        if who.everyone:
+            return constraint.count.by_label(constraint.key, self._table)
+        ids, counts = self._ids(constraint.key)[who.rows], constraint.count.on_rows(self._table)[who.rows]
+        return np.bincount(ids, weights=counts, minlength=len(who.there)).astype(np.int64)
+
     # ── filter ───────────────────────────────────────────────────────────────────────────────────
 
     def codes(self, rows: Any) -> Ids:
         """Return 0, or 1 for too much skew, 2 for a missing label; the first constraint that refuses decides."""
-        codes = np.zeros(self._table.size, np.int32)
-        with_keys = self._with_keys(self._hard)
+        codes: Ids | None = None
         for constraint in self._hard:
-            ids = self._ids(constraint.key)
-            counted = self._included(constraint) & with_keys
-            sums, smallest = self._sums(constraint, ids, counted)
-            skew = np.where(ids >= 0, sums[ids], 0) + constraint.counts_itself - smallest
-            verdict = np.where(ids < 0, 2, np.where(skew > constraint.max_skew, 1, 0))
-            codes = np.where(codes == 0, verdict, codes).astype(np.int32)
+            who = self._who_counts(constraint, self._hard)
+            sums = self._sums(constraint, who)
+            if who.domains < constraint.min_domains:
+                smallest = 0
+            else:
+                smallest = int(sums.min(where=who.there, initial=_NO_DOMAIN))
+            # judged once per domain; the last place is for nodes without the label
+            verdict = (sums + constraint.counts_itself - smallest > constraint.max_skew).astype(np.int32)
+            verdict[-1] = 2
+            here = verdict[self._ids(constraint.key)]
+            codes = here if codes is None else np.where(codes == 0, here, codes)
+        assert codes is not None
         return codes[rows]
-
-    def _sums(self, constraint: Constraint, ids: Ids, counted: Bools) -> tuple[Ints, int]:
-        domains = max(len(self._table.label(constraint.key).values), 1)
-        counts = constraint.count.rows
-        if len(counts) < self._table.size:
-            counts = np.concatenate([counts, np.zeros(self._table.size - len(counts), np.int64)])
-        chosen = ids[counted]
-        sums = np.bincount(chosen, weights=counts[: self._table.size][counted], minlength=domains).astype(
-            np.int64
-        )
-        there = np.bincount(chosen, minlength=domains) > 0
-        if int(there.sum()) < constraint.min_domains:
-            return sums, 0
-        return sums, int(sums[there].min()) if there.any() else _NO_DOMAIN
 
     def status(self, code: int) -> Status:
         return _UNLABELLED if code == 2 else _SKEWED
@@ -209,30 +236,24 @@ class BoundPodTopologySpread:
     def raw(self, feasible: Bools) -> tuple[Ints, Bools]:
         """Return each node's raw score (few is good) and which nodes are left out of scoring."""
         size = self._table.size
-        with_keys = self._with_keys(self._soft)
-        ignored = feasible & ~with_keys if self._require_all else np.zeros(size, np.bool_)
-        scored = feasible & ~ignored
+        scored, ignored = feasible, np.zeros(size, np.bool_)
+        if self._require_all:
+            with_keys = self._with_keys(self._soft)
+            scored, ignored = feasible & with_keys, feasible & ~with_keys
         total = np.zeros(size, np.float64)
         for constraint in self._soft:
             ids = self._ids(constraint.key)
-            labelled = ids >= 0
+            allowed = constraint.max_skew - 1
             if constraint.key == HOSTNAME:
-                here: Any = constraint.count.rows[:size]
-                domains = int(scored.sum())
-            else:
-                known = (
-                    np.bincount(
-                        ids[scored & labelled],
-                        minlength=max(len(self._table.label(constraint.key).values), 1),
-                    )
-                    > 0
-                )
-                counted = self._included(constraint) & labelled & (with_keys if self._require_all else True)
-                sums, _ = self._sums(constraint, ids, counted)
-                here = np.where(labelled, np.where(known[ids], sums[ids], 0), 0)
-                domains = int(known.sum())
-            weight = math.log(domains + 2)
-            total += np.where(labelled, here * weight + (constraint.max_skew - 1), 0.0)
+                weight = math.log(int(scored.sum()) + 2)
+                total += np.where(ids >= 0, constraint.count.on_rows(self._table) * weight + allowed, 0.0)
+                continue
+            who = self._who_counts(constraint, self._soft if self._require_all else [])
+            known = np.bincount(ids[scored] + 1, minlength=len(who.there))[1:] > 0
+            weight = math.log(int(known.sum()) + 2)
+            by_domain = np.where(np.append(known, False), self._sums(constraint, who), 0) * weight + allowed
+            by_domain[-1] = 0.0  # a node without the label
+            total += by_domain[ids]
         return np.floor(total + 0.5).astype(np.int64), ignored
 
     def normalised(self, feasible: Bools) -> Ints:
