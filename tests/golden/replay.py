@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -100,8 +100,8 @@ class MemorySink:
 class Cluster:
     """A fresh server."""
 
-    def __init__(self, gates: Gates) -> None:
-        self.clock = VirtualClock(START)
+    def __init__(self, gates: Gates, start: datetime = START) -> None:
+        self.clock = VirtualClock(start)
         self.store = MemoryStore(time=self.clock.time)
         reader = stored.Reader(self.store)
         chain = Chain.build(reader)
@@ -121,7 +121,7 @@ class Cluster:
         ns = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "golden"}}
         await self.call("POST", "/api/v1/namespaces", "", {}, json.dumps(ns).encode())
         await furnish(self.server.verbs, "golden")
-        await self.clock.advance(5)
+        await self.clock.advance(1)
 
     async def call(
         self, method: str, path: str, query: str, headers: dict[str, str], body: bytes, *, token: bool = True
@@ -232,6 +232,9 @@ class Replay:
     async def _attempts(self, position: int, exchange: Exchange) -> list[str]:
         """Try with the state as it is; when that differs, with the state the recordings show."""
         best: list[str] = []
+        recorded = times_of(exchange)
+        if recorded and (ahead := max(recorded).timestamp() - self._cluster.clock.time()) > 0:
+            await self._cluster.clock.advance(ahead)
         for arrange in self._arrangements(position, exchange):
             await arrange()
             wrong = await self._once(exchange)
@@ -635,6 +638,13 @@ class Replay:
                         await self._place(document)
 
 
+def times_of(exchange: Exchange) -> list[datetime]:
+    """Return when the recorded server wrote what the response shows."""
+    text = json.dumps(exchange.response.get("body") or exchange.response.get("events") or "")
+    found = re.findall(r'"(?:time|creationTimestamp)": "(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)"', text)
+    return [datetime.fromisoformat(each) for each in found]
+
+
 async def _nothing() -> None:
     return None
 
@@ -842,7 +852,9 @@ async def replay_folder(folder: Path, context: Path | None = None, only: str = "
     for area, exchanges in areas.items():
         if not exchanges or (only and area != only):
             continue
-        cluster = Cluster(GATES_OFF if area == "gate_off" else GATES_ON)
+        recorded = [moment for exchange in exchanges for moment in times_of(exchange)]
+        start = min(recorded) - timedelta(seconds=10) if recorded else START
+        cluster = Cluster(GATES_OFF if area == "gate_off" else GATES_ON, start)
         await cluster.start()
         await Replay(cluster, evidence, exchanges).run(report)
     return report

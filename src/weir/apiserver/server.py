@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
-from weir.apiserver import discovery, openapi, paths, protobuf, stored, tables
+from weir.apiserver import discovery, paths, protobuf, stored, tables
 from weir.apiserver.audit import Audit
 from weir.apiserver.authn import User
 from weir.apiserver.authz import Authorizer, forbidden
@@ -32,11 +32,12 @@ from weir.apiserver.limits import InFlight, Lane
 from weir.apiserver.lists import Lists, Page, list_body, parse_list_version
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.options import DeleteOptions, ListOptions, parse_bool
+from weir.apiserver.patches.apply import update_managed_fields
 from weir.apiserver.paths import RequestInfo
 from weir.apiserver.representation import JSON, Representation, negotiate, pretty, to_yaml
 from weir.apiserver.service_account_tokens import Signer
 from weir.apiserver.subresources import STREAMS, Subresources
-from weir.apiserver.verbs import Outcome, Parts, Verbs, media_type
+from weir.apiserver.verbs import Outcome, Parts, Verbs, manager_of, media_type
 from weir.apiserver.watch import Watches
 from weir.objects.kinds import Kind
 
@@ -251,6 +252,8 @@ class ApiServer:
             raise errors.NotFound.resource()
         document, found = self.verbs.decode(request, kind, request.params.get("fieldValidation") or "Warn")
         warnings.extend(found)
+        manager = request.params.get("fieldManager") or manager_of(request)
+        update_managed_fields(document, None, kind, manager=manager, subresource="", now=self.verbs.now)
         answer = self._security.review(kind, document, request.user, namespace, self.verbs.now)
         return Outcome(201, _encode(answer))
 
@@ -429,6 +432,8 @@ def _found(body: bytes | None) -> Response | None:
 
 
 def _openapi(request: Request, rest: list[str]) -> Response | None:
+    from weir.apiserver import openapi  # its documents are large: built when somebody asks
+
     if rest == ["v2"]:
         return Response(200, openapi.v2())
     if rest == ["v3"]:

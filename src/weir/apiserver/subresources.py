@@ -220,6 +220,7 @@ class Subresources:
         row = by_kind("authentication.k8s.io/v1", "TokenRequest")
         asked, found = self._verbs.decode(request, row, options.field_validation)
         warnings.extend(found)
+        sent = asked.get("spec") or {}
         account = stored.decode(kind, self._verbs.find(kind, namespace, name).value)
         if self._signer is None:
             raise errors.ServiceUnavailable("this server has no key to sign service account tokens with")
@@ -240,7 +241,7 @@ class Subresources:
                 "apiVersion": row.api_version,
                 "time": self._verbs.now,
                 "fieldsType": "FieldsV1",
-                "fieldsV1": {"f:spec": {f"f:{name}": {} for name in sorted(asked.get("spec") or {})}},
+                "fieldsV1": {"f:spec": {f"f:{name}": {} for name, value in sorted(sent.items()) if value}},
                 "subresource": "token",
             }
         ]
