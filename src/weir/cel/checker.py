@@ -29,7 +29,7 @@ from weir.cel.source import Issue, Source
 from weir.cel.types import BOOL, DYN, ERROR, INT, Kind, Type, list_of, map_of, optional_of, type_of_type
 from weir.cel.unify import (
     Substitution,
-    assignable,
+    assign,
     instantiate,
     is_dyn,
     most_general,
@@ -88,7 +88,7 @@ class _Checker:
         """Replace variables in the types by what they stand for, the rest by dyn."""
         known = self.known
         for node in ast.walk(root):
-            if node.type.params or node.type.kind is Kind.PARAM:
+            if not node.type.closed:
                 node.type = substitute(known, node.type, free_to_dyn=True)
 
     def issue(self, pos: int, message: str) -> None:
@@ -104,11 +104,7 @@ class _Checker:
         return types.param(f"_var{self.fresh}")
 
     def fits(self, *pairs: tuple[Type, Type]) -> bool:
-        extended = assignable(self.known, list(pairs))
-        if extended is None:
-            return False
-        self.known = extended
-        return True
+        return assign(self.known, pairs)
 
     def shown(self, t: Type) -> Type:
         return substitute(self.known, t, free_to_dyn=True)
@@ -281,7 +277,7 @@ class _Checker:
 
     def instance(self, overload: Overload) -> tuple[list[Type], Type]:
         """Parameter and result types with fresh variables for the overload's type parameters."""
-        names = parameters(overload.result).union(*map(parameters, overload.params))
+        names = parameters(overload.result, *overload.params)
         if not names:
             return list(overload.params), overload.result
         fresh = {name: self.variable() for name in names}

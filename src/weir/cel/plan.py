@@ -52,7 +52,8 @@ Runner = Callable[..., Any]
 #: Python allows 20 nested loops and `try`s and 100 levels of indentation.
 _MOST_BLOCKS: Final = 15
 _MOST_INDENTS: Final = 80
-_MOST_LINES: Final = 4_000
+_MOST_LINES: Final = 12_000
+_LONGEST: Final = 160
 
 _SCALARS: Final = frozenset(
     (Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.TIMESTAMP, Kind.DURATION, Kind.TYPE)
@@ -78,7 +79,10 @@ def plan(root: Step, env: Env, plainly: Runner) -> Runner:
     """
     emitter = _Emitter(root, env)
     source = emitter.function(root)
-    code = _compiled(source)
+    try:
+        code = _compiled(source)
+    except (SyntaxError, RecursionError, MemoryError):  # a limit of Python's compiler
+        raise Unsupported from None
     namespace: dict[str, Any] = emitter.constants
     namespace["__builtins__"] = _BUILTINS
     namespace["plainly"] = plainly
@@ -242,7 +246,10 @@ class _Emitter:
 
     def gen(self, step: Step) -> _Atom:
         """Write the code of *step*; what comes back is its value."""
-        return _GENERATORS[step.__class__](self, step)
+        atom = _GENERATORS[step.__class__](self, step)
+        if len(atom.text) > _LONGEST:  # Python allows 200 nested parentheses
+            self.name(atom)
+        return atom
 
     def gen_const(self, step: Const) -> _Atom:
         value = step.value
@@ -545,14 +552,14 @@ class _Emitter:
         if overload.inline is not None and not overload.fails and step.special is None:
             self.call_cost(step, args, "None")
             return _Atom(f"({self.filled(overload.inline, args)})")
-        if overload.cost is not None and overload.cost.constant is None and overload.cost.inline is None:
-            # Priced by the full rule, which may want the result.
+        if overload.cost is not None and overload.cost.needs_result:
             for arg in args:
                 self.name(arg)
             target = self.fresh()
             self.call_into(target, step, self.call_text(step, args))
             self.call_cost(step, args, target)
             return _Atom(target, simple=True, error=step.fails)
+        # Priced before it runs, so that what is beyond the budget never starts.
         self.call_cost(step, args, "None")
         text = self.call_text(step, args)
         if step.fails:
@@ -601,13 +608,14 @@ class _Emitter:
             word = "elif"
         clean = [_Atom(name, simple=True, known=arg.known) for name, arg in zip(names, args, strict=True)]
         with self.branch("else:"):
-            inline = overload.inline is not None and not overload.fails and step.special is None
-            if inline:
-                assert overload.inline is not None
+            late = overload.cost is not None and overload.cost.needs_result
+            if static is None and not late:
+                self.call_cost(step, clean, "None")
+            if overload.inline is not None and not overload.fails and step.special is None:
                 self.emit(f"{target} = {self.filled(overload.inline, clean)}")
             else:
                 self.call_into(target, step, self.call_text(step, clean))
-            if static is None:
+            if static is None and late:
                 self.call_cost(step, clean, target)
         return _Atom(target, simple=True, error=True)
 
@@ -722,6 +730,7 @@ class _Emitter:
             for arg in args:
                 self.name(arg)
             self.dynamic_cost(self.rule_call(cost, args, result))
+            self.check_budget()
         if step.type.kind in _GROWING:
             self.check_budget()
 

@@ -23,6 +23,7 @@ from weir.cel.macros import Macros
 from weir.cel.parser import parse
 from weir.cel.plan import Runner, Unsupported, plan
 from weir.cel.source import Source
+from weir.cel.steps import Step
 from weir.cel.types import DYN, Type
 from weir.cel.validators import validate
 from weir.cel.values import CostLimitExceeded, Value
@@ -79,7 +80,7 @@ class Program:
         try:
             self.evaluate = plan(steps, checked.env, self._plainly)
         except Unsupported:
-            self.evaluate = self._plainly
+            self.evaluate = partial(_run_steps, steps, checked.env)
 
     @property
     def estimate(self) -> Estimate:
@@ -104,7 +105,11 @@ def _run_plainly(
 ) -> Value:
     """Evaluate without generated code; the value, or (value, cost)."""
     root = check_expression(expression, env, checked).root
-    outcome = reference.run(lower(root, env, checked), env, variables)
+    return _run_steps(lower(root, env, checked), env, variables, priced)
+
+
+def _run_steps(steps: Step, env: Env, variables: Mapping[str, Value], priced: bool = False) -> Value:
+    outcome = reference.run(steps, env, variables)
     return outcome if priced else outcome[0]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from weir.cel import access, wellknown
+from weir.cel import access, ast, wellknown
 from weir.cel.costs import LIST, MAP, STRUCT
 from weir.cel.dispatch import accepts, no_such_overload, priced_by_name, select
 from weir.cel.env import Env, Overload
@@ -80,6 +80,14 @@ def go_name(value: Value) -> str:
     """The name upstream prints for the representation of *value*."""
     declared = type_of(value)
     return _GO_NAMES.get(declared.kind, declared.name)
+
+
+class _GrowingList(list[Any]):
+    """The list a loop builds: nobody else holds it yet, so it may grow in place."""
+
+
+class _GrowingMap(dict[Any, Any]):
+    """The map a loop builds."""
 
 
 class _Lazy:
@@ -285,15 +293,26 @@ class Evaluator:
             return args[0] is not False
         if failure is not None and len(args) < len(step.args):
             return failure
+        early = early_price(step, args)
+        if early is not None:
+            self.charge(early)
         outcome = failure if failure is not None else self.apply(step, args)
-        self.charge(call_price(step, args, outcome))
+        if early is None:
+            self.charge(call_price(step, args, outcome))
         return outcome
 
     def apply(self, step: Invoke, args: list[Value]) -> Outcome:
         try:
+            if args and args[0].__class__ is _GrowingList and step.function == ast.ADD:
+                args[0].extend(args[1])
+                return args[0]
+            if args and args[0].__class__ is _GrowingMap and step.function == ast.MAP_INSERT:
+                for key, value in [args[1:]] if len(args) == 3 else args[1].items():
+                    insert(args[0], key, value)
+                return args[0]
             return apply(step, args, self.objects)
         except EvaluationError as error:
-            return error
+            return error.with_traceback(None)
 
     # --- literals ------------------------------------------------------------------------------------
 
@@ -379,7 +398,7 @@ class Evaluator:
         passes = iteration(over, step.slot2 is not None)
         if isinstance(passes, EvaluationError):
             return passes
-        inner[step.accu] = _Lazy(step.init, scope)
+        inner[step.accu] = _growing(step.init) or _Lazy(step.init, scope)
         for first, second in passes:
             inner[step.slot] = first
             if step.slot2 is not None:
@@ -387,7 +406,24 @@ class Evaluator:
             if self.eval(step.condition, inner) is False:
                 break
             inner[step.accu] = self.eval(step.step, inner)
+        grown = inner[step.accu]
+        if grown.__class__ is _GrowingList or grown.__class__ is _GrowingMap:
+            inner[step.accu] = (list if grown.__class__ is _GrowingList else dict)(grown)
         return self.eval(step.result, inner)
+
+
+def _growing(init: Step) -> _GrowingList | _GrowingMap | None:
+    """A fresh container for a loop that starts from an empty literal."""
+    if not isinstance(init, Const) or init.value or init.value.__class__ not in (list, dict):
+        return None
+    return _GrowingList() if init.value.__class__ is list else _GrowingMap()
+
+
+def insert(target: dict[Any, Any], key: Value, value: Value) -> None:
+    """`cel.@mapInsert(target, key, value)`, in place."""
+    if access.contains(target, key):
+        raise EvaluationError(f"insert failed: key {access.key_text(key)} already exists")
+    target[key] = value
 
 
 def iteration(over: Value, two: bool) -> Iterable[tuple[Value, Value]] | EvaluationError:
@@ -430,6 +466,14 @@ def price(overload: Overload | None, args: Sequence[Outcome], outcome: Outcome) 
     if overload.cost.constant is not None:
         return overload.cost.constant
     return overload.cost.rule(args, outcome)
+
+
+def early_price(step: Invoke, args: Sequence[Outcome]) -> int | None:
+    """What a resolved call costs if that is known before it runs: what is beyond the budget never starts."""
+    overload = step.resolved
+    if overload is None or overload.cost is None or overload.cost.needs_result:
+        return None
+    return price(overload, args, None)
 
 
 def call_price(step: Invoke, args: Sequence[Outcome], outcome: Outcome) -> int:

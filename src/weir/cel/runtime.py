@@ -221,9 +221,10 @@ def insert(target: dict[Any, Any], key: Value, value: Value) -> Value:
     """`cel.@mapInsert(target, key, value)`, in place: the map belongs to one loop."""
     if value.__class__ is EvaluationError:
         return value
-    if access.contains(target, key):
-        return EvaluationError(f"insert failed: key {access.key_text(key)} already exists")
-    target[key] = value
+    try:
+        reference.insert(target, key, value)
+    except EvaluationError as error:
+        return error.with_traceback(None)
     return target
 
 

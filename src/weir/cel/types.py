@@ -10,7 +10,8 @@ Not here: values (weir.cel.values), assignability (weir.cel.unify).
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
 
 
 class Kind(enum.Enum):
@@ -38,6 +39,10 @@ class Kind(enum.Enum):
     PARAM = enum.auto()
 
 
+_Key: TypeAlias = "tuple[Kind, str, tuple[Type, ...]]"
+_KNOWN: WeakValueDictionary[_Key, Type] = WeakValueDictionary()
+
+
 class Type:
     """One type: its kind, its runtime name and its parameters.
 
@@ -47,28 +52,37 @@ class Type:
     'google.protobuf.Timestamp'
     """
 
-    __slots__ = ("_hash", "kind", "name", "params")
+    __slots__ = ("__weakref__", "_hash", "closed", "kind", "name", "params")
 
-    def __init__(self, kind: Kind, name: str, params: tuple[Type, ...] = ()) -> None:
-        self.kind: Final = kind
-        self.name: Final = name
-        self.params: Final = params
-        self._hash = hash((kind, name, params))
+    kind: Kind
+    name: str
+    params: tuple[Type, ...]
+    #: Whether there is no type parameter inside.
+    closed: bool
+    _hash: int
+
+    def __new__(cls, kind: Kind, name: str, params: tuple[Type, ...] = ()) -> Type:
+        # One object per type: equal types are identical, so deep ones compare at once.
+        key = (kind, name, params)
+        found = _KNOWN.get(key)
+        if found is None:
+            found = super().__new__(cls)
+            found.kind = kind
+            found.name = name
+            found.params = params
+            found.closed = kind is not Kind.PARAM and all(part.closed for part in params)
+            found._hash = hash(key)
+            found = _KNOWN.setdefault(key, found)
+        return found
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Type):
-            return NotImplemented
-        return (
-            self._hash == other._hash
-            and self.kind is other.kind
-            and self.name == other.name
-            and self.params == other.params
-        )
+        return self is other
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __reduce__(self) -> tuple[type[Type], tuple[Kind, str, tuple[Type, ...]]]:
+        return Type, (self.kind, self.name, self.params)
 
     def __str__(self) -> str:
         if self.kind is Kind.TIMESTAMP:

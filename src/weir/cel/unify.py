@@ -7,11 +7,15 @@ compatible types stands for the more general one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from weir.cel.types import DYN, Kind, Type
 
 Substitution = dict[Type, Type]
+#: What a trial changed: variable and what it stood for before.
+Trail = list[tuple[Type, Type | None]]
 
 _WILD: Final = frozenset((Kind.DYN, Kind.ANY, Kind.ERROR))
 _NULLABLE: Final = frozenset(
@@ -34,24 +38,29 @@ def is_dyn(t: Type) -> bool:
     return t.kind is Kind.DYN or t.kind is Kind.ANY
 
 
-def assignable(known: Substitution, pairs: list[tuple[Type, Type]]) -> Substitution | None:
-    """*known*, extended so that every pair of types fits; None when there is no such extension."""
-    trial = dict(known)
+def assign(known: Substitution, pairs: Iterable[tuple[Type, Type]]) -> bool:
+    """Whether every pair of types fits; *known* is then extended so that they do, and otherwise left alone."""
+    trail: Trail = []
     for left, right in pairs:
-        if not _fits(trial, left, right):
-            return None
-    return trial
+        if not _fits(known, left, right, trail):
+            for variable, before in reversed(trail):
+                if before is None:
+                    del known[variable]
+                else:
+                    known[variable] = before
+            return False
+    return True
 
 
-def _fits(known: Substitution, left: Type, right: Type) -> bool:
+def _fits(known: Substitution, left: Type, right: Type, trail: Trail) -> bool:
     if left is right:
         return True
     if right.kind is Kind.PARAM:
-        valid, bound = _bind(known, left, right)
+        valid, bound = _bind(known, left, right, trail)
         if valid or bound:
             return valid
     if left.kind is Kind.PARAM:
-        return _bind(known, right, left)[0]
+        return _bind(known, right, left, trail)[0]
     if left.kind in _WILD or right.kind in _WILD:
         return True
     if left.kind is Kind.NULL:
@@ -59,9 +68,9 @@ def _fits(known: Substitution, left: Type, right: Type) -> bool:
     if right.kind is Kind.NULL:
         return left.kind in _NULLABLE
     if left.kind is Kind.WRAPPER:
-        return _fits(known, left.params[0], right)
+        return _fits(known, left.params[0], right, trail)
     if right.kind is Kind.WRAPPER:
-        return _fits(known, left, right.params[0])
+        return _fits(known, left, right.params[0], trail)
     if left.kind is not right.kind:
         return False
     if left.kind is Kind.TYPE:
@@ -70,12 +79,12 @@ def _fits(known: Substitution, left: Type, right: Type) -> bool:
         return (
             left.name == right.name
             and len(left.params) == len(right.params)
-            and all(_fits(known, a, b) for a, b in zip(left.params, right.params, strict=True))
+            and all(_fits(known, a, b, trail) for a, b in zip(left.params, right.params, strict=True))
         )
     return left.name == right.name
 
 
-def _bind(known: Substitution, to: Type, variable: Type) -> tuple[bool, bool]:
+def _bind(known: Substitution, to: Type, variable: Type, trail: Trail) -> tuple[bool, bool]:
     """Whether *variable* may stand for *to*, and whether it stood for something already."""
     if to == variable:
         return True, True
@@ -83,19 +92,23 @@ def _bind(known: Substitution, to: Type, variable: Type) -> tuple[bool, bool]:
     if bound is not None:
         if to == bound:
             return True, True
-        if not _fits(known, to, bound):
+        if not _fits(known, to, bound, trail):
             return False, True
         general = most_general(to, bound)
-        if not _occurs(known, variable, general):
+        if general is not bound and not _occurs(known, variable, general):
+            trail.append((variable, bound))
             known[variable] = general
         return True, True
     if _occurs(known, variable, to):
         return False, False
+    trail.append((variable, None))
     known[variable] = to
     return True, False
 
 
 def _occurs(known: Substitution, variable: Type, inside: Type) -> bool:
+    if inside.closed:
+        return False
     if inside == variable:
         return True
     if inside.kind is Kind.PARAM:
@@ -127,7 +140,7 @@ def _says_less(left: Type, right: Type) -> bool:
 
 def substitute(known: Substitution, t: Type, free_to_dyn: bool = False) -> Type:
     """*t* with its variables replaced by what they stand for; free ones become dyn if asked."""
-    if not t.params and t.kind is not Kind.PARAM:
+    if t.closed:
         return t
     bound = known.get(t)
     if bound is not None:
@@ -139,17 +152,22 @@ def substitute(known: Substitution, t: Type, free_to_dyn: bool = False) -> Type:
 
 def instantiate(t: Type, fresh: Substitution) -> Type:
     """*t* with its parameters replaced by the fresh variables of *fresh*."""
+    if t.closed:
+        return t
     if t.kind is Kind.PARAM:
         return fresh.get(t, t)
-    if not t.params:
-        return t
     return Type(t.kind, t.name, tuple(instantiate(part, fresh) for part in t.params))
 
 
-def parameters(t: Type) -> frozenset[Type]:
-    """The type parameters in *t*."""
-    if t.kind is Kind.PARAM:
-        return frozenset((t,))
-    if not t.params:
-        return frozenset()
-    return frozenset().union(*(parameters(part) for part in t.params))
+@lru_cache(maxsize=4096)
+def parameters(*parts: Type) -> tuple[Type, ...]:
+    """The type parameters in *parts*, each once."""
+    found: dict[Type, None] = {}
+    stack = list(parts)
+    while stack:
+        t = stack.pop()
+        if t.kind is Kind.PARAM:
+            found[t] = None
+        elif not t.closed:
+            stack.extend(t.params)
+    return tuple(found)
