@@ -163,13 +163,10 @@ class Client:
         *,
         clock: Clock | None = None,
         user_agent: str = "weir",
-        namespace: str = "default",
     ) -> None:
-        """*namespace* is where `bind` and `evict` and the caller's defaults look; it is never guessed otherwise."""
         self._transport = transport
         self._clock = clock or RealClock()
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
-        self.namespace = namespace
 
     async def close(self) -> None:
         """Let go of connections."""

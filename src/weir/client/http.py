@@ -6,7 +6,6 @@ makes them be fetched anew, once. Not here: reading kubeconfig files (weir.clien
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -17,11 +16,12 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from weir.client.api import Reply, Unreachable
-from weir.client.kubeconfig import Access, Identity
+from weir.client.api import Client, Reply, Unreachable
+from weir.client.kubeconfig import Access, Identity, load
+from weir.clock import Clock, RealClock
 from weir.errors import WeirError
 
-__all__ = ["HttpTransport"]
+__all__ = ["HttpTransport", "connect"]
 
 _LINE_LIMIT = 64 << 20
 
@@ -182,8 +182,15 @@ def tls_context(access: Access, identity: Identity) -> ssl.SSLContext | bool:
     return context
 
 
-async def connect(access: Access, **options: float) -> HttpTransport:
-    """Return a transport that has its credentials ready. Raises WeirError when they cannot be had."""
-    transport = HttpTransport(access, **options)  # type: ignore[arg-type]
-    await asyncio.wait_for(transport._identity(), 60)
-    return transport
+def connect(
+    kubeconfig: str | Path | None = None,
+    *,
+    context: str = "",
+    clock: Clock | None = None,
+    user_agent: str = "weir",
+) -> Client:
+    """Return a client for the cluster that a kubeconfig names; see `load`. Raises KubeconfigError."""
+    clock = clock or RealClock()
+    return Client(
+        HttpTransport(load(kubeconfig, context=context, clock=clock)), clock=clock, user_agent=user_agent
+    )
