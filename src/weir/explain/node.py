@@ -86,7 +86,9 @@ class Room:
     def used(self, node: str) -> tuple[Amounts, int]:
         """Return what the pods on *node* ask for together, and how many they are."""
         if node not in self._used:
-            pods = [pod for pod in self.world.pods_on(node) if pod.key != self.without]
+            pods = self.world.pods_on(node)
+            if self.without:
+                pods = tuple(pod for pod in pods if pod.key != self.without)
             self._used[node] = (total_requests(pods), len(pods))
         return self._used[node]
 
