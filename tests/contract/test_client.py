@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.contract.etcd_server import EtcdServer
 from weir import errors
 from weir.apiserver.http import Request
 from weir.apiserver.run import Options, Running, build, open_store, serve
@@ -415,3 +416,50 @@ async def test_a_server_that_is_busy_is_asked_again_when_it_says() -> None:
     assert not task.done()
     await clock.advance(0.2)
     assert (await task).items == [] and transport.calls == 3
+
+
+async def test_two_servers_on_one_etcd_are_one_cluster(tmp_path: Path, etcd_server: EtcdServer) -> None:
+    """What one server acknowledged, the other lists; both tell the same history under the same revisions."""
+    store = f"etcd={etcd_server.endpoint}"
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    async with a_server(tmp_path / "one", store=store) as one, a_server(tmp_path / "two", store=store) as two:
+        clients = [Place(running, tmp_path, "local").client() for running in (one, two)]
+        start = (await clients[1].list(CONFIGMAPS, "default")).resource_version
+        async with clients[1].watch(CONFIGMAPS, "default", resource_version=start) as events:
+            made = [await clients[n % 2].create(CONFIGMAPS, configmap(f"c{n}")) for n in range(6)]
+            listed = (await clients[1].list(CONFIGMAPS, "default")).documents()
+            assert {item["metadata"]["name"] for item in listed} >= {f"c{n}" for n in range(6)}
+            told: list[str] = []
+            while len(told) < 6:
+                event = await asyncio.wait_for(anext(events), 10)
+                if event.type != "BOOKMARK":
+                    told.append(decode_document(event.object)["metadata"]["resourceVersion"])
+        assert told == [item["metadata"]["resourceVersion"] for item in made]
+        answers = await asyncio.gather(
+            *(clients[n % 2].create(CONFIGMAPS, configmap("same")) for n in range(10)), return_exceptions=True
+        )
+        assert sum(isinstance(answer, dict) for answer in answers) == 1
+        assert sum(isinstance(answer, errors.AlreadyExists) for answer in answers) == 9
+        await clients[0].delete_collection(CONFIGMAPS, "default")
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_the_server_is_the_same_on_every_store(tmp_path: Path, store: str) -> None:
+    async with a_server(tmp_path, store=store) as running:
+        client = Place(running, tmp_path, "http").client()
+        made = await client.create(CONFIGMAPS, configmap("a", x="1"))
+        assert await client.get(CONFIGMAPS, "a", "default") == made
+        await client.close()
+
+
+async def test_a_restarted_server_resumes_its_clients_watches(tmp_path: Path) -> None:
+    async with a_server(tmp_path, store="sqlite") as running:
+        client = Place(running, tmp_path, "local").client()
+        first = await client.create(CONFIGMAPS, configmap("a"))
+        await client.create(CONFIGMAPS, configmap("b"))
+    async with a_server(tmp_path, store="sqlite") as running:
+        client = Place(running, tmp_path, "local").client()
+        version = first["metadata"]["resourceVersion"]
+        async with client.watch(CONFIGMAPS, "default", resource_version=version) as events:
+            assert await next_events(events, 1) == [("ADDED", "b")]
