@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.authn import MASTERS, User
 from weir.apiserver.bootstrap_policy import node_rules
+from weir.apiserver.escalation import EVERYTHING
 from weir.apiserver.node_authorizer import NODES_GROUP, NodeAuthorizer
 from weir.apiserver.rbac import NO_OPINION, Action, Decision, Policy
 from weir.errors import Forbidden
@@ -122,14 +123,9 @@ class Authorizer:
         self, user: User, namespace: str
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bool]:
         """Return (resource rules, path rules, incomplete) as SelfSubjectRulesReview prints them."""
-        wire: list[Mapping[str, Any]] = []
+        wire = self.policy().rules_for(user, namespace) if self.uses_rbac else []
         if self._allows_all or MASTERS in user.groups:
-            wire += [
-                {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
-                {"verbs": ["*"], "nonResourceURLs": ["*"]},
-            ]
-        if self.uses_rbac:
-            wire += self.policy().rules_for(user, namespace)
+            wire = [*EVERYTHING, *(rule for rule in wire if rule not in EVERYTHING)]
         resource = [
             {
                 part: list(rule[part])

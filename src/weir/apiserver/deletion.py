@@ -42,20 +42,20 @@ class Deletion:
     ) -> Outcome:
         """Delete one object, or start its end."""
         found = self._verbs.find(kind, namespace, name)
-        pending = self._verbs.admission.validate(
-            Attributes(
-                DELETE,
-                kind,
-                namespace=namespace,
-                name=name,
-                old=stored.decode(kind, found.value),
-                dry_run=options.dry_run,
-                user=user,
-                warnings=warnings,
-            )
+        attributes = Attributes(
+            DELETE,
+            kind,
+            namespace=namespace,
+            name=name,
+            old=stored.decode(kind, found.value),
+            dry_run=options.dry_run,
+            user=user,
+            warnings=warnings,
         )
-        if pending is not None:
-            await pending
+        for step in (self._verbs.admission.mutate, self._verbs.admission.validate):
+            pending = step(attributes)
+            if pending is not None:
+                await pending
         if kind.kind == "Namespace":
             return await self._namespace(kind, name, options)
         for _ in range(16):

@@ -128,10 +128,16 @@ def issue(
 
 
 def token_request(
-    signer: Signer, account: Document, request: Document, bound: Document | None, now: datetime
+    signer: Signer,
+    account: Document,
+    request: Document,
+    bound: Document | None,
+    now: datetime,
+    node: Document | None = None,
 ) -> dict[str, Any]:
     """Return the answer to a TokenRequest for *account*; *bound* is the object its `boundObjectRef` names.
 
+    *node* is where a bound pod runs, when that is known.
     Raises Invalid for a length of life out of bounds, Conflict when the bound object is not the one named,
     BadRequest when the pod runs as somebody else.
     """
@@ -142,7 +148,10 @@ def token_request(
     reference = spec.get("boundObjectRef")
     to = _bound(reference, account, bound) if reference else None
     audiences = spec.get("audiences") or [ISSUER]
-    token, ends = issue(signer, account, now, audiences=audiences, seconds=seconds, bound=to)
+    where = None
+    if node is not None and to is not None and to.kind == "Pod":
+        where = Bound("Node", node["metadata"]["name"], node["metadata"].get("uid", ""))
+    token, ends = issue(signer, account, now, audiences=audiences, seconds=seconds, bound=to, node=where)
     metadata = account["metadata"]
     own = request.get("metadata") or {}
     return {

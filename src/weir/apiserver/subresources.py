@@ -64,7 +64,7 @@ class Subresources:
         if subresource == "eviction":
             return await self._evict(request, namespace, name, warnings)
         if subresource == "token":
-            return self._token(request, kind, namespace, name, warnings)
+            return await self._token(request, kind, namespace, name, warnings)
         return self.stream(kind, namespace, name, subresource)
 
     def stream(self, kind: Kind, namespace: str, name: str, subresource: str) -> Outcome:
@@ -113,10 +113,11 @@ class Subresources:
         subresource: str,
         dry_run: bool,
         warnings: list[str],
+        kind: Kind = POD,
     ) -> None:
         attributes = Attributes(
             CREATE,
-            POD,
+            kind,
             subresource=subresource,
             namespace=namespace,
             name=name,
@@ -214,7 +215,9 @@ class Subresources:
 
     # ------------------------------------------------------------------------------------------- token
 
-    def _token(self, request: Request, kind: Kind, namespace: str, name: str, warnings: list[str]) -> Outcome:
+    async def _token(
+        self, request: Request, kind: Kind, namespace: str, name: str, warnings: list[str]
+    ) -> Outcome:
         """Issue a token for a service account."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         row = by_kind("authentication.k8s.io/v1", "TokenRequest")
@@ -222,6 +225,7 @@ class Subresources:
         warnings.extend(found)
         sent = asked.get("spec") or {}
         account = stored.decode(kind, self._verbs.find(kind, namespace, name).value)
+        await self._admit(request, asked, namespace, name, "token", options.dry_run, warnings, kind)
         if self._signer is None:
             raise errors.ServiceUnavailable("this server has no key to sign service account tokens with")
         reference = (asked.get("spec") or {}).get("boundObjectRef") or {}
@@ -232,7 +236,9 @@ class Subresources:
                 other, namespace if other.namespaced else "", reference.get("name", "")
             )
         now = datetime.fromtimestamp(int(self._verbs.clock.time()), UTC)
-        answer = token_request(self._signer, account, asked, bound, now)
+        node_name = ((bound or {}).get("spec") or {}).get("nodeName")
+        node = self._verbs.reader.get_now(by_kind("v1", "Node"), "", node_name) if node_name else None
+        answer = token_request(self._signer, account, asked, bound, now, node)
         metadata = answer["metadata"]
         metadata["managedFields"] = [
             {

@@ -110,9 +110,9 @@ class _Silent:
 class _Step:
     """One plugin's part in one kind of write."""
 
+    plugin: str
     run: Callable[[Attributes], None]
     passed: Callable[[float], None]
-    refused: Callable[[float], None]
 
 
 Plan = tuple[_Step, ...]
@@ -180,7 +180,7 @@ class Chain:
         plan = self._validating.get(key)
         if plan is None:
             plan = self._validating[key] = self._plan(key, "validate")
-        self._run(plan, a)
+        self._run(plan, a, "validate")
         return self.webhooks.validate(a) if self.webhooks is not None else None
 
     def _run_mutating(self, a: Attributes) -> None:
@@ -188,16 +188,17 @@ class Chain:
         plan = self._mutating.get(key)
         if plan is None:
             plan = self._mutating[key] = self._plan(key, "admit")
-        self._run(plan, a)
+        self._run(plan, a, "admit")
 
-    def _run(self, plan: Plan, a: Attributes) -> None:
+    def _run(self, plan: Plan, a: Attributes, method: str) -> None:
         clock = self.clock
         started = clock()
         for step in plan:
             try:
                 step.run(a)
             except Exception:
-                step.refused(clock() - started)
+                refused = self.durations.child(step.plugin, method, a.operation, True)
+                refused(clock() - started)
                 raise
             now = clock()
             step.passed(now - started)
@@ -209,11 +210,8 @@ class Chain:
         for plugin in self.plugins:
             run = getattr(plugin, method, None)
             if run is not None and plugin.handles(operation, kind, subresource):
-                passed, refused = (
-                    self.durations.child(plugin.name, method, operation, rejected)
-                    for rejected in (False, True)
-                )
-                steps.append(_Step(run, passed, refused))
+                passed = self.durations.child(plugin.name, method, operation, False)
+                steps.append(_Step(plugin.name, run, passed))
         return tuple(steps)
 
 
