@@ -1,0 +1,372 @@
+"""Which pod is next, and when may a rejected pod try again?
+
+Spec: core.md 3.8 "Queue". Ready pods by priority, then by time; rejected pods asleep until something happens that
+could help them (weir.scheduler.wakeups), then a short wait that doubles with every rejection; pods with scheduling
+gates outside of all this. Events that come while a pod is being scheduled are remembered for it, so that none is
+missed.
+Pure: the time is an argument, and nothing here waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from weir.objects.core import Pod
+from weir.scheduler.wakeups import (
+    ATTEMPT_FAILED,
+    BACKOFF_OVER,
+    FORCED,
+    NEW_POD,
+    POPPED_EARLY,
+    TIMEOUT,
+    WILDCARDS,
+    ClusterEvent,
+    Hints,
+    own_events,
+)
+
+INITIAL_BACKOFF_SECONDS: Final = 1.0
+MAX_BACKOFF_SECONDS: Final = 10.0
+#: After this long asleep a pod is tried again, whatever happened or not.
+LONGEST_SLEEP_SECONDS: Final = 300.0
+
+#: (queue, event): for the metric scheduler_queue_incoming_pods_total.
+Incoming = Callable[[str, str], None]
+
+
+@dataclass(eq=False)
+class QueuedPod:
+    """A pod that waits for its turn, and what its attempts have taught."""
+
+    pod: Pod
+    timestamp: float  #: when it entered its present place
+    first_attempt: float | None = None
+    attempts: int = 0
+    rejections: int = 0
+    errors: int = 0  #: in a row
+    rejected_by: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()  #: of those, the plugins that answered Pending
+    gated_by: str = ""  #: the plugin that keeps it from being tried at all
+    expiry: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return self.pod.key
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """What sorts ready pods: the more important first, then the one that waits longer."""
+        return (-(self.pod.spec.priority or 0), self.timestamp)
+
+
+@dataclass(order=True)
+class _Entry:
+    order: tuple[float, ...]
+    count: int
+    item: QueuedPod = field(compare=False)
+
+
+class _Heap:
+    """A heap whose members can be taken out by key."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._members: dict[str, _Entry] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._members
+
+    def push(self, item: QueuedPod, order: tuple[float, ...]) -> None:
+        self._count += 1
+        entry = self._members[item.key] = _Entry(order, self._count, item)
+        heapq.heappush(self._entries, entry)
+
+    def peek(self) -> QueuedPod | None:
+        while self._entries:
+            top = self._entries[0]
+            if self._members.get(top.item.key) is top:
+                return top.item
+            heapq.heappop(self._entries)  # taken out earlier
+        return None
+
+    def pop(self) -> QueuedPod | None:
+        item = self.peek()
+        if item is not None:
+            heapq.heappop(self._entries)
+            del self._members[item.key]
+        return item
+
+    def find(self, key: str) -> QueuedPod | None:
+        entry = self._members.get(key)
+        return entry.item if entry is not None else None
+
+    def remove(self, key: str) -> None:
+        self._members.pop(key, None)
+
+
+class SchedulingQueue:
+    """All pods that are not placed yet."""
+
+    def __init__(
+        self,
+        hints: Hints,
+        *,
+        pop_from_backoff: bool = True,
+        initial_backoff: float = INITIAL_BACKOFF_SECONDS,
+        max_backoff: float = MAX_BACKOFF_SECONDS,
+        incoming: Incoming | None = None,
+    ) -> None:
+        self._hints = hints
+        self._pop_from_backoff = pop_from_backoff
+        self._initial, self._max = initial_backoff, max_backoff
+        self._incoming = incoming or (lambda queue, event: None)
+        self._active = _Heap()
+        self._backoff = _Heap()  # rejected pods
+        self._error_backoff = _Heap()
+        self._asleep: dict[str, QueuedPod] = {}
+        self._in_flight: dict[str, tuple[QueuedPod, int]] = {}
+        self._events: list[ClusterEvent] = []  # since the oldest pod in flight was popped
+        self._events_start = 0
+        #: pods held back by others than their gates: key → plugin and reason (preemption under way)
+        self.held: dict[str, str] = {}
+
+    # ── coming and going ─────────────────────────────────────────────────────────────────────────
+
+    def add(self, pod: Pod, now: float) -> None:
+        """Take in a new pod, or an existing one that changed."""
+        known = self.find(pod.key)
+        if known is not None:
+            self.update(pod, now)
+            return
+        if pod.key in self._in_flight:
+            self._in_flight[pod.key][0].pod = pod
+            return
+        self._enqueue(QueuedPod(pod, now), NEW_POD, now)
+
+    def update(self, pod: Pod, now: float) -> None:
+        """Bring a waiting pod up to date; its own change may be what it waited for."""
+        if pod.key in self._in_flight:
+            flying = self._in_flight[pod.key][0]
+            old, flying.pod = flying.pod, pod
+            for event in own_events(old, pod):
+                self._record(event)
+            return
+        item = self.find(pod.key)
+        if item is None:
+            self._enqueue(QueuedPod(pod, now), NEW_POD, now)
+            return
+        old, item.pod = item.pod, pod
+        if pod.key in self._active:
+            self._active.remove(pod.key)
+            self._active.push(item, item.order)
+        elif pod.key in self._asleep:
+            if item.gated_by:
+                del self._asleep[pod.key]
+                self._enqueue(item, next((e.label for e in own_events(old, pod)), FORCED), now)
+                return
+            for event in own_events(old, pod):
+                if self._helps(item, event):
+                    self._wake(item, event, now)
+                    return
+
+    def delete(self, key: str) -> None:
+        """Forget a pod: it is gone, or it has been placed."""
+        self._asleep.pop(key, None)
+        self.held.pop(key, None)
+        for heap in (self._active, self._backoff, self._error_backoff):
+            heap.remove(key)
+
+    def find(self, key: str) -> QueuedPod | None:
+        """Return the waiting pod *key*, wherever it waits."""
+        if key in self._asleep:
+            return self._asleep[key]
+        heaps = (self._active, self._backoff, self._error_backoff)
+        return next((item for heap in heaps if (item := heap.find(key)) is not None), None)
+
+    def _enqueue(self, item: QueuedPod, event: str, now: float) -> None:
+        """Put a pod where it belongs: outside when gated, else into the active queue."""
+        gates = [gate.name for gate in item.pod.spec.scheduling_gates or ()]
+        if gates or item.key in self.held:
+            item.gated_by = "SchedulingGates" if gates else "DefaultPreemption"
+            self._asleep[item.key] = item
+            self._incoming("gated", event)
+            return
+        item.gated_by = ""
+        self._active.push(item, item.order)
+        self._incoming("active", event)
+
+    def release(self, key: str, now: float) -> None:
+        """Let go of a pod that was held back (the preemption it waited for is done)."""
+        self.held.pop(key, None)
+        item = self._asleep.get(key)
+        if item is not None and item.gated_by == "DefaultPreemption":
+            del self._asleep[key]
+            self._to_backoff_or_active(item, FORCED, now)
+
+    # ── taking turns ─────────────────────────────────────────────────────────────────────────────
+
+    def pop(self, now: float) -> QueuedPod | None:
+        """Return the next pod to schedule, or None when nobody is ready."""
+        item = self._active.pop()
+        if item is None and self._pop_from_backoff:
+            item = self._backoff.pop()
+            if item is not None:
+                self._incoming("active", POPPED_EARLY)
+        if item is None:
+            return None
+        item.attempts += 1
+        if item.first_attempt is None:
+            item.first_attempt = item.timestamp
+        item.rejected_by = item.pending = frozenset()
+        self._in_flight[item.key] = (item, self._events_start + len(self._events))
+        return item
+
+    def done(self, key: str) -> None:
+        """End the attempt of a pod that was placed or dropped."""
+        self._in_flight.pop(key, None)
+        self._trim()
+
+    def rejected(self, item: QueuedPod, plugins: frozenset[str], pending: frozenset[str], now: float) -> None:
+        """Take back a pod that no node took; events that came meanwhile may already help it."""
+        item.rejections += 1
+        item.errors = 0
+        item.rejected_by, item.pending = plugins, pending
+        self._return(item, now)
+
+    def failed(self, item: QueuedPod, now: float) -> None:
+        """Take back a pod whose attempt broke: it is retried after a wait."""
+        item.errors += 1
+        item.rejected_by = item.pending = frozenset()
+        self._return(item, now)
+
+    def _return(self, item: QueuedPod, now: float) -> None:
+        _, position = self._in_flight.pop(item.key, (item, self._events_start + len(self._events)))
+        item.timestamp = now
+        missed = self._events[max(0, position - self._events_start) :]
+        self._trim()
+        if not item.rejected_by:
+            self._to_backoff_or_active(item, ATTEMPT_FAILED, now)
+            return
+        for event in missed:
+            if self._helps(item, event):
+                self._wake(item, event, now)
+                return
+        self._asleep[item.key] = item
+        self._incoming("unschedulable", ATTEMPT_FAILED)
+
+    def _trim(self) -> None:
+        oldest = min(
+            (start for _, start in self._in_flight.values()), default=self._events_start + len(self._events)
+        )
+        del self._events[: oldest - self._events_start]
+        self._events_start = oldest
+
+    # ── waking up ────────────────────────────────────────────────────────────────────────────────
+
+    def happened(self, event: ClusterEvent, now: float) -> int:
+        """Wake the pods that *event* can help and return how many; pods in flight will hear of it."""
+        self._record(event)
+        woken = [item for item in self._asleep.values() if self._helps(item, event)]
+        for item in woken:
+            self._wake(item, event, now)
+        return len(woken)
+
+    def _record(self, event: ClusterEvent) -> None:
+        if self._in_flight:
+            self._events.append(event)
+
+    def _helps(self, item: QueuedPod, event: ClusterEvent) -> bool:
+        if item.gated_by:
+            return event.label in WILDCARDS or bool(self._hints.helps(item.gated_by, item.pod, event))
+        if event.label in WILDCARDS:
+            return True
+        if event.label.startswith("TargetPod") and event.new.key != item.key:
+            return False
+        return any(self._hints.helps(plugin, item.pod, event) for plugin in item.rejected_by)
+
+    def _wake(self, item: QueuedPod, event: ClusterEvent, now: float) -> None:
+        self._asleep.pop(item.key, None)
+        if item.gated_by:
+            self._enqueue(item, event.label, now)
+            return
+        at_once = any(self._hints.helps(plugin, item.pod, event) for plugin in item.pending)
+        if at_once:
+            self._active.push(item, item.order)
+            self._incoming("active", event.label)
+        else:
+            self._to_backoff_or_active(item, event.label, now)
+
+    def _to_backoff_or_active(self, item: QueuedPod, event: str, now: float) -> None:
+        item.expiry = self._expiry(item)
+        if item.expiry >= self._floor(now) and self._wait(item) > 0:
+            heap = self._error_backoff if item.errors else self._backoff
+            heap.push(item, (item.expiry, *item.order))
+            self._incoming("backoff", event)
+        else:
+            self._enqueue(item, event, now)
+
+    def _wait(self, item: QueuedPod) -> float:
+        count = item.errors or item.rejections
+        if count == 0 or self._max == 0:
+            return 0.0
+        return float(min(self._initial * 2 ** min(count - 1, 30), self._max))
+
+    def _expiry(self, item: QueuedPod) -> float:
+        return self._floor(item.timestamp + self._wait(item))
+
+    def _floor(self, moment: float) -> float:
+        """Return *moment* cut to the second, so that pods of one second keep the order of their priority."""
+        return float(moment // 1) if self._pop_from_backoff else moment
+
+    def tick(self, now: float) -> int:
+        """Do what time alone does: end backoffs, and wake who slept too long. Return how many moved."""
+        moved = 0
+        for heap in (self._backoff, self._error_backoff):
+            while (item := heap.peek()) is not None and item.expiry < self._floor(now):
+                heap.pop()
+                self._enqueue(item, BACKOFF_OVER, now)
+                moved += 1
+        stale = [
+            item
+            for item in self._asleep.values()
+            if not item.gated_by and now - item.timestamp > LONGEST_SLEEP_SECONDS
+        ]
+        for item in stale:
+            self._wake(item, ClusterEvent(TIMEOUT), now)
+        return moved + len(stale)
+
+    def next_tick(self, now: float) -> float | None:
+        """Return when something will be due by time alone, or None when nothing waits for it."""
+        times = [
+            item.expiry + (1.0 if self._pop_from_backoff else 0.0)
+            for heap in (self._backoff, self._error_backoff)
+            if (item := heap.peek()) is not None
+        ]
+        times += [
+            item.timestamp + LONGEST_SLEEP_SECONDS for item in self._asleep.values() if not item.gated_by
+        ]
+        return min(times, default=None)
+
+    # ── looking in ───────────────────────────────────────────────────────────────────────────────
+
+    def counts(self) -> dict[str, int]:
+        """Return how many pods wait where, for scheduler_pending_pods."""
+        gated = sum(1 for item in self._asleep.values() if item.gated_by)
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backoff) + len(self._error_backoff),
+            "unschedulable": len(self._asleep) - gated,
+            "gated": gated,
+        }
+
+    def rejecting(self) -> Counter[str]:
+        """Return how many sleeping pods each plugin rejected, for scheduler_unschedulable_pods."""
+        return Counter(plugin for item in self._asleep.values() for plugin in item.rejected_by)

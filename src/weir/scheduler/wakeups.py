@@ -1,0 +1,300 @@
+"""Which change of the cluster can help which waiting pod?
+
+Spec: core.md 3.7 (the hints of each plugin) and 3.8 (event names, who reacts to what). A pod that was rejected waits
+for an event that at least one of its rejecting plugins says could change its mind; everything else leaves it
+asleep, so that a taint removed from one node wakes the pods it can help and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weir.gates import Gates
+from weir.objects.core import Node, Pod
+from weir.objects.requests import node_allocatable, pod_requests
+from weir.scheduler.plugins.node_ports import conflicts
+from weir.scheduler.plugins.node_unschedulable import CORDONED
+from weir.scheduler.podclass import build, host_ports
+from weir.scheduler.tally import Namespaces, carried_terms, read_selector
+from weir.selectors.node import pod_selects_node
+from weir.taints.toleration import BLOCKING, Evaluate, find_tolerating, untolerated
+
+NODE_ADD: Final = "NodeAdd"
+NODE_DELETE: Final = "NodeDelete"
+NODE_TAINT: Final = "NodeUpdateNodeTaint"
+NODE_LABEL: Final = "NodeUpdateNodeLabel"
+NODE_ALLOCATABLE: Final = "NodeUpdateNodeAllocatable"
+NODE_CONDITION: Final = "NodeUpdateNodeCondition"
+NODE_ANNOTATION: Final = "NodeUpdateNodeAnnotation"
+POD_ADD: Final = "AssignedPodAdd"
+POD_DELETE: Final = "AssignedPodDelete"
+POD_LABEL: Final = "AssignedPodUpdatePodLabel"
+POD_SCALE_DOWN: Final = "AssignedPodUpdatePodScaleDown"
+OWN_TOLERATION: Final = "TargetPodUpdatePodToleration"
+OWN_LABEL: Final = "TargetPodUpdatePodLabel"
+OWN_GATES: Final = "TargetPodUpdatePodSchedulingGatesEliminated"
+OWN_SCALE_DOWN: Final = "TargetPodUpdatePodScaleDown"
+NEW_POD: Final = "UnscheduledPodAdd"
+VOLUME_ADD: Final = "PersistentVolumeAdd"
+VOLUME_UPDATE: Final = "PersistentVolumeUpdate"
+CLAIM_ADD: Final = "PersistentVolumeClaimAdd"
+CLAIM_UPDATE: Final = "PersistentVolumeClaimUpdate"
+CLASS_ADD: Final = "StorageClassAdd"
+CLASS_UPDATE: Final = "StorageClassUpdate"
+# what happens in the queue itself
+ATTEMPT_FAILED: Final = "ScheduleAttemptFailure"
+BACKOFF_OVER: Final = "BackoffComplete"
+POPPED_EARLY: Final = "PopFromBackoffQ"
+#: These two move every pod, whatever rejected it.
+FORCED: Final = "ForceActivate"
+TIMEOUT: Final = "UnschedulableTimeout"
+WILDCARDS: Final = frozenset({FORCED, TIMEOUT})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """One change: its name, and the object before and after."""
+
+    label: str
+    old: Any = None
+    new: Any = None
+
+
+# ── what changed ─────────────────────────────────────────────────────────────────────────────────
+
+
+def node_events(old: Node | None, new: Node | None) -> Iterator[ClusterEvent]:
+    """Yield what a change of a node means; several things can change at once."""
+    if old is None or new is None:
+        yield ClusterEvent(NODE_ADD if old is None else NODE_DELETE, old, new)
+        return
+    changed = {
+        NODE_TAINT: old.taints != new.taints or bool(old.spec.unschedulable and not new.spec.unschedulable),
+        NODE_LABEL: old.labels != new.labels,
+        NODE_ALLOCATABLE: old.status.allocatable != new.status.allocatable,
+        NODE_CONDITION: _conditions(old) != _conditions(new),
+        NODE_ANNOTATION: old.metadata.annotations != new.metadata.annotations,
+    }
+    for label, happened in changed.items():
+        if happened:
+            yield ClusterEvent(label, old, new)
+
+
+def _conditions(node: Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions or ()}
+
+
+def pod_events(old: Pod | None, new: Pod | None) -> Iterator[ClusterEvent]:
+    """Yield what a change of a pod on a node means to others."""
+    if old is None or new is None:
+        yield ClusterEvent(POD_ADD if old is None else POD_DELETE, old, new)
+        return
+    if old.metadata.labels != new.metadata.labels:
+        yield ClusterEvent(POD_LABEL, old, new)
+    if _scaled_down(old, new):
+        yield ClusterEvent(POD_SCALE_DOWN, old, new)
+
+
+def own_events(old: Pod, new: Pod) -> Iterator[ClusterEvent]:
+    """Yield what a change of a waiting pod means to itself."""
+    if len(old.tolerations) != len(new.tolerations):  # tolerations can only be added
+        yield ClusterEvent(OWN_TOLERATION, old, new)
+    if old.metadata.labels != new.metadata.labels:
+        yield ClusterEvent(OWN_LABEL, old, new)
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        yield ClusterEvent(OWN_GATES, old, new)
+    if _scaled_down(old, new):
+        yield ClusterEvent(OWN_SCALE_DOWN, old, new)
+
+
+def _scaled_down(old: Pod, new: Pod) -> bool:
+    before, after = pod_requests(old), pod_requests(new)
+    return any(after.get(resource, 0) < amount for resource, amount in before.items())
+
+
+# ── who is helped ────────────────────────────────────────────────────────────────────────────────
+
+Hint = Callable[["Hints", Pod, ClusterEvent], bool]
+
+
+class Hints:
+    """Asks the plugins that rejected a pod whether an event could help it."""
+
+    def __init__(
+        self, gates: Gates, namespaces: Namespaces | None = None, evaluate: Evaluate | None = None
+    ) -> None:
+        self.gates, self.namespaces, self.evaluate = gates, namespaces or {}, evaluate
+
+    def helps(self, plugin: str, pod: Pod, event: ClusterEvent) -> bool | None:
+        """Return whether *event* could help *pod* past *plugin*; None when the plugin does not watch it."""
+        watched = WATCHED.get(plugin)
+        if watched is None:
+            return True  # a plugin without hints is woken by everything
+        hint = watched.get(event.label)
+        return None if hint is None else hint(self, pod, event)
+
+    # ── TaintToleration ──
+    def tolerates_node(self, pod: Pod, node: Node) -> bool:
+        return not untolerated(node.taints, pod.tolerations, self.gates, BLOCKING, self.evaluate)
+
+    def now_tolerated(self, pod: Pod, event: ClusterEvent) -> bool:
+        was = event.old is not None and self.tolerates_node(pod, event.old)
+        return not was and self.tolerates_node(pod, event.new)
+
+    # ── NodeUnschedulable ──
+    def now_schedulable(self, pod: Pod, event: ClusterEvent) -> bool:
+        was_closed = event.old is None or bool(event.old.spec.unschedulable)
+        return was_closed and not event.new.spec.unschedulable
+
+    def now_tolerates_cordon(self, pod: Pod, event: ClusterEvent) -> bool:
+        return find_tolerating(event.new.tolerations, CORDONED, self.gates, self.evaluate) is not None
+
+    # ── NodeAffinity ──
+    def now_selected(self, pod: Pod, event: ClusterEvent) -> bool:
+        if not pod_selects_node(pod, event.new.labels, event.new.name, self.gates):
+            return False
+        return event.old is None or not pod_selects_node(pod, event.old.labels, event.old.name, self.gates)
+
+    # ── NodePorts ──
+    def port_freed(self, pod: Pod, event: ClusterEvent) -> bool:
+        return any(conflicts(wanted, held) for wanted in host_ports(pod) for held in host_ports(event.old))
+
+    # ── NodeResourcesFit ──
+    def now_fits(self, pod: Pod, event: ClusterEvent) -> bool:
+        wanted = {r: n for r, n in pod_requests(pod).items() if n > 0}
+        new = node_allocatable(event.new) or {}
+        if any(new.get(resource, 0) < amount for resource, amount in wanted.items()):
+            return False
+        if event.old is None:
+            return True
+        old = node_allocatable(event.old) or {}
+        return any(new.get(resource, 0) > old.get(resource, 0) for resource in {*wanted, "pods"})
+
+    def frees_resources(self, pod: Pod, event: ClusterEvent) -> bool:
+        before, after = pod_requests(event.old), pod_requests(event.new)
+        return any(after.get(r, 0) < before.get(r, 0) for r, n in pod_requests(pod).items() if n > 0)
+
+    # ── PodTopologySpread ──
+    def counts_in_spread(self, pod: Pod, event: ClusterEvent) -> bool:
+        other = event.new or event.old
+        if other.metadata.namespace != pod.metadata.namespace:
+            return False
+        versions = [version for version in (event.old, event.new) if version is not None]
+        return any(
+            selector is not None and selector.matches(version.metadata.labels or {})
+            for constraint in pod.spec.topology_spread_constraints or ()
+            for selector in (read_selector(constraint.label_selector),)
+            for version in versions
+        )
+
+    def has_spread_keys(self, pod: Pod, event: ClusterEvent) -> bool:
+        keys = [constraint.topology_key for constraint in pod.spec.topology_spread_constraints or ()]
+        versions = [version for version in (event.old, event.new) if version is not None]
+        complete = [all(key in version.labels for key in keys) for version in versions]
+        if event.label == NODE_LABEL:
+            values = [[version.labels.get(key) for key in keys] for version in versions]
+            return any(complete) and values[0] != values[-1]
+        return any(complete)
+
+    def spread_honours_taints(self, pod: Pod, event: ClusterEvent) -> bool:
+        return any(c.node_taints_policy == "Honor" for c in pod.spec.topology_spread_constraints or ())
+
+    # ── InterPodAffinity ──
+    def moves_affinity(self, pod: Pod, event: ClusterEvent) -> bool:
+        mine = build(pod)
+        versions = [build(version) for version in (event.old, event.new) if version is not None]
+        own = [term for _, term, _ in carried_terms(mine, self.namespaces)]
+        theirs = [
+            term
+            for version in versions
+            for purpose, term, _ in carried_terms(version, self.namespaces)
+            if purpose == "anti-affinity"
+        ]
+        return any(term.selects(version) for term in own for version in versions) or any(
+            term.selects(mine) for term in theirs
+        )
+
+    def has_affinity_keys(self, pod: Pod, event: ClusterEvent) -> bool:
+        keys = {term.topology_key for _, term, _ in carried_terms(build(pod), self.namespaces)}
+        if not keys:
+            return True  # another pod's term rejected it; its topology may be this node's
+        if event.old is None:
+            return any(key in event.new.labels for key in keys)
+        return any(event.old.labels.get(key) != event.new.labels.get(key) for key in keys)
+
+
+def _always(hints: Hints, pod: Pod, event: ClusterEvent) -> bool:
+    return True
+
+
+def _own_claim(hints: Hints, pod: Pod, event: ClusterEvent) -> bool:
+    claim = event.new or event.old
+    mine = {
+        volume.persistent_volume_claim.claim_name
+        for volume in pod.spec.volumes or ()
+        if volume.persistent_volume_claim is not None
+    } | {f"{pod.metadata.name}-{volume.name}" for volume in pod.spec.volumes or () if volume.ephemeral}
+    return (claim.metadata.namespace, claim.metadata.name) in {
+        (pod.metadata.namespace, name) for name in mine
+    }
+
+
+_VOLUMES: Final[Mapping[str, Hint]] = {
+    NODE_ADD: _always,
+    NODE_LABEL: _always,
+    VOLUME_ADD: _always,
+    VOLUME_UPDATE: _always,
+    CLAIM_ADD: _own_claim,
+    CLAIM_UPDATE: _own_claim,
+    CLASS_ADD: _always,
+    CLASS_UPDATE: _always,
+}
+#: Plugin → event → whether it helps. A plugin that is not listed is woken by everything.
+WATCHED: Final[Mapping[str, Mapping[str, Hint]]] = {
+    "SchedulingGates": {OWN_GATES: _always},
+    "NodeName": {NODE_ADD: _always},
+    "NodeUnschedulable": {
+        NODE_ADD: Hints.now_schedulable,
+        NODE_TAINT: Hints.now_schedulable,
+        OWN_TOLERATION: Hints.now_tolerates_cordon,
+    },
+    "TaintToleration": {
+        NODE_ADD: Hints.now_tolerated,
+        NODE_TAINT: Hints.now_tolerated,
+        OWN_TOLERATION: _always,
+    },
+    "NodeAffinity": {NODE_ADD: Hints.now_selected, NODE_LABEL: Hints.now_selected},
+    "NodePorts": {NODE_ADD: _always, POD_DELETE: Hints.port_freed},
+    "NodeResourcesFit": {
+        NODE_ADD: Hints.now_fits,
+        NODE_ALLOCATABLE: Hints.now_fits,
+        POD_DELETE: _always,
+        POD_SCALE_DOWN: Hints.frees_resources,
+        OWN_SCALE_DOWN: _always,
+    },
+    "VolumeBinding": _VOLUMES,
+    "VolumeZone": _VOLUMES,
+    "VolumeRestrictions": {**_VOLUMES, POD_DELETE: _always},
+    "NodeVolumeLimits": {NODE_ADD: _always, POD_DELETE: _always, VOLUME_ADD: _always, CLAIM_ADD: _own_claim},
+    "PodTopologySpread": {
+        NODE_ADD: Hints.has_spread_keys,
+        NODE_DELETE: Hints.has_spread_keys,
+        NODE_LABEL: Hints.has_spread_keys,
+        NODE_TAINT: Hints.has_spread_keys,
+        POD_ADD: Hints.counts_in_spread,
+        POD_DELETE: Hints.counts_in_spread,
+        POD_LABEL: Hints.counts_in_spread,
+        OWN_LABEL: _always,
+        OWN_TOLERATION: Hints.spread_honours_taints,
+    },
+    "InterPodAffinity": {
+        NODE_ADD: Hints.has_affinity_keys,
+        NODE_LABEL: Hints.has_affinity_keys,
+        POD_ADD: Hints.moves_affinity,
+        POD_DELETE: Hints.moves_affinity,
+        POD_LABEL: Hints.moves_affinity,
+        OWN_LABEL: _always,
+    },
+}
