@@ -224,3 +224,13 @@ def walk(root: Node) -> Iterator[Node]:
         node = stack.pop()
         yield node
         stack.extend(reversed(list(children(node))))
+
+
+def depth(root: Node) -> int:
+    """How many levels of nodes there are."""
+    deepest = 0
+    level = [root]
+    while level:
+        deepest += 1
+        level = [child for node in level for child in children(node)]
+    return deepest

@@ -94,11 +94,17 @@ class Fallibility:
         if self._visit(step.init):
             self.locals.add(step.accu)
         self._visit(step.condition)
-        inserts = any(isinstance(s, Invoke) and s.function == ast.MAP_INSERT for s in below(step.step))
-        if self._visit(step.step) or inserts:
+        if self._visit(step.step) or _inserts(step.step):
             self.locals.add(step.accu)
         unsure = step.over.type.kind not in (Kind.LIST, Kind.MAP)
         return self._visit(step.result) or over or unsure or step.accu in self.locals
+
+
+def _inserts(step: Step) -> bool:
+    """Whether a loop's step puts an entry into a map, which fails when the key is there already."""
+    if isinstance(step, Path) and isinstance(step.root, Choice):
+        step = step.root.yes
+    return isinstance(step, Invoke) and step.function == ast.MAP_INSERT
 
 
 def parts(step: Step) -> list[Step]:

@@ -173,17 +173,17 @@ class _Lowering:
     def call(self, node: Call) -> Step:
         function = node.function
         if function in (ast.AND, ast.OR):
-            left, right = map(self.lower, node.args)
+            left, right = [self.lower(arg) for arg in node.args]
             logic = Logic(function == ast.OR, left, right)
             logic.type = types.BOOL
             return logic
         if function == ast.CONDITIONAL:
-            condition, yes, no = map(self.lower, node.args)
+            condition, yes, no = [self.lower(arg) for arg in node.args]
             return Path(Choice(condition, yes, no, node.type), [], node.type)
         if function in (ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT):
             return self.index(node, optional=function != ast.INDEX)
         if function in (ast.EQUALS, ast.NOT_EQUALS):
-            left, right = map(self.lower, node.args)
+            left, right = [self.lower(arg) for arg in node.args]
             declared = self.env.functions.get(function)
             overload = declared.overloads[0] if declared else None
             equal = Equal(left, right, function == ast.NOT_EQUALS, overload)

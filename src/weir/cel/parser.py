@@ -71,6 +71,7 @@ def parse(source: Source, macros: Macros) -> Node:
         raise limit_error(str(limit)) from None
     if parser.issues:
         raise source.error(parser.issues)
+    allow_recursion(ast.depth(root))
     return root
 
 
@@ -80,8 +81,8 @@ def allow_recursion(levels: int) -> None:
     Levels are bounded by the parser (250, and a few nodes for each macro), Python frames need no C stack, so
     a higher limit is safe; it is raised once, only for expressions that need it, and never lowered.
     """
-    needed = 600 + levels * 40
-    if levels > 8 and sys.getrecursionlimit() < needed:
+    needed = 700 + levels * 14
+    if sys.getrecursionlimit() < needed:
         sys.setrecursionlimit(needed)
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from weir.cel import ast, costs, runtime
 from weir.cel.env import Env, Overload, RuntimeCost
-from weir.cel.fallible import Fallibility, reads, surely_reads
+from weir.cel.fallible import Fallibility, below, reads, surely_reads
 from weir.cel.steps import (
     Choice,
     Const,
@@ -54,6 +54,9 @@ _MOST_BLOCKS: Final = 15
 _MOST_INDENTS: Final = 80
 _MOST_LINES: Final = 12_000
 _LONGEST: Final = 160
+#: Loops nested deeper than this are written as functions of their own.
+_OUTLINED: Final = 8
+_OUTER_NAME: Final = re.compile(r"\b[vx]\d+\b")
 
 _SCALARS: Final = frozenset(
     (Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.TIMESTAMP, Kind.DURATION, Kind.TYPE)
@@ -80,13 +83,15 @@ def plan(root: Step, env: Env, plainly: Runner) -> Runner:
     emitter = _Emitter(root, env)
     source = emitter.function(root)
     try:
-        code = _compiled(source)
+        codes = _compiled(source)
     except (SyntaxError, RecursionError, MemoryError):  # a limit of Python's compiler
         raise Unsupported from None
     namespace: dict[str, Any] = emitter.constants
     namespace["__builtins__"] = _BUILTINS
     namespace["plainly"] = plainly
-    return FunctionType(code, namespace, None, (False,))
+    for code in codes[1:]:
+        namespace[code.co_name] = FunctionType(code, namespace)
+    return FunctionType(codes[0], namespace, None, (False,))
 
 
 def generated_source(root: Step, env: Env) -> str:
@@ -101,9 +106,10 @@ _BUILTINS: Final[dict[str, Any]] = {
 
 
 @lru_cache(maxsize=2048)
-def _compiled(source: str) -> CodeType:
+def _compiled(source: str) -> tuple[CodeType, ...]:
+    """The code of the functions in *source*, the main one first."""
     module = compile(source, "<cel>", "exec", dont_inherit=True, optimize=2)
-    return next(c for c in module.co_consts if isinstance(c, CodeType))
+    return tuple(c for c in module.co_consts if isinstance(c, CodeType))
 
 
 class _Atom:
@@ -141,6 +147,8 @@ class _Emitter:
         self.fails = Fallibility(root)
         self.error_locals = self.fails.locals
         self.lazy: dict[int, Step] = {}
+        self.outlined = 0
+        self.functions: list[str] = []
 
     # --- writing -------------------------------------------------------------------------------------
 
@@ -242,7 +250,7 @@ class _Emitter:
             ]
         if self.counts:
             head.append(" c = 0")
-        return "\n".join([*head, *self.lines])
+        return "\n".join([*head, *self.lines, *self.functions])
 
     def gen(self, step: Step) -> _Atom:
         """Write the code of *step*; what comes back is its value."""
@@ -464,12 +472,13 @@ class _Emitter:
     def gen_equal_slow(self, step: Equal, left: _Atom, right: _Atom) -> _Atom:
         target = self.fresh()
         a, b = self.name(left), self.name(right)
-        self.emit(f"{target} = {self.constant(runtime.equals)}({a}, {b}, {step.negated})")
         both_scalar = step.left.type.kind in _SCALARS and step.right.type.kind in _SCALARS
         if both_scalar:
             self.cost(1)
         else:
-            self.dynamic_cost(self.rule_call(_cost_of(step.overload), [left, right], target))
+            self.dynamic_cost(self.rule_call(_cost_of(step.overload), [left, right], "None"))
+            self.check_budget()
+        self.emit(f"{target} = {self.constant(runtime.equals)}({a}, {b}, {step.negated})")
         return _Atom(target, simple=True, error=True)
 
     def text_comparison_cost(self, left: _Atom, right: _Atom) -> None:
@@ -798,7 +807,31 @@ class _Emitter:
     def gen_fold(self, step: Fold) -> _Atom:
         if step.bind:
             return self.gen_bind(step)
+        if self.blocks > _OUTLINED or self.level > 4 * _OUTLINED:
+            return self.gen_outlined(step)
         return _Loop(self, step).write()
+
+    def gen_outlined(self, step: Fold) -> _Atom:
+        """A loop too deep inside others gets a function of its own; the counter goes in and comes back."""
+        if self.lazy and any(isinstance(s, Local) and s.slot in self.lazy for s in below(step)):
+            raise Unsupported
+        self.outlined += 1
+        name, target = f"g{self.outlined}", self.fresh()
+        self.flush()
+        outer = self.lines, self.level, self.blocks, self.pending
+        self.lines, self.level, self.blocks, self.pending = [], 1, 0, [0]
+        result = _Loop(self, step).write()
+        self.flush()
+        self.emit(f"return {result.text}, c")
+        body = self.lines
+        self.lines, self.level, self.blocks, self.pending = outer
+        made = {f"x{slot}" for inner in below(step) if isinstance(inner, Fold) for slot in inner.slots}
+        used = {found for line in body for found in _OUTER_NAME.findall(line)}
+        given = ", ".join([*sorted(used - made), "c"])
+        self.functions.append("\n".join([f"def {name}({given}):", *body]))
+        self.emit(f"{target}, c = {name}({given})")
+        self.counts = True
+        return _Atom(target, simple=True, error=result.error)
 
     def gen_bind(self, step: Fold) -> _Atom:
         """A binding: evaluated at once if the result surely asks for it, else where it first does."""

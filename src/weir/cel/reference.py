@@ -248,6 +248,7 @@ class Evaluator:
     def equal(self, step: Equal, scope: dict[int, Any]) -> Outcome:
         left = self.eval(step.left, scope)
         right = self.eval(step.right, scope)
+        self.charge(price(step.overload, [left, right], None))
         outcome: Outcome
         if isinstance(left, EvaluationError):
             outcome = left
@@ -259,7 +260,6 @@ class Evaluator:
             except EvaluationError as error:
                 # `!=` only asks whether the answer was true.
                 outcome = True if step.negated else error
-        self.charge(price(step.overload, [left, right], outcome))
         return outcome
 
     def in_set(self, step: InSet, scope: dict[int, Any]) -> Outcome:

@@ -217,10 +217,18 @@ def pairs(value: Value) -> Iterable[tuple[Any, Any]]:
     return value.items() if isinstance(value, dict) else enumerate(value)
 
 
+_HASHED: Final = frozenset((str, int))
+
+
 def insert(target: dict[Any, Any], key: Value, value: Value) -> Value:
     """`cel.@mapInsert(target, key, value)`, in place: the map belongs to one loop."""
     if value.__class__ is EvaluationError:
         return value
+    if (
+        key.__class__ in _HASHED and key not in target
+    ):  # Python finds more keys equal than CEL does, never fewer
+        target[key] = value
+        return target
     try:
         reference.insert(target, key, value)
     except EvaluationError as error:

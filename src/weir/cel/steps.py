@@ -264,3 +264,8 @@ class Fold(Step):
         self.step = step
         self.result = result
         self.bind = bind
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The local variables the comprehension binds."""
+        return (self.slot, self.accu) if self.slot2 is None else (self.slot, self.slot2, self.accu)
