@@ -69,10 +69,11 @@ class Description:
 
 @cache
 def _module(group: str, version: str) -> dict[str, Description]:
-    spec = find_spec("lightkube.models")  # runs lightkube's tiny package files, not its models
+    spec = find_spec("lightkube")  # finding a top-level package runs nothing of it
     places = list(spec.submodule_search_locations or ()) if spec else []
-    path = Path(places[0]) / f"{group}_{version}.py" if places else None
-    if path is None or not path.is_file():
+    found = (Path(place) / "models" / f"{group}_{version}.py" for place in places)
+    path = next((path for path in found if path.is_file()), None)
+    if path is None:
         return {}
     return {match[1]: _parse(match[2], match[3]) for match in _CLASS.finditer(path.read_text("utf-8"))}
 
