@@ -77,6 +77,7 @@ def _validate_pod_term(term: Document, at: str) -> Errors:
     for name, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and term.get("labelSelector") is None:
             yield forbidden(f"{at}.{name}", "must not be specified when labelSelector is not set")
+            continue
         for i, key in enumerate(keys):
             yield from each_invalid(f"{at}.{name}[{i}]", key, check_label_key(key))
     for i, key in enumerate(match):
@@ -125,12 +126,8 @@ def _validate_spread_keys(constraint: Document, at: str) -> Errors:
     keys = constraint.get("matchLabelKeys")
     if not keys:
         return
-    if (selector := constraint.get("labelSelector")) is None:
+    if constraint.get("labelSelector") is None:
         yield forbidden(f"{at}.matchLabelKeys", "must not be specified when labelSelector is not set")
         return
-    chosen = {*(selector.get("matchLabels") or ())}
-    chosen |= {requirement.get("key") for requirement in selector.get("matchExpressions") or ()}
     for i, key in enumerate(keys):
         yield from each_invalid(f"{at}.matchLabelKeys[{i}]", key, check_label_key(key))
-        if key in chosen:
-            yield invalid(f"{at}.matchLabelKeys[{i}]", key, "exists in both matchLabelKeys and labelSelector")

@@ -11,18 +11,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.validate.context import Context
-from weir.validate.cron import validate_schedule
+from weir.validate.cron import is_time_zone, validate_schedule
 from weir.validate.field import Document, Errors, invalid, not_supported, required
 from weir.validate.gonames import go_struct
 from weir.validate.label_selector import selector_json, selects, validate_label_selector
-from weir.validate.meta import IMMUTABLE, same, validate_annotations, validate_labels, validate_meta
+from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.ratchet import Options, pod_options
 from weir.validate.template import MISMATCH, validate_not_negative, validate_template
 
 _MAX_INDEXES: Final = 100_000
 _CRON_NAME_MAX: Final = 52
 _CONCURRENCY: Final = ("Allow", "Forbid", "Replace")
-_COMPLETION_MODES: Final = ("Indexed", "NonIndexed")
+_COMPLETION_MODES: Final = ("NonIndexed", "Indexed")
 _REPLACEMENT: Final = ("Failed", "TerminatingOrFailed")
 #: What a suspended job that has not started may change in its template, for the sake of queueing controllers.
 _SCHEDULING_FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
@@ -47,7 +47,7 @@ def _validate_generated_selector(spec: Document, context: Context) -> Errors:
     """Yield what is wrong with the selector, which the server makes up unless told otherwise."""
     selector = spec.get("selector")
     if selector is None:
-        if not context.raw:
+        if spec.get("manualSelector"):
             yield required("spec.selector")
         return
     yield from validate_label_selector(selector, "spec.selector")
@@ -149,9 +149,7 @@ def validate_cron_job(new: Document, old: Document | None, context: Context) -> 
     options = pod_options(context.gates, before, context.raw)
     yield from validate_meta(new, old, context)
     schedule = spec.get("schedule") or ""
-    if not schedule:
-        yield required("spec.schedule")
-    else:
+    if schedule:
         yield from validate_schedule(schedule, "spec.schedule", spec.get("timeZone"))
     yield from validate_not_negative(spec, ("startingDeadlineSeconds",), "spec")
     policy = spec.get("concurrencyPolicy")
@@ -163,6 +161,8 @@ def validate_cron_job(new: Document, old: Document | None, context: Context) -> 
     name = (new.get("metadata") or {}).get("name") or ""
     if old is None and len(name) > _CRON_NAME_MAX:
         yield invalid("metadata.name", name, f"must be no more than {_CRON_NAME_MAX} characters")
+    if not schedule:
+        yield required("spec.schedule")
 
 
 def _pod_template(spec: Document) -> Document:
@@ -171,11 +171,7 @@ def _pod_template(spec: Document) -> Document:
 
 
 def _validate_job_template(template: Document, at: str, options: Options) -> Errors:
-    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
-    if labels := meta.get("labels"):
-        yield from validate_labels(labels, f"{at}.labels")
-    if annotations := meta.get("annotations"):
-        yield from validate_annotations(annotations, f"{at}.annotations")
+    spec = template.get("spec") or {}
     if spec.get("selector") is not None:
         detail = "`selector` will be auto-generated"
         yield invalid(f"{at}.spec.selector", selector_json(spec["selector"]), detail)
@@ -193,3 +189,5 @@ def _validate_time_zone(spec: Document) -> Errors:
     elif zone.lower() == "local":
         detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         yield invalid("spec.timeZone", zone, detail)
+    elif not is_time_zone(zone):
+        yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")

@@ -9,17 +9,35 @@ from __future__ import annotations
 from typing import Final
 
 from weir.validate.context import Context
-from weir.validate.field import Document, Enum, Errors, forbidden, invalid, not_supported, required
+from weir.validate.field import (
+    Document,
+    Enum,
+    Errors,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from weir.validate.gonames import go_struct
 from weir.validate.label_selector import validate_label_selector
-from weir.validate.meta import IMMUTABLE, validate_labels, validate_meta
+from weir.validate.meta import (
+    IMMUTABLE,
+    NOT_A_FINALIZER,
+    STANDARD_FINALIZERS,
+    validate_labels,
+    validate_meta,
+)
 from weir.validate.ratchet import CLOSED
+from weir.validate.resources import validate_container_resources
 from weir.validate.tolerations import validate_tolerations
 from weir.validate.workloads import validate_at_most_all, validate_int_or_percent
-from weir.values.names import check_dns1123_label
+from weir.values.names import check_dns1123_label, check_label_key
 
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_PREEMPTION: Final = ("Never", "PreemptLowerPriority")
+_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 
 
 def validate_priority_class(new: Document, old: Document | None, context: Context) -> Errors:
@@ -46,8 +64,10 @@ def validate_priority_class(new: Document, old: Document | None, context: Contex
     elif value > HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
         yield forbidden("value", detail)
-    if policy and policy not in _PREEMPTION:
-        yield not_supported("preemptionPolicy", policy, _PREEMPTION)
+    if policy is not None and policy not in _PREEMPTION:
+        yield (
+            not_supported("preemptionPolicy", policy, _PREEMPTION) if policy else required("preemptionPolicy")
+        )
 
 
 def validate_lease(new: Document, old: Document | None, context: Context) -> Errors:
@@ -64,6 +84,11 @@ def validate_lease(new: Document, old: Document | None, context: Context) -> Err
 def validate_namespace(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a Namespace, whose name is a DNS label."""
     yield from validate_meta(new, old, context, check_dns1123_label)
+    for finalizer in (new.get("spec") or {}).get("finalizers") or ():
+        messages = check_label_key(finalizer)
+        yield from each_invalid("spec.finalizers", finalizer, messages)
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+            yield invalid("spec.finalizers", finalizer, NOT_A_FINALIZER)
 
 
 def validate_runtime_class(new: Document, old: Document | None, context: Context) -> Errors:
@@ -74,12 +99,20 @@ def validate_runtime_class(new: Document, old: Document | None, context: Context
         if handler != (old.get("handler") or ""):
             yield invalid("handler", handler, IMMUTABLE)
         return
-    for message in check_dns1123_label(handler):
+    for message in check_dns1123_label(handler) if handler else ():
         yield invalid("handler", handler, message)
+    overhead = (new.get("overhead") or {}).get("podFixed") or {}
+    yield from validate_container_resources({"limits": overhead}, (), "overhead")
     scheduling = new.get("scheduling") or {}
     if selector := scheduling.get("nodeSelector"):
         yield from validate_labels(selector, "scheduling.nodeSelector")
-    yield from validate_tolerations(scheduling.get("tolerations") or [], "scheduling.tolerations", CLOSED)
+    tolerations = scheduling.get("tolerations") or []
+    yield from validate_tolerations(tolerations, "scheduling.tolerations", CLOSED)
+    for i, toleration in enumerate(tolerations):
+        if toleration in tolerations[:i]:
+            yield duplicate(f"scheduling.tolerations[{i}]", go_struct("Toleration", toleration))
+    if not handler:
+        yield required("handler")
 
 
 def validate_disruption_budget(new: Document, old: Document | None, context: Context) -> Errors:

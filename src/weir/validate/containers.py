@@ -34,6 +34,8 @@ _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PROBES: Final = (("livenessProbe", "liveness"), ("readinessProbe", "readiness"), ("startupProbe", "startup"))
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
+_RESTART_ACTIONS: Final = ("Restart", "RestartAllContainers")
+_RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 
 _FINE_PULL_POLICIES: Final = frozenset({None, "", *_PULL_POLICIES})
 _FINE_MESSAGE_POLICIES: Final = frozenset({None, "", *_MESSAGE_POLICIES})
@@ -64,6 +66,8 @@ def validate_containers(containers: list[Document], at: str, pod: Surroundings) 
         yield from _validate_hooks(container, where, pod)
         if container.get("restartPolicy") is not None:
             yield from _validate_restart_policy(container["restartPolicy"], f"{where}.restartPolicy")
+        if rules := container.get("restartPolicyRules"):
+            yield from _validate_restart_rules(container, rules, where)
     yield from _validate_host_ports(containers, at)
 
 
@@ -76,17 +80,18 @@ def validate_init_containers(
         where = f"{at}[{i}]"
         restartable = container.get("restartPolicy") == "Always"
         yield from _validate_container(container, where, pod)
-        name = container.get("name") or ""
-        if name in names:
+        name = container.get("name")
+        if name and name in names:
             yield duplicate(f"{where}.name", name)
-        names.add(name)
+        names.add(name or "")
         if container.get("restartPolicy") is not None:
             yield from _validate_restart_policy(container["restartPolicy"], f"{where}.restartPolicy")
         if restartable:
             yield from _validate_hooks(container, where, pod)
         else:
             for key in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
-                if container.get(key) is not None:
+                found = container.get(key)
+                if found is not None and (key != "lifecycle" or found.keys() != {"stopSignal"}):
                     yield forbidden(
                         f"{where}.{key}", "may not be set for init containers without restartPolicy=Always"
                     )
@@ -180,6 +185,23 @@ def _validate_restart_policy(policy: str, at: str) -> Errors:
         yield not_supported(at, policy, ("Always", "Never", "OnFailure"))
 
 
+def _validate_restart_rules(container: Document, rules: list[Document], at: str) -> Errors:
+    if container.get("restartPolicy") is None:
+        yield required(f"{at}.restartPolicy", "must specify restartPolicy when restart rules are used")
+    for i, rule in enumerate(rules):
+        where, action, codes = (
+            f"{at}.restartPolicyRules[{i}]",
+            rule.get("action") or "",
+            rule.get("exitCodes"),
+        )
+        if action not in _RESTART_ACTIONS:
+            yield not_supported(f"{where}.action", action, _RESTART_ACTIONS)
+        if codes is None:
+            yield required(f"{where}.exitCodes", "must be specified")
+        elif (codes.get("operator") or "") not in ("In", "NotIn"):
+            yield not_supported(f"{where}.exitCodes.operator", codes.get("operator") or "", ("In", "NotIn"))
+
+
 def _validate_resize_policies(policies: list[Document], at: str) -> Errors:
     seen: set[str] = set()
     for i, policy in enumerate(policies):
@@ -187,7 +209,9 @@ def _validate_resize_policies(policies: list[Document], at: str) -> Errors:
         if resource in seen:
             yield duplicate(f"{at}[{i}]", resource)
         seen.add(resource)
-        if resource not in ("cpu", "memory"):
+        if not resource:
+            yield required(at)
+        elif resource not in ("cpu", "memory"):
             yield not_supported(at, resource, ("cpu", "memory"))
         restart = policy.get("restartPolicy") or ""
         if not restart:
@@ -250,19 +274,25 @@ def _validate_mounts(
             yield invalid(f"{at}[{i}].name", name, "must not already exist in volumeDevices")
         if path in device_paths:
             yield invalid(f"{at}[{i}].mountPath", path, "must not already exist as a path in volumeDevices")
-        yield from _validate_sub_paths(mount, f"{at}[{i}]")
+        # Upstream forgets the subscript from here on.
+        yield from _validate_sub_paths(mount, at, f"{at}[{i}]")
         propagation = mount.get("mountPropagation")
         if propagation is not None and propagation not in _PROPAGATIONS:
-            yield not_supported(f"{at}[{i}].mountPropagation", propagation, _PROPAGATIONS)
+            yield not_supported(f"{at}.mountPropagation", propagation, _PROPAGATIONS)
+        recursive = mount.get("recursiveReadOnly")
+        if recursive is not None and recursive not in _RECURSIVE:
+            yield not_supported(f"{at}.recursiveReadOnly", recursive, _RECURSIVE)
 
 
-def _validate_sub_paths(mount: Document, at: str) -> Errors:
+def _validate_sub_paths(mount: Document, at: str, place: str) -> Errors:
     sub_path, expression = mount.get("subPath"), mount.get("subPathExpr")
     if sub_path:
         yield from validate_local_path(sub_path, f"{at}.subPath")
     if expression:
         if sub_path:
-            yield invalid(f"{at}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive")
+            yield invalid(
+                f"{place}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive"
+            )
         yield from validate_local_path(expression, f"{at}.subPathExpr")
 
 

@@ -7,7 +7,9 @@ Not here: when a schedule fires; nobody runs CronJobs here.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from weir.validate.field import Errors, invalid
 
@@ -33,6 +35,28 @@ def validate_schedule(schedule: str, at: str, time_zone: str | None) -> Errors:
         yield invalid(at, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
     elif "TZ" in schedule:
         yield invalid(at, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+
+
+def is_time_zone(name: str) -> bool:
+    """Return whether *name* is a time zone; on a machine that knows none, every name passes.
+
+    >>> is_time_zone("Etc/UTC")
+    True
+    """
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return not _knows_time_zones()
+    return True
+
+
+@cache
+def _knows_time_zones() -> bool:
+    try:
+        ZoneInfo("Etc/UTC")
+    except ZoneInfoNotFoundError:
+        return False
+    return True
 
 
 def schedule_problem(schedule: str) -> str:

@@ -7,11 +7,14 @@ Not here: whether a referenced ConfigMap or Secret exists; nobody checks that on
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
-from weir.validate.field import Document, Errors, each_invalid, invalid, not_supported, required
+from weir.validate.field import Document, Errors, each_invalid, invalid, not_found, not_supported, required
+from weir.validate.resources import amount
 from weir.values.names import (
     check_config_key,
+    check_dns1123_label,
     check_dns1123_subdomain,
     check_environment_name,
     check_label_key,
@@ -73,8 +76,8 @@ def _validate_value_from(source: Document, has_value: bool, at: str) -> Errors:
         elif name == "fileKeyRef":
             yield from _validate_file_key(reference, where)
         else:
-            if not reference.get("name"):
-                yield required(f"{where}.name")
+            referred = reference.get("name") or ""
+            yield from each_invalid(f"{where}.name", referred, check_dns1123_subdomain(referred))
             if not reference.get("key"):
                 yield required(f"{where}.key")
             else:
@@ -92,9 +95,15 @@ def _validate_value_from(source: Document, has_value: bool, at: str) -> Errors:
 
 
 def _validate_file_key(reference: Document, at: str) -> Errors:
-    for name in ("volumeName", "path", "key"):
-        if not reference.get(name):
-            yield required(f"{at}.{name}")
+    if not reference.get("key"):
+        yield required(f"{at}.key")
+    volume = reference.get("volumeName") or ""
+    if not volume:
+        yield required(f"{at}.volumeName")
+    else:
+        yield from each_invalid(f"{at}.volumeName", volume, check_dns1123_label(volume))
+    if not reference.get("path"):
+        yield required(f"{at}.path")
     path = reference.get("path") or ""
     if path.startswith("/"):
         yield invalid(f"{at}.path", path, "must be a relative path")
@@ -102,6 +111,40 @@ def _validate_file_key(reference: Document, at: str) -> Errors:
         yield invalid(f"{at}.path", path, "must not contain '..'")
     if key := reference.get("key"):
         yield from each_invalid(f"{at}.key", key, check_environment_name(key))
+
+
+def validate_file_volumes(spec: Document, at: str, volumes: Collection[str]) -> Errors:
+    """Yield files of volumes the pod does not have; the server looks for them when all else was checked."""
+    for name in ("containers", "initContainers", "ephemeralContainers"):
+        for c, container in enumerate(spec.get(name) or ()):
+            for v, variable in enumerate(container.get("env") or ()):
+                reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
+                if reference is not None and (reference.get("volumeName") or "") not in volumes:
+                    where = f"{at}.{name}[{c}].env[{v}].valueFrom.fileKeyRef.volumeName"
+                    yield not_found(where, reference.get("volumeName") or "")
+
+
+_DIVISORS: Final = {
+    "cpu": ("1m", "1"),
+    "memory": ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"),
+}
+
+
+def _validate_divisor(reference: Document, at: str) -> Errors:
+    divisor, resource = reference.get("divisor"), str(reference["resource"])
+    if divisor is None or not amount(divisor).sign:
+        return
+    kind = resource.rpartition(".")[2]
+    allowed = _DIVISORS.get(kind, _DIVISORS["memory"])
+    if str(amount(divisor)) not in allowed:
+        listed = "1m and 1" if kind == "cpu" else ", ".join(allowed)
+        what = (
+            "hugepages"
+            if kind.startswith("hugepages-")
+            else {"ephemeral-storage": "local ephemeral storage"}.get(kind, kind)
+        )
+        detail = f"only divisor's values {listed} are supported with the {what} resource"
+        yield invalid(f"{at}.divisor", resource, detail)
 
 
 def validate_field_ref(reference: Document, at: str, fields: tuple[str, ...]) -> Errors:
@@ -138,6 +181,8 @@ def validate_resource_field_ref(reference: Document, at: str, *, needs_container
             ("limits.hugepages-", "requests.hugepages-")
         ):
             yield not_supported(f"{at}.resource", resource, _RESOURCES)
+        else:
+            yield from _validate_divisor(reference, at)
 
 
 def validate_env_from(sources: list[Document], at: str) -> Errors:
@@ -152,6 +197,6 @@ def validate_env_from(sources: list[Document], at: str) -> Errors:
             elif messages := check_dns1123_subdomain(source[name]["name"]):
                 yield from each_invalid(f"{at}[{i}].{name}.name", source[name]["name"], messages)
         if not given:
-            yield invalid(f"{at}[{i}]", "", "must specify one of: `configMapRef` or `secretRef`")
+            yield invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(given) > 1:
-            yield invalid(f"{at}[{i}]", "", "may not have more than one field specified at a time")
+            yield invalid(at, "", "may not have more than one field specified at a time")

@@ -30,18 +30,23 @@ _KEPT: Final = (
 
 def validate_event(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with an Event."""
-    yield from validate_meta(new, old, context)
+    modern = str(new.get("apiVersion") or "").startswith("events.k8s.io/")
     about: dict[str, Any] = new.get("involvedObject") or new.get("regarding") or {}
     namespace = (new.get("metadata") or {}).get("namespace") or ""
     wanted = about.get("namespace") or ""
     if not wanted:
         if namespace not in ("", "default"):
             yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
-    elif namespace and namespace != wanted:
+    elif namespace != wanted and not (context.raw and not namespace):
         yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
-    if new.get("eventTime"):
-        yield from _validate_new_style(new)
-    if old is not None and str(new.get("apiVersion") or "").startswith("events.k8s.io/"):
+    if not modern:
+        return
+    yield from validate_meta(new, old, context)
+    if not new.get("eventTime"):
+        yield required("eventTime")
+        return
+    yield from _validate_new_style(new)
+    if old is not None:
         for name in _KEPT:
             if not same(new.get(name), old.get(name)):
                 yield invalid(name, new.get(name), "field is immutable")
@@ -52,9 +57,8 @@ def _validate_new_style(event: Document) -> Errors:
     controller = event.get("reportingController") or event.get("reportingComponent") or ""
     if not controller:
         yield required("reportingController")
-    else:
-        for message in check_label_key(controller):
-            yield invalid("reportingController", controller, message)
+    for message in check_label_key(controller):
+        yield invalid("reportingController", controller, message)
     instance = event.get("reportingInstance") or ""
     if not instance:
         yield required("reportingInstance")
@@ -70,4 +74,4 @@ def _validate_new_style(event: Document) -> Errors:
     if byte_length(note) > _NOTE_MAX:
         yield too_long("message", _NOTE_MAX)
     if event.get("type") not in ("Normal", "Warning"):
-        yield invalid("type", event.get("type") or "", "has invalid value: " + (event.get("type") or ""))
+        yield invalid("type", "", "has invalid value: " + (event.get("type") or ""))

@@ -52,10 +52,19 @@ def selector_json(selector: Document | None) -> dict[str, Any] | None:
         shown["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
     if selector.get("matchExpressions"):
         shown["matchExpressions"] = [
-            {name: each[name] for name in ("key", "operator", "values") if name in each}
+            {
+                "key": each.get("key") or "",
+                "operator": each.get("operator") or "",
+                **({"values": each["values"]} if each.get("values") else {}),
+            }
             for each in selector["matchExpressions"]
         ]
     return shown
+
+
+def is_sound(selector: Document | None) -> bool:
+    """Return whether a selector can be read at all."""
+    return next(validate_label_selector(selector, ""), None) is None
 
 
 def selects(selector: Document, labels: Document) -> bool:

@@ -36,8 +36,8 @@ from weir.values.quoting import compact_json, quote
 
 ANNOTATIONS_MAX_BYTES: Final = 256 * 1024
 FIELD_MANAGER_MAX_BYTES: Final = 128
-_STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
-_NOT_A_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
+STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+NOT_A_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
 IMMUTABLE: Final = "field is immutable"
 
 NameCheck = Callable[[str], Messages]
@@ -58,8 +58,7 @@ def validate_object_meta(
         yield from each_invalid(f"{at}.name", name, messages)
     namespace = meta.get("namespace")
     if not context.namespaced:
-        if namespace:
-            yield forbidden(f"{at}.namespace", "not allowed on this type")
+        pass  # the server drops a namespace from what has none
     elif namespace:
         if messages := check_dns1123_label(namespace):
             yield from each_invalid(f"{at}.namespace", namespace, messages)
@@ -106,19 +105,20 @@ def validate_annotations(annotations: Document, at: str) -> Errors:
 
 def _validate_owner_references(owners: list[Document], at: str) -> Errors:
     controller: str | None = None
-    for owner in owners:
+    for i, owner in enumerate(owners):
         group, _, version = (owner.get("apiVersion") or "").rpartition("/")
-        if not version:
-            yield invalid(f"{at}.apiVersion", owner.get("apiVersion") or "", "version must not be empty")
+        if not owner.get("apiVersion"):
+            yield required(f"{at}[{i}].apiVersion", "must not be empty")
+        elif not version:
+            yield invalid(f"{at}[{i}].apiVersion", owner["apiVersion"], "version must not be empty")
         for name in ("kind", "name", "uid"):
             if not owner.get(name):
-                value: Any = Enum("") if name == "uid" else ""
-                yield invalid(f"{at}.{name}", value, "must not be empty")
+                yield required(f"{at}[{i}].{name}", "must not be empty")
         if (group, version, owner.get("kind")) == ("", "v1", "Event"):
             shown = f"{group}/{version}, Kind={owner['kind']}"
             yield invalid(at, _owner_reference(owner), f"{shown} is disallowed from being an owner")
         if owner.get("controller"):
-            name = owner.get("name") or ""
+            name = f"{owner.get('kind') or ''}/{owner.get('name') or ''}"
             if controller is not None:
                 yield invalid(
                     at,
@@ -145,8 +145,8 @@ def _validate_finalizers(finalizers: list[str], at: str) -> Errors:
 
 def _validate_finalizer_names(finalizers: Iterable[str], at: str) -> Errors:
     for i, finalizer in enumerate(finalizers):
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            yield invalid(f"{at}[{i}]", finalizer, _NOT_A_FINALIZER)
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+            yield invalid(f"{at}[{i}]", finalizer, NOT_A_FINALIZER)
 
 
 def _validate_managed_fields(entries: list[Document], at: str) -> Errors:

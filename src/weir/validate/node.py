@@ -36,6 +36,7 @@ def validate_node(new: Document, old: Document | None, context: Context) -> Erro
     yield from validate_meta(new, old, context)
     if old is None:
         yield from validate_taints(spec.get("taints") or [])
+        yield from _validate_amounts(new.get("status") or {})
         yield from _validate_networks(spec)
         return
     before = old.get("spec") or {}
@@ -59,9 +60,6 @@ def _validate_networks(spec: Document) -> Errors:
         versions = [network.version for network in found if network]
         if len(versions) != 2 or versions[0] == versions[1]:
             yield invalid("spec.podCIDRs", networks, ONE_PER_FAMILY)
-    for i, text in enumerate(networks):
-        if text in networks[:i]:
-            yield duplicate(f"spec.podCIDRs[{i}]", text)
 
 
 def _validate_status(status: Document) -> Errors:
@@ -71,6 +69,10 @@ def _validate_status(status: Document) -> Errors:
             shown = {"Type": address.get("type") or "", "Address": address.get("address") or ""}
             yield duplicate(f"status.addresses[{i}]", shown)
         seen.append(address)
+    yield from _validate_amounts(status)
+
+
+def _validate_amounts(status: Document) -> Errors:
     for part in ("capacity", "allocatable"):
         amounts = status.get(part) or {}
         for name in sorted(amounts):

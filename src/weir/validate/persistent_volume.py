@@ -26,7 +26,7 @@ from weir.validate.meta import IMMUTABLE, validate_object_meta, validate_object_
 from weir.validate.node_selector import validate_node_selector
 from weir.validate.persistent_volume_claim import POSITIVE, VOLUME_MODES, validate_access_modes
 from weir.validate.ratchet import Options, volume_options
-from weir.validate.resources import amount, validate_amount
+from weir.validate.resources import amount
 from weir.validate.volumes import (
     ONE_TYPE,
     validate_csi_driver_name,
@@ -34,7 +34,7 @@ from weir.validate.volumes import (
     validate_nfs,
     validate_no_backsteps,
 )
-from weir.values.names import check_dns1123_subdomain
+from weir.values.names import check_dns1123_label, check_dns1123_subdomain
 
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 AFFINITY_IMMUTABLE: Final = "field is immutable, except for updating from beta label to GA"
@@ -75,11 +75,13 @@ def _validate_spec(spec: Document, options: Options) -> Errors:
     if not capacity:
         yield required("spec.capacity")
     if list(capacity) != ["storage"]:
-        shown: Any = {name: str(amount(capacity[name])) for name in sorted(capacity)} or None
+        shown: Any = {name: str(amount(capacity[name])) for name in sorted(capacity)}
+        shown = None if spec.get("capacity") is None else shown
         yield not_supported("spec.capacity", shown, ("storage",))
     for name in sorted(capacity):
         at = f"spec.capacity[{name}]"
-        yield from validate_amount(name, capacity[name], at)
+        if amount(capacity[name]).sign < 0:
+            yield invalid(at, amount(capacity[name]).value, "must be a valid resource quantity")
         if amount(capacity[name]).sign <= 0:
             yield invalid(at, str(amount(capacity[name])), POSITIVE)
     policy = spec.get("persistentVolumeReclaimPolicy")
@@ -107,6 +109,12 @@ def _validate_spec(spec: Document, options: Options) -> Errors:
     mode = spec.get("volumeMode")
     if mode is not None and mode not in VOLUME_MODES:
         yield not_supported("spec.volumeMode", mode, VOLUME_MODES)
+    if (attributes := spec.get("volumeAttributesClassName")) is not None:
+        yield from each_invalid(
+            "spec.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)
+        )
+        if spec.get("csi") is None:
+            yield required("spec.csi", "has to be specified when using volumeAttributesClassName")
 
 
 def _validate_affinity(affinity: Document, options: Options) -> Errors:
@@ -134,8 +142,10 @@ def _validate_csi(source: Document, at: str) -> Errors:
         "nodeExpandSecretRef",
     ):
         if (secret := source.get(name)) is not None:
-            for field in ("name", "namespace"):
-                if not secret.get(field):
+            for field, check in (("name", check_dns1123_subdomain), ("namespace", check_dns1123_label)):
+                if value := secret.get(field):
+                    yield from each_invalid(f"{at}.{name}.{field}", value, check(value))
+                else:
                     yield required(f"{at}.{name}.{field}")
 
 

@@ -8,6 +8,7 @@ Not here: volumes (weir.validate.persistent_volume).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from weir.validate.context import Context
@@ -74,15 +75,30 @@ def validate_claim_spec(spec: Document, at: str) -> Errors:
         yield invalid(f"{at}.resources[storage]", str(amount(size)), POSITIVE)
     if class_name := spec.get("storageClassName"):
         yield from each_invalid(f"{at}.storageClassName", class_name, check_dns1123_subdomain(class_name))
-    if (mode := spec.get("volumeMode")) and mode not in VOLUME_MODES:
+    if (mode := spec.get("volumeMode")) is not None and mode not in VOLUME_MODES:
         yield not_supported(f"{at}.volumeMode", mode, VOLUME_MODES)
-    for name in ("dataSource", "dataSourceRef"):
-        if (source := spec.get(name)) is not None:
-            yield from _validate_data_source(source, f"{at}.{name}")
+    for name, source in _data_sources(spec):
+        yield from _validate_data_source(source, f"{at}.{name}")
     if attributes := spec.get("volumeAttributesClassName"):
         yield from each_invalid(
             f"{at}.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)
         )
+
+
+def _data_sources(spec: Document) -> Iterator[tuple[str, Document]]:
+    """Yield the sources as the server keeps them: unknown kinds are dropped, and each field fills the other."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None:
+        kind, group = source.get("kind"), source.get("apiGroup") or ""
+        claim = kind == "PersistentVolumeClaim" and not group
+        if not claim and not (kind == "VolumeSnapshot" and group == "snapshot.storage.k8s.io"):
+            source = None
+    if reference is not None and reference.get("namespace"):
+        reference = None
+    both = (source or reference, reference or source)
+    for name, each in zip(("dataSource", "dataSourceRef"), both, strict=True):
+        if each is not None:
+            yield name, each
 
 
 def _validate_data_source(source: Document, at: str) -> Errors:

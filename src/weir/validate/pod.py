@@ -75,6 +75,8 @@ def _validate_metadata_and_spec(pod: Document, context: Context, options: Option
     meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     yield from validate_object_meta(meta, context)
     yield from validate_pod_spec(spec, "spec", options, meta.get("name") or "")
+    if not context.raw and not spec.get("serviceAccountName"):
+        yield from _validate_tokens(spec.get("volumes") or [])
     for name in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(name) or ()):
             image = container.get("image") or ""
@@ -82,6 +84,14 @@ def _validate_metadata_and_spec(pod: Document, context: Context, options: Option
                 yield invalid(
                     f"spec.{name}[{i}].image", image, "must not have leading or trailing whitespace"
                 )
+
+
+def _validate_tokens(volumes: list[Document]) -> Errors:
+    for v, volume in enumerate(volumes):
+        for s, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            if source.get("serviceAccountToken") is not None:
+                at = f"spec.volumes[{v}].projected.sources[{s}].serviceAccountToken"
+                yield forbidden(at, "must not be specified when serviceAccountName is not set")
 
 
 def _validate_update(new: Document, old: Document, options: Options) -> Errors:

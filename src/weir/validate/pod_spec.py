@@ -17,6 +17,7 @@ from weir.validate.containers import (
     validate_ephemeral_containers,
     validate_init_containers,
 )
+from weir.validate.environment import validate_file_volumes
 from weir.validate.field import (
     Document,
     Errors,
@@ -37,11 +38,12 @@ from weir.values.names import (
     check_dns1123_label,
     check_dns1123_subdomain,
     check_label_key,
+    check_search_domain,
 )
 
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_PREEMPTION_POLICIES: Final = ("Never", "PreemptLowerPriority")
+_PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 _FINE_RESTART_POLICIES: Final = frozenset({None, "", *_RESTART_POLICIES})
 _FINE_DNS_POLICIES: Final = frozenset({None, "", "ClusterFirstWithHostNet", "ClusterFirst", "Default"})
 _INT32_MAX: Final = 2**31 - 1
@@ -55,13 +57,13 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
     get = spec.get
     pod = _NO_SURROUNDINGS
     if volumes := get("volumes"):
-        mountable, errors = validate_volumes(volumes, f"{at}.volumes")
+        mountable, errors = validate_volumes(volumes, f"{at}.volumes", pod_name)
         yield from errors
         pod = Surroundings(mountable)
     if claims := get("resourceClaims"):
-        names = {claim.get("name") or "" for claim in claims}
+        names = {claim["name"] for claim in claims if claim.get("name")}
         pod = Surroundings(pod.volumes, names)
-        yield from _validate_resource_claims(claims, f"{at}.resourceClaims", pod_name)
+        yield from _validate_resource_claims(claims, f"{at}.resourceClaims")
     if get("terminationGracePeriodSeconds", 30) != 30:
         pod = Surroundings(pod.volumes, pod.claim_names, get("terminationGracePeriodSeconds"))
     containers = get("containers") or []
@@ -107,6 +109,8 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
         yield from each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
     if subdomain := get("subdomain"):
         yield from each_invalid(f"{at}.subdomain", subdomain, check_dns1123_label(subdomain))
+    if (override := get("hostnameOverride")) is not None:
+        yield from each_invalid(f"{at}.hostnameOverride", override, check_dns1123_subdomain(override))
     if tolerations := get("tolerations"):
         yield from validate_tolerations(tolerations, f"{at}.tolerations", options)
     if aliases := get("hostAliases"):
@@ -115,18 +119,22 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
         yield from each_invalid(
             f"{at}.priorityClassName", priority_class, check_dns1123_subdomain(priority_class)
         )
-    if runtime_class := get("runtimeClassName"):
+    if (runtime_class := get("runtimeClassName")) is not None:
         yield from each_invalid(
             f"{at}.runtimeClassName", runtime_class, check_dns1123_subdomain(runtime_class)
         )
     preemption = get("preemptionPolicy")
     if preemption is not None and preemption not in _PREEMPTION_POLICIES:
-        yield not_supported(f"{at}.preemptionPolicy", preemption, _PREEMPTION_POLICIES)
+        if preemption:
+            yield not_supported(f"{at}.preemptionPolicy", preemption, _PREEMPTION_POLICIES)
+        else:
+            yield required(f"{at}.preemptionPolicy")
     if (system := get("os")) is not None:
         yield from _validate_os(system, f"{at}.os")
+    yield from validate_file_volumes(spec, at, pod.volumes)
 
 
-def _validate_resource_claims(claims: list[Document], at: str, pod_name: str) -> Errors:
+def _validate_resource_claims(claims: list[Document], at: str) -> Errors:
     names: set[str] = set()
     for i, claim in enumerate(claims):
         where, name = f"{at}[{i}]", claim.get("name") or ""
@@ -137,10 +145,6 @@ def _validate_resource_claims(claims: list[Document], at: str, pod_name: str) ->
             yield duplicate(f"{where}.name", name)
         elif messages := check_dns1123_label(name):
             yield from each_invalid(f"{where}.name", name, messages)
-        elif pod_name and by_template is not None:
-            generated = f"{pod_name}-{name}"
-            for message in check_dns1123_subdomain(generated):
-                yield invalid(f"{where}.name", name, f"final ResourceClaim name: {generated!r}: {message}")
         names.add(name)
         if by_name is not None and by_template is not None:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
@@ -182,6 +186,9 @@ def _validate_dns_config(config: Document | None, policy: str, at: str) -> Error
     searches = config.get("searches") or []
     if len(searches) > 32:
         yield invalid(f"{at}.searches", searches, "must not have more than 32 search paths")
+    for i, domain in enumerate(searches):
+        domain = domain.removesuffix(".")
+        yield from each_invalid(f"{at}.searches[{i}]", domain, check_search_domain(domain))
     for i, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             yield required(f"{at}.options[{i}]", "must not be empty")
@@ -201,13 +208,13 @@ def _validate_host_aliases(aliases: list[Document], at: str) -> Errors:
     for i, alias in enumerate(aliases):
         address = alias.get("ip") or ""
         yield from each_invalid(f"{at}[{i}].ip", address, check_ip(address))
-        for name in alias.get("hostnames") or ():
-            yield from each_invalid(f"{at}[{i}].hostnames", name, check_dns1123_subdomain(name))
+        for n, name in enumerate(alias.get("hostnames") or ()):
+            yield from each_invalid(f"{at}[{i}].hostnames[{n}]", name, check_dns1123_subdomain(name))
 
 
 def _validate_os(system: Document, at: str) -> Errors:
     name = system.get("name") or ""
     if not name:
-        yield required(f"{at}.name", "cannot be empty")
+        yield required(f"{at}.name")
     elif name not in ("linux", "windows"):
-        yield not_supported(f"{at}.name", name, ("linux", "windows"))
+        yield not_supported(at, name, ("linux", "windows"))

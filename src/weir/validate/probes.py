@@ -29,7 +29,7 @@ def validate_probe(probe: Document, at: str, *, kind: str, grace_seconds: int | 
         if (probe.get(name) or 0) < 0:
             yield invalid(f"{at}.{name}", probe[name], NOT_NEGATIVE)
     own_grace = probe.get("terminationGracePeriodSeconds")
-    if own_grace is not None and own_grace <= 0 and kind != "readiness":
+    if own_grace is not None and own_grace <= 0:
         yield invalid(f"{at}.terminationGracePeriodSeconds", own_grace, "must be greater than 0")
     if kind == "readiness":
         if own_grace is not None:
@@ -44,20 +44,14 @@ def validate_lifecycle(lifecycle: Document, at: str, grace_seconds: int | None) 
     """Yield what is wrong with the hooks of a container."""
     for name in ("postStart", "preStop"):
         if (handler := lifecycle.get(name)) is not None:
-            yield from _validate_handler(handler, f"{at}.{name}", ("exec", "httpGet", "tcpSocket", "sleep"))
-            sleep = handler.get("sleep")
-            if sleep is not None and grace_seconds is not None:
-                seconds = sleep.get("seconds") or 0
-                if seconds < 0 or seconds > grace_seconds:
-                    yield invalid(
-                        f"{at}.{name}.sleep",
-                        seconds,
-                        "must be greater than or equal to 0 and less than terminationGracePeriodSeconds "
-                        f"({grace_seconds}). Set terminationGracePeriodSeconds to a larger value",
-                    )
+            yield from _validate_handler(
+                handler, f"{at}.{name}", ("exec", "httpGet", "tcpSocket", "sleep"), grace_seconds
+            )
 
 
-def _validate_handler(handler: Document, at: str, known: tuple[str, ...]) -> Errors:
+def _validate_handler(
+    handler: Document, at: str, known: tuple[str, ...], grace_seconds: int | None = None
+) -> Errors:
     given = [name for name in known if handler.get(name) is not None]
     for i, name in enumerate(given):
         if i:
@@ -71,6 +65,11 @@ def _validate_handler(handler: Document, at: str, known: tuple[str, ...]) -> Err
             yield from _validate_http_get(action, where)
         elif name == "tcpSocket":
             yield from validate_port_reference(action.get("port"), f"{where}.port")
+        elif name == "sleep":
+            seconds = action.get("seconds") or 0
+            if grace_seconds is not None and not 0 <= seconds <= grace_seconds:
+                detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_seconds})"
+                yield invalid(where, seconds, detail)
         elif name == "grpc":
             port = action.get("port") or 0
             if not 1 <= port <= 65535:

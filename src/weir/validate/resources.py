@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, not_found, required
 from weir.validate.field import duplicate as duplicate_value
-from weir.values.names import check_label_key
+from weir.values.names import check_dns1123_label, check_label_key
 from weir.values.quantity import Quantity, parse_quantity
 
 HUGE_PAGES: Final = "hugepages-"
@@ -162,6 +162,8 @@ def _validate_claims(claims: list[Document], claim_names: Collection[str], at: s
         if (name, request) in seen or (name, "") in seen or (not request and any(n == name for n, _ in seen)):
             yield duplicate_value(f"{at}[{i}]", f"{name}/{request}" if request else name)
         seen.add((name, request))
+        if request:
+            yield from each_invalid(f"{at}[{i}].request", request, check_dns1123_label(request))
         if name not in claim_names:
             known = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
             yield not_found(f"{at}[{i}]", name, f"must be one of the names in pod.spec.resourceClaims{known}")

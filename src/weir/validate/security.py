@@ -19,6 +19,7 @@ _SYSCTL_PART: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL: Final = f"({_SYSCTL_PART}[\\./])*{_SYSCTL_PART}"
 _match_sysctl = re.compile(_SYSCTL).fullmatch
 _SYSCTL_MAX: Final = 253
+_PROFILE_TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
 
 
 def _validate_ids(security: Document, names: tuple[str, ...], at: str) -> Errors:
@@ -30,24 +31,23 @@ def _validate_ids(security: Document, names: tuple[str, ...], at: str) -> Errors
 
 def _validate_profile(profile: Document, at: str, what: str) -> Errors:
     kind, localhost = profile.get("type") or "", profile.get("localhostProfile")
+    if not kind:
+        yield required(f"{at}.type", f"type is required when {at.rpartition('.')[2]} is set")
+    elif kind not in _PROFILE_TYPES:
+        yield not_supported(f"{at}.type", kind, _PROFILE_TYPES)
     if kind == "Localhost":
         if not localhost:
             yield required(f"{at}.localhostProfile", f"must be set when {what} type is Localhost")
-    elif kind in ("RuntimeDefault", "Unconfined"):
-        if localhost is not None:
-            detail = f"can only be set when {what} type is Localhost"
-            yield invalid(f"{at}.localhostProfile", localhost, detail)
-    elif not kind:
-        yield required(f"{at}.type", "type is required when " + what + " is set")
-    else:
-        yield not_supported(f"{at}.type", kind, ("Localhost", "RuntimeDefault", "Unconfined"))
+    elif localhost is not None and (what == "seccomp" or kind in _PROFILE_TYPES):
+        shown = go_struct("LocalhostProfile", profile)
+        yield invalid(f"{at}.localhostProfile", shown, f"can only be set when {what} type is Localhost")
 
 
 def validate_security_context(security: Document, at: str) -> Errors:
     """Yield what is wrong with the security context of a container."""
     yield from _validate_ids(security, ("runAsUser", "runAsGroup"), at)
     proc_mount = security.get("procMount")
-    if proc_mount not in (None, "", "Default", "Unmasked"):
+    if proc_mount not in (None, "Default", "Unmasked"):
         yield not_supported(f"{at}.procMount", proc_mount, ("Default", "Unmasked"))
     if (profile := security.get("seccompProfile")) is not None:
         yield from _validate_profile(profile, f"{at}.seccompProfile", "seccomp")
@@ -102,7 +102,7 @@ def _validate_sysctls(sysctls: list[Document], at: str) -> Errors:
         if not name:
             yield required(f"{at}[{i}].name")
         elif byte_length(name) > _SYSCTL_MAX or not _match_sysctl(name):
-            detail = f"must have at most {_SYSCTL_MAX} characters and match regex {_SYSCTL}"
+            detail = f"must have at most {_SYSCTL_MAX} characters and match regex ^{_SYSCTL}$"
             yield invalid(f"{at}[{i}].name", name, detail)
         elif name in seen:
             yield duplicate(f"{at}[{i}].name", name)

@@ -45,22 +45,19 @@ def validate_storage_class(new: Document, old: Document | None, context: Context
             if not same(new.get(name), old.get(name)):
                 yield forbidden(name, "updates to " + name + " are forbidden.")
         return
-    yield from _validate_provisioner(new.get("provisioner") or "", "provisioner")
+    provisioner = (new.get("provisioner") or "").lower()
+    if provisioner:
+        yield from each_invalid("provisioner", provisioner, check_label_key(provisioner))
     yield from _validate_parameters(new.get("parameters") or {}, "parameters")
     policy = new.get("reclaimPolicy")
     if policy and policy not in _RECLAIM_POLICIES:
         yield not_supported("reclaimPolicy", policy, _RECLAIM_POLICIES)
     mode = new.get("volumeBindingMode")
-    if mode and mode not in _BINDING_MODES:
+    if mode is not None and mode not in _BINDING_MODES:
         yield not_supported("volumeBindingMode", mode, _BINDING_MODES)
     yield from _validate_topologies(new.get("allowedTopologies") or [], "allowedTopologies")
-
-
-def _validate_provisioner(name: str, at: str) -> Errors:
-    if not name:
-        yield required(at)
-        return
-    yield from each_invalid(at, name, check_label_key(name.lower()))
+    if not provisioner:
+        yield required("provisioner")
 
 
 def _validate_parameters(parameters: Document, at: str) -> Errors:
@@ -77,11 +74,9 @@ def _validate_parameters(parameters: Document, at: str) -> Errors:
 
 
 def _validate_topologies(topologies: list[Document], at: str) -> Errors:
-    seen: list[Any] = []
+    seen: list[Any] = [{}]  # a term without expressions says nothing a second time
     for t, term in enumerate(topologies):
         expressions = term.get("matchLabelExpressions") or []
-        if not expressions:
-            yield required(f"{at}[{t}].matchLabelExpressions")
         keys: set[str] = set()
         for e, requirement in enumerate(expressions):
             where = f"{at}[{t}].matchLabelExpressions[{e}]"
@@ -135,10 +130,12 @@ def validate_csi_node(new: Document, old: Document | None, context: Context) -> 
             yield invalid(f"{at}.nodeID", node_id, "nodeID must be 256 characters or less")
         keys: set[str] = set()
         for key in driver.get("topologyKeys") or ():
+            if not key:
+                yield required(at)
             if key in keys:
-                yield duplicate(f"{at}.topologyKeys", key)
+                yield duplicate(at, key)
             keys.add(key)
-            yield from each_invalid(f"{at}.topologyKeys", key, check_label_key(key))
+            yield from each_invalid(at, key, check_label_key(key))
         count = (driver.get("allocatable") or {}).get("count")
         if count is not None and count < 0:
             yield invalid(f"{at}.allocatable.count", count, "must be greater than or equal to 0")
@@ -153,13 +150,9 @@ def validate_csi_storage_capacity(new: Document, old: Document | None, context: 
     if new.get("nodeTopology"):
         yield from validate_label_selector(new["nodeTopology"], "nodeTopology")
     name = new.get("storageClassName") or ""
-    if not name:
-        yield required("storageClassName")
-    else:
-        yield from each_invalid("storageClassName", name, check_dns1123_subdomain(name))
-    for field in ("capacity", "maximumVolumeSize"):
-        if new.get(field) is not None and amount(new[field]).sign < 0:
-            yield invalid(field, str(amount(new[field])), "must be greater than or equal to 0")
+    yield from each_invalid("storageClassName", name, check_dns1123_subdomain(name))
+    if new.get("capacity") is not None and amount(new["capacity"]).sign < 0:
+        yield invalid("capacity", str(amount(new["capacity"])), "must be greater than or equal to 0")
     if old is not None:
         for field in ("nodeTopology", "storageClassName"):
             if not same(new.get(field), old.get(field)):

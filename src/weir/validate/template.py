@@ -47,11 +47,17 @@ def validate_selected_template(
     if template is None:
         yield required(at)
         return
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    if selector and not selects(selector, labels):
-        yield invalid(f"{at}.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
+    yield from validate_selected(template, selector, at)
     yield from validate_template(template, at, options)
     yield from validate_runs_for_ever(template, at, workload)
+
+
+def validate_selected(template: Document, selector: Document | None, at: str) -> Errors:
+    """Yield that a workload would not find its own pods; without a selector it finds none."""
+    labels = (template.get("metadata") or {}).get("labels")
+    if selector is None or not selects(selector, labels or {}):
+        shown = None if labels is None else dict(sorted(labels.items()))
+        yield invalid(f"{at}.metadata.labels", shown, MISMATCH)
 
 
 def validate_runs_for_ever(template: Document, at: str, workload: str) -> Errors:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from weir.validate.environment import VOLUME_FIELDS, validate_field_ref, validate_resource_field_ref
 from weir.validate.field import (
+    TOO_LONG,
     Document,
     Errors,
     FieldError,
@@ -22,11 +23,10 @@ from weir.validate.field import (
     invalid,
     not_supported,
     required,
-    too_long,
 )
+from weir.validate.meta import validate_annotations, validate_labels
 from weir.validate.resources import amount
 from weir.values.names import (
-    check_config_key,
     check_dns1123_label,
     check_dns1123_subdomain,
 )
@@ -39,14 +39,25 @@ HOST_PATH_TYPES: Final = (
 )  # fmt: skip
 
 
-def validate_volumes(volumes: list[Document], at: str) -> tuple[dict[str, Document], list[FieldError]]:
-    """Return the volumes that can be mounted, by name, and what is wrong with the others."""
+def validate_volumes(
+    volumes: list[Document], at: str, pod_name: str = ""
+) -> tuple[dict[str, Document], list[FieldError]]:
+    """Return the volumes that can be mounted, by name, and what is wrong with the others.
+
+    The claim of an ephemeral volume is named after the pod, so its name is checked with the pod's.
+    """
     sound: dict[str, Document] = {}
     errors: list[FieldError] = []
     for i, volume in enumerate(volumes):
         where = f"{at}[{i}]"
         found = list(_validate_source(volume, where))
         name = volume.get("name") or ""
+        if volume.get("ephemeral") is not None and pod_name and name:
+            claim = f"{pod_name}-{name}"
+            found += [
+                invalid(f"{where}.name", name, f'PVC name "{claim}": {message}')
+                for message in check_dns1123_subdomain(claim)
+            ]
         if not name:
             found.append(required(f"{where}.name"))
         elif messages := check_dns1123_label(name):
@@ -60,13 +71,18 @@ def validate_volumes(volumes: list[Document], at: str) -> tuple[dict[str, Docume
     return sound, errors
 
 
+#: Where messages spell a source differently from the field: as one too many, and as the place of its own errors.
+_SPELLED_EXTRA: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+_SPELLED: Final = {"gcePersistentDisk": "persistentDisk"}
+
+
 def _validate_source(volume: Document, at: str) -> Errors:
     given = [name for name in _SOURCES if volume.get(name) is not None]
     for i, name in enumerate(given):
         if i:
-            yield forbidden(f"{at}.{name}", ONE_TYPE)
+            yield forbidden(f"{at}.{_SPELLED_EXTRA.get(name, name)}", ONE_TYPE)
         elif check := _SOURCES[name]:
-            yield from check(volume[name], f"{at}.{name}")
+            yield from check(volume[name], f"{at}.{_SPELLED.get(name, name)}")
 
 
 def validate_no_backsteps(path: str, at: str) -> Errors:
@@ -115,9 +131,6 @@ def _validate_empty_dir(source: Document, at: str) -> Errors:
     limit = source.get("sizeLimit")
     if limit is not None and amount(limit).sign < 0:
         yield forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
-    medium = source.get("medium")
-    if medium and medium not in ("Memory", "HugePages") and not medium.startswith("HugePages-"):
-        yield not_supported(f"{at}.medium", medium, ("HugePages", "Memory"))
 
 
 def _validate_mode(mode: Any, at: str) -> Errors:
@@ -129,8 +142,6 @@ def _validate_items(items: list[Document] | None, at: str) -> Errors:
     for i, item in enumerate(items or ()):
         if not item.get("key"):
             yield required(f"{at}[{i}].key")
-        else:
-            yield from each_invalid(f"{at}[{i}].key", item["key"], check_config_key(item["key"]))
         if not item.get("path"):
             yield required(f"{at}[{i}].path")
         else:
@@ -182,30 +193,32 @@ def _validate_downward_items(items: list[Document] | None, at: str) -> Errors:
         yield from _validate_mode(item.get("mode"), f"{at}.mode")
 
 
+_PROJECTIONS: Final = (
+    "secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate",
+)  # fmt: skip
+
+
 def _validate_projected(source: Document, at: str) -> Errors:
     yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
     for i, projection in enumerate(source.get("sources") or ()):
         where = f"{at}.sources[{i}]"
-        given = [
-            name
-            for name in ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")
-            if projection.get(name) is not None
-        ]
-        for n, name in enumerate(given):
+        given = [name for name in _PROJECTIONS if projection.get(name) is not None]
+        for name in given:
             part = projection[name]
-            if n:
-                yield forbidden(f"{where}.{name}", ONE_TYPE)
-            elif name in ("secret", "configMap"):
+            if name in ("secret", "configMap"):
                 if not part.get("name"):
                     yield required(f"{where}.{name}.name")
                 yield from _validate_items(part.get("items"), f"{where}.{name}.items")
             elif name == "downwardAPI":
                 yield from _validate_downward_items(part.get("items"), f"{where}.downwardAPI")
             elif name == "serviceAccountToken":
-                yield from _validate_token(part, f"{where}.{name}")
+                yield from _validate_token(part, where, at)
+        if len(given) > 1:
+            yield forbidden(where, ONE_TYPE + " per source")
 
 
-def _validate_token(source: Document, at: str) -> Errors:
+def _validate_token(source: Document, at: str, projected: str) -> Errors:
+    at += ".serviceAccountToken"
     seconds = source.get("expirationSeconds")
     if seconds is not None and seconds < 600:
         yield invalid(f"{at}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
@@ -213,10 +226,11 @@ def _validate_token(source: Document, at: str) -> Errors:
         yield invalid(
             f"{at}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"
         )
+    # The path alone is reported without the place of the source.
     if not source.get("path"):
-        yield required(f"{at}.path")
+        yield required(f"{projected}.path")
     else:
-        yield from _validate_inner_file(source["path"], f"{at}.path")
+        yield from _validate_inner_file(source["path"], f"{projected}.path")
 
 
 def validate_csi_driver_name(name: str, at: str) -> Errors:
@@ -225,15 +239,18 @@ def validate_csi_driver_name(name: str, at: str) -> Errors:
         yield required(at)
         return
     if len(name) > 63:
-        yield too_long(at, 63)
+        yield FieldError(TOO_LONG, at, "", "may not be more than 63 characters")
     yield from each_invalid(at, name, check_dns1123_subdomain(name.lower()))
 
 
 def _validate_csi(source: Document, at: str) -> Errors:
     yield from validate_csi_driver_name(source.get("driver") or "", f"{at}.driver")
     secret = source.get("nodePublishSecretRef")
-    if secret is not None and not secret.get("name"):
-        yield required(f"{at}.nodePublishSecretRef.name")
+    if secret is not None:
+        if not secret.get("name"):
+            yield required(f"{at}.nodePublishSecretRef.name")
+        else:
+            yield from each_invalid(f"{at}.name", secret["name"], check_dns1123_subdomain(secret["name"]))
 
 
 def _validate_ephemeral(source: Document, at: str) -> Errors:
@@ -242,9 +259,35 @@ def _validate_ephemeral(source: Document, at: str) -> Errors:
         return
     from weir.validate.persistent_volume_claim import validate_claim_spec
 
+    yield from _validate_template_meta(
+        source["volumeClaimTemplate"].get("metadata") or {}, f"{at}.volumeClaimTemplate.metadata"
+    )
     yield from validate_claim_spec(
         source["volumeClaimTemplate"].get("spec") or {}, f"{at}.volumeClaimTemplate.spec"
     )
+
+
+_META_FIELDS: Final = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
+)  # fmt: skip
+
+
+def _validate_template_meta(meta: Document, at: str) -> Errors:
+    """Yield what is wrong with metadata that only gives labels and annotations to an object made from it."""
+    if annotations := meta.get("annotations"):
+        yield from validate_annotations(annotations, f"{at}.annotations")
+    if labels := meta.get("labels"):
+        yield from validate_labels(labels, f"{at}.labels")
+    for name in _META_FIELDS:
+        if meta.get(name) not in (None, "", 0):
+            yield forbidden(f"{at}.{name}", "cannot be set")
+
+
+def _validate_git(source: Document, at: str) -> Errors:
+    if not source.get("repository"):
+        yield required(f"{at}.repository")
+    yield from validate_local_path(source.get("directory") or "", f"{at}.directory")
 
 
 def _needs(*fields: str) -> Callable[[Document, str], Errors]:
@@ -262,7 +305,7 @@ def _needs(*fields: str) -> Callable[[Document, str], Errors]:
 _SOURCES: Final[dict[str, Callable[[Document, str], Errors] | None]] = {
     "emptyDir": _validate_empty_dir,
     "hostPath": validate_host_path,
-    "gitRepo": _needs("repository"),
+    "gitRepo": _validate_git,
     "gcePersistentDisk": _needs("pdName"),
     "awsElasticBlockStore": _needs("volumeID"),
     "secret": _validate_secret,

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from weir.validate.context import Context
 from weir.validate.field import Document, Errors, forbidden, invalid, not_supported, required
-from weir.validate.label_selector import selector_json, validate_label_selector
+from weir.validate.label_selector import is_sound, selector_json, validate_label_selector
 from weir.validate.meta import IMMUTABLE, same, validate_labels, validate_meta
 from weir.validate.persistent_volume_claim import validate_claim_spec
 from weir.validate.ratchet import Options, pod_options
 from weir.validate.resources import NOT_NEGATIVE
 from weir.validate.template import (
-    MISMATCH,
     validate_not_negative,
     validate_runs_for_ever,
+    validate_selected,
     validate_selected_template,
     validate_template,
 )
@@ -48,6 +48,17 @@ def _validate_selector(selector: Document | None, workload: str) -> Errors:
     yield from validate_label_selector(selector, "spec.selector")
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         yield invalid("spec.selector", selector_json(selector), f"empty selector is invalid for {workload}")
+
+
+def _validate_pods(spec: Document, options: Options, workload: str) -> Errors:
+    """Yield what is wrong with the template, which is only looked at when the selector can be read."""
+    selector = spec.get("selector")
+    if not is_sound(selector):
+        yield invalid("spec.selector", selector_json(selector), "invalid label selector")
+        return
+    yield from validate_selected_template(
+        spec.get("template") or {}, selector, "spec.template", options, workload
+    )
 
 
 def _validate_selector_kept(new: Document, old: Document | None) -> Errors:
@@ -99,9 +110,7 @@ def validate_deployment(new: Document, old: Document | None, context: Context) -
         return
     yield from validate_not_negative(spec, ("replicas",), "spec")
     yield from _validate_selector(spec.get("selector"), "deployment")
-    yield from validate_selected_template(
-        spec.get("template") or {}, spec.get("selector"), "spec.template", options, "ReplicaSet"
-    )
+    yield from _validate_pods(spec, options, "ReplicaSet")
     yield from _validate_deployment_strategy(spec.get("strategy") or {})
     yield from validate_not_negative(spec, ("minReadySeconds", "revisionHistoryLimit"), "spec")
     deadline = spec.get("progressDeadlineSeconds")
@@ -123,7 +132,13 @@ def _validate_deployment_strategy(strategy: Document) -> Errors:
         if rolling is not None:
             yield from _validate_rolling_update(rolling, f"{at}.rollingUpdate", "25%", "25%")
     else:
-        yield not_supported(f"{at}.type", kind, ("Recreate", "RollingUpdate"))
+        shown = None
+        if rolling is not None:
+            shown = {
+                "MaxUnavailable": rolling.get("maxUnavailable", 0),
+                "MaxSurge": rolling.get("maxSurge", 0),
+            }
+        yield not_supported(at, {"Type": kind, "RollingUpdate": shown}, ("Recreate", "RollingUpdate"))
 
 
 def _validate_rolling_update(rolling: Document, at: str, unavailable: Any, surge: Any) -> Errors:
@@ -145,9 +160,7 @@ def validate_replica_set(new: Document, old: Document | None, context: Context) 
         return
     yield from validate_not_negative(spec, ("replicas", "minReadySeconds"), "spec")
     yield from _validate_selector(spec.get("selector"), "deployment")
-    yield from validate_selected_template(
-        spec.get("template") or {}, spec.get("selector"), "spec.template", options, "ReplicaSet"
-    )
+    yield from _validate_pods(spec, options, "ReplicaSet")
     yield from _validate_selector_kept(spec, before)
 
 
@@ -195,11 +208,8 @@ def validate_daemon_set(new: Document, old: Document | None, context: Context) -
         return
     template, selector = spec.get("template") or {}, spec.get("selector")
     yield from _validate_selector(selector, "daemonset")
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    from weir.validate.label_selector import selects
-
-    if selector and not selects(selector, labels):
-        yield invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
+    if is_sound(selector):
+        yield from validate_selected(template, selector, "spec.template")
     yield from validate_template(template, "spec.template", options)
     yield from validate_runs_for_ever(template, "spec.template", "DaemonSet")
     yield from validate_not_negative(spec, ("minReadySeconds",), "spec")
@@ -253,9 +263,7 @@ def validate_stateful_set(new: Document, old: Document | None, context: Context)
         yield from validate_not_negative(ordinals, ("start",), "spec.ordinals")
     yield from validate_not_negative(spec, ("revisionHistoryLimit",), "spec")
     yield from _validate_selector(spec.get("selector"), "statefulset")
-    yield from validate_selected_template(
-        spec.get("template") or {}, spec.get("selector"), "spec.template", options, "StatefulSet"
-    )
+    yield from _validate_pods(spec, options, "StatefulSet")
     for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
         if old is None:
             yield from validate_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
@@ -309,6 +317,7 @@ def validate_controller_revision(new: Document, old: Document | None, context: C
     yield from validate_meta(new, old, context)
     if new.get("data") is None:
         yield required("data", "data is mandatory")
-    yield from validate_not_negative(new, ("revision",), "")
+    if (new.get("revision") or 0) < 0:
+        yield invalid("revision", new["revision"], NOT_NEGATIVE)
     if old is not None and new.get("data") != old.get("data"):
         yield invalid("data", new.get("data"), IMMUTABLE)

@@ -30,6 +30,9 @@ _match_label = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?").fullmatch
 _match_subdomain = re.compile(
     r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
 ).fullmatch
+_match_underscored = re.compile(
+    r"_?[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?(?:\._?[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?)*"
+).fullmatch
 _match_name = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?").fullmatch
 _match_dns1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?").fullmatch
 _match_c_identifier = re.compile(_C_IDENTIFIER).fullmatch
@@ -45,6 +48,11 @@ LABEL_MESSAGE: Final = (
 SUBDOMAIN_MESSAGE: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
     f"and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_UNDERSCORED: Final = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"
+UNDERSCORED_MESSAGE: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
+    f"start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_UNDERSCORED}')"
 )
 NAME_PART: Final = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
@@ -87,8 +95,13 @@ def byte_length(text: str) -> int:
 
 
 def too_long(limit: int) -> str:
-    """Return the message for text of more than *limit* bytes."""
-    return f"must be no more than {limit} byte{'' if limit == 1 else 's'}"
+    """Return the message for label text of more than *limit* bytes."""
+    return f"must be no more than {limit} bytes"
+
+
+def too_many_characters(limit: int) -> str:
+    """Return the message for names of more than *limit* characters; only labels speak of bytes."""
+    return f"must be no more than {limit} characters"
 
 
 def check_dns1123_label(text: str) -> Messages:
@@ -99,7 +112,7 @@ def check_dns1123_label(text: str) -> Messages:
     """
     if len(text) <= 63 and _match_label(text):
         return FINE
-    long = (too_long(63),) if byte_length(text) > 63 else FINE
+    long = (too_many_characters(63),) if byte_length(text) > 63 else FINE
     if _match_label(text):
         return long
     return (*long, "must not contain dots" if _match_subdomain(text) else LABEL_MESSAGE)
@@ -113,8 +126,18 @@ def check_dns1123_subdomain(text: str) -> Messages:
     """
     if len(text) <= 253 and _match_subdomain(text):
         return FINE
-    long = (too_long(253),) if byte_length(text) > 253 else FINE
+    long = (too_many_characters(253),) if byte_length(text) > 253 else FINE
     return long if _match_subdomain(text) else (*long, SUBDOMAIN_MESSAGE)
+
+
+def check_search_domain(text: str) -> Messages:
+    """Return what is wrong with *text* as a DNS search path, where underscores are common.
+
+    >>> check_search_domain("_tcp.example.com")
+    ()
+    """
+    long = (too_many_characters(253),) if byte_length(text) > 253 else FINE
+    return long if _match_underscored(text) else (*long, UNDERSCORED_MESSAGE)
 
 
 def check_dns1035_label(text: str) -> Messages:
@@ -125,7 +148,7 @@ def check_dns1035_label(text: str) -> Messages:
     """
     if len(text) <= 63 and _match_dns1035(text):
         return FINE
-    long = (too_long(63),) if byte_length(text) > 63 else FINE
+    long = (too_many_characters(63),) if byte_length(text) > 63 else FINE
     return long if _match_dns1035(text) else (*long, DNS1035_MESSAGE)
 
 
@@ -205,9 +228,9 @@ def check_config_key(text: str) -> Messages:
     >>> check_config_key("..")
     ("must not be '..'",)
     """
-    messages = (too_long(253),) if byte_length(text) > 253 else FINE
+    messages = (too_many_characters(253),) if byte_length(text) > 253 else FINE
     if not _match_config_key(text):
-        return (*messages, CONFIG_KEY_MESSAGE)
+        messages = (*messages, CONFIG_KEY_MESSAGE)
     if text == ".":
         return (*messages, "must not be '.'")
     if text == "..":
@@ -243,8 +266,8 @@ def check_port_name(text: str) -> Messages:
     """
     messages = []
     if byte_length(text) > 15:
-        messages.append(too_long(15))
-    if not re.fullmatch(r"[-a-z0-9]*", text):
+        messages.append(too_many_characters(15))
+    if not re.fullmatch(r"[-a-z0-9]+", text):
         messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search(r"[a-z]", text):
         messages.append("must contain at least one letter (a-z)")
