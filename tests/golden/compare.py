@@ -10,6 +10,9 @@ import copy
 import re
 from typing import Any
 
+from tests.golden.decisions import DECISIONS
+from tests.golden.recording import Document, Exchange
+
 MASK = "*"
 AGE = re.compile(r"(\d+[smhdy])+")
 IGNORED_HEADERS = frozenset({"Audit-Id", "X-Kubernetes-Pf-Flowschema-Uid", "Transfer-Encoding"})
@@ -134,3 +137,61 @@ def same_errors(expected: str, actual: str) -> bool:
 def short(value: Any, limit: int = 300) -> str:
     text = repr(value)
     return text if len(text) <= limit else text[:limit] + "…"
+
+
+def compare(exchange: Exchange, got: Document) -> list[str]:
+    """Return how *got* differs from the recording, decisions considered."""
+    name = f"{exchange.area}/{exchange.name}"
+    expected = masked(exchange.response, exchange.volatile)
+    actual = masked(got, exchange.volatile)
+    decision = next((d for d in DECISIONS if name in d.fixtures), None)
+    for side in (expected, actual):
+        side["headers"] = {k: v for k, v in side["headers"].items() if k not in IGNORED_HEADERS}
+        whole = {"response": side}
+        for path in decision.paths if decision is not None else ():
+            mask(whole, steps(path))
+        if decision is not None and decision.number == "G-04":
+            side["events"] = _collapsed(side["events"])
+    if decision is not None and decision.subset:
+        return subset_differences(expected.get("body"), actual.get("body"))
+    return differences(expected, actual)
+
+
+def _collapsed(events: list[Document]) -> list[Document]:
+    kept: list[Document] = []
+    for event in events:
+        if kept and event["type"] == "BOOKMARK" and kept[-1] == event:
+            continue
+        kept.append(event)
+    return kept
+
+
+def subset_differences(expected: Any, actual: Any, at: str = "body") -> list[str]:
+    """Return what is listed here and not, or differently, in the recording."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        found = [f"{at}.{name}: unexpected" for name in actual if name not in expected]
+        for name in actual.keys() & expected.keys():
+            found += subset_differences(expected[name], actual[name], f"{at}.{name}")
+        return found
+    if isinstance(expected, list) and isinstance(actual, list):
+        found = []
+        if all(isinstance(item, str) for item in expected):
+            return [f"{at}: unexpected {item!r}" for item in actual if item not in expected]
+        known = {_label(item): item for item in expected}
+        for item in actual:
+            label = _label(item)
+            if label not in known:
+                found.append(f"{at}: unexpected {label}")
+            else:
+                found += subset_differences(known[label], item, f"{at}[{label}]")
+        return found
+    return [] if expected == actual else [f"{at}: recorded {expected!r}, got {actual!r}"]
+
+
+def _label(item: Any) -> str:
+    if not isinstance(item, dict):
+        return str(item)
+    for name in ("name", "resource", "subresource", "version", "groupVersion", "clientCIDR"):
+        if name in item:
+            return str(item[name])
+    return str((item.get("metadata") or {}).get("name", ""))

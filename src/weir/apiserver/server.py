@@ -95,8 +95,8 @@ class ApiServer:
         self._security, self._metrics = security, metrics
         self._address = address
         self._public = public or {}
-        self._audit_prefix = f"{secrets.token_hex(4)}-{secrets.token_hex(2)}-4{secrets.token_hex(2)[1:]}"
-        self._audit_prefix += f"-{secrets.token_hex(2)}-"
+        a, b, c, d = (secrets.token_hex(size) for size in (4, 2, 2, 2))
+        self._audit_prefix = f"{a}-{b}-4{c[1:]}-8{d[1:]}-".encode()
         self._count = itertools.count(secrets.randbits(40))
         self._after_create: list[Callable[[Kind, str], Awaitable[None]]] = []
 
@@ -174,14 +174,14 @@ class ApiServer:
 
     def _finish(self, request: Request, answer: Response | Stream, warnings: list[str]) -> None:
         """Add the headers every answer has."""
+        audit_id = b"%b%012x" % (self._audit_prefix, next(self._count) & 0xFFFFFFFFFFFF)
         headers = answer.headers
         if headers is None:
-            headers = answer.headers = []
-        headers.append(
-            (b"Audit-Id", f"{self._audit_prefix}{next(self._count) & 0xFFFFFFFFFFFF:012x}".encode())
-        )
-        if not any(name == b"Cache-Control" for name, _ in headers):
-            headers.append((b"Cache-Control", NO_CACHE))
+            headers = answer.headers = [(b"Audit-Id", audit_id), (b"Cache-Control", NO_CACHE)]
+        else:
+            headers.append((b"Audit-Id", audit_id))
+            if not any(name == b"Cache-Control" for name, _ in headers):
+                headers.append((b"Cache-Control", NO_CACHE))
         for text in warnings:
             headers.append((b"Warning", warning_header(text)))
         if (

@@ -27,7 +27,8 @@ Document = dict[str, Any]
 
 HEAD = b'{"metadata":{"resourceVersion":"'
 STAMP = len(HEAD)
-_REST = b'",'
+_UNSTAMPED = {"resourceVersion": ""}
+_KEPT_ELSEWHERE = frozenset({"kind", "apiVersion", "metadata"})
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -40,14 +41,11 @@ def encode(document: Document, kind: Kind | None = None) -> bytes:
     """
     if kind is not None and kind.storage_group is not None:
         document = to_storage(kind, document)
-    metadata = document["metadata"]
-    if "resourceVersion" in metadata:
-        metadata = {key: value for key, value in metadata.items() if key != "resourceVersion"}
-    rest = {key: value for key, value in document.items() if key not in ("kind", "apiVersion", "metadata")}
-    tail = _encode(rest)
-    if len(tail) == 2:
-        return b"".join((HEAD, _REST, _encode(metadata)[1:], b"}"))
-    return b"".join((HEAD, _REST, _encode(metadata)[1:], b",", tail[1:]))
+    whole: Document = {"metadata": {"resourceVersion": "", **document["metadata"], **_UNSTAMPED}}
+    for name, value in document.items():
+        if name not in _KEPT_ELSEWHERE:
+            whole[name] = value
+    return _encode(whole)
 
 
 @cache
