@@ -18,7 +18,7 @@ from weir.gates import ALL_FEATURES, DEFAULTS, Gates
 from weir.objects.core import Node, Pod, read
 from weir.objects.requests import node_allocatable, pod_requests, total_requests
 from weir.selectors.node import pod_selects_node, volume_selects_node
-from weir.taints.toleration import untolerated
+from weir.taints.toleration import EVICTING, untolerated
 from weir.world import World
 
 KEYS = ("sla", "driver", "node.kubernetes.io/unschedulable")
@@ -250,9 +250,17 @@ def plainly_fits(pod: Pod, node: Node, world: World, gates: Gates) -> bool:
     cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     if pod.spec.node_name not in ("", node.name):
         return False
+    if pod.spec.node_name:  # the kubelet's admission, not the scheduler
+        if untolerated(node.taints, pod.tolerations, gates, EVICTING):
+            return False
+        return plainly_fits_otherwise(pod, node, world, gates)
     virtual = read(Node, {"spec": {"taints": [cordon] if node.spec.unschedulable else []}}).taints
     if untolerated((*virtual, *node.taints), pod.tolerations, gates):
         return False
+    return plainly_fits_otherwise(pod, node, world, gates)
+
+
+def plainly_fits_otherwise(pod: Pod, node: Node, world: World, gates: Gates) -> bool:
     if not pod_selects_node(pod, node.labels, node.name, gates):
         return False
     for volume in pod.spec.volumes or ():

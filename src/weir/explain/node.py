@@ -2,7 +2,8 @@
 
 Spec: core.md 3.7: NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit and
 the bound volumes of VolumeBinding. Unlike the scheduler, which stops at the first refusing filter, every
-filter is asked, because a person wants all the reasons at once.
+filter is asked, because a person wants all the reasons at once. A pod that names its node skips the scheduler:
+there the kubelet's admission decides (core.md 6), which looks at NoExecute taints only.
 Cost: what is equal is judged once: a taint, a combination of the labels the pod asks about. A cluster of 5,000
 nodes has few of either.
 Not here: the answer for a whole cluster (weir.explain.pod).
@@ -136,13 +137,16 @@ class Filters:
         wanted = self._pod.spec.node_name
         if wanted and wanted != node.name:
             reasons.append(OtherNode(wanted))
-        if node.spec.unschedulable and not self._passes_cordon:
+        # A pod that names this node never meets the scheduler; the kubelet turns away by NoExecute alone.
+        named = wanted == node.name
+        blocking = EVICTING if named else BLOCKING
+        if node.spec.unschedulable and not self._passes_cordon and not named:
             reasons.append(Cordoned())
         disliked: list[Taint] = []
         evicting: list[Taint] = []
         for taint in node.taints:
             refused = self._taint(taint)
-            if refused and taint.effect in BLOCKING:
+            if refused and taint.effect in blocking:
                 reasons.append(refused)
             elif refused and taint.effect in SCORING:
                 disliked.append(taint)

@@ -128,6 +128,12 @@ def _closest_first(case: Case) -> list[Group]:
 
 def not_considered(pod: Pod, subject: Subject, world: World) -> Iterator[str]:
     """Yield what this answer did not look at, most telling first."""
+    if pod.spec.node_name:
+        yield f"the scheduler, which a pod with nodeName {pod.spec.node_name} never meets"
+    replicas = subject.document.get("spec")
+    number = replicas.get("replicas") if isinstance(replicas, dict) else None
+    if subject.kind not in ("Pod", "DaemonSet") and isinstance(number, int) and number > 1:
+        yield f"room for all {number} replicas at once (one is judged)"
     silent = [n for n in world.nodes.values() if n.status.allocatable is None and n.status.capacity is None]
     if silent and pod_requests(pod):
         which = "all nodes" if len(silent) == len(world.nodes) else f"{len(silent)} nodes"

@@ -371,7 +371,7 @@ def scheduler_message(explanation: Explanation) -> str:
 
     The part about preemption is left out where it depends on a dry run.
     """
-    if explanation.fits or explanation.placed_on:
+    if explanation.fits or explanation.placed_on or explanation.pod.spec.node_name:
         return ""
     if any(isinstance(reason, Gated | Refused) for reason in explanation.blockers):
         return ""

@@ -114,6 +114,14 @@ def test_node_name_asks_for_one_node_only():
     assert reasons(pod(nodeName="n2"), node()) == (OtherNode("n2"),)
 
 
+def test_a_pod_that_names_the_node_is_turned_away_by_no_execute_alone():
+    soft = {"key": "a", "effect": "NoSchedule"}
+    hard = {"key": "b", "effect": "NoExecute"}
+    found = reasons(pod(nodeName="n1"), node(taints=[soft, hard], unschedulable=True))
+    assert [reason.taint.key for reason in found if isinstance(reason, UntoleratedTaint)] == ["b"]
+    assert len(found) == 1
+
+
 def test_what_runs_there_counts_and_what_has_ended_does_not():
     running = pod("a", nodeName="n1", containers=wants(cpu="3"))
     ended = pod("b", nodeName="n1", containers=wants(cpu="3")) | {"status": {"phase": "Failed"}}
