@@ -13,6 +13,7 @@ from weir.apiserver import pki
 from weir.apiserver.admission import Attributes, Chain
 from weir.apiserver.authn import User
 from weir.apiserver.metrics import Metrics
+from weir.apiserver.patches.json import patch as patched
 from weir.apiserver.webhook_client import WebhookClient
 from weir.apiserver.webhooks import Webhooks
 from weir.errors import ApiError, BadRequest, InternalError
@@ -66,16 +67,8 @@ async def client():
     await opened.close()
 
 
-def patched(document, patch):
-    """Apply add and remove of top-level and one-deep members: enough for these tests."""
-    result = json.loads(json.dumps(document))
-    for operation in json.loads(patch):
-        *parents, last = operation["path"].strip("/").replace("~1", "/").split("/")
-        at = result
-        for parent in parents:
-            at = at.setdefault(parent, {})
-        at[last] = operation.get("value")
-    return result
+def labelled():
+    return {**pod(), "metadata": {"name": "p", "namespace": "ns", "labels": {}}}
 
 
 def label(key, value):
@@ -129,12 +122,12 @@ async def test_a_patch_is_applied_and_each_hook_sees_what_the_one_before_left(cl
     server.answers["/1"] = lambda request: label("a", "1")
     server.answers["/2"] = lambda request: label("b", request["object"]["metadata"]["labels"]["a"] + "2")
     built = chain(client, configuration("Mutating", hook(server, "/1"), hook(server, "/2")))
-    assert (await run(built, create(pod())))["metadata"]["labels"] == {"a": "1", "b": "12"}
+    assert (await run(built, create(labelled())))["metadata"]["labels"] == {"a": "1", "b": "12"}
 
 
 async def test_the_object_stays_the_same_dict(client, server):
     server.answers["/1"] = lambda request: label("a", "1")
-    document = pod()
+    document = labelled()
     await run(chain(client, configuration("Mutating", hook(server, "/1"))), create(document))
     assert document["metadata"]["labels"] == {"a": "1"}
 
@@ -154,7 +147,7 @@ async def test_a_hook_is_called_once_more_only_when_it_asks_for_it(client, serve
     server.answers["/first"] = lambda request: {}
     server.answers["/second"] = lambda request: label("x", "y")
     hooks = hook(server, "/first", reinvocationPolicy=policy), hook(server, "/second")
-    await run(chain(client, configuration("Mutating", *hooks)), create(pod()))
+    await run(chain(client, configuration("Mutating", *hooks)), create(labelled()))
     assert [path for path, *_ in server.seen].count("/first") == calls
 
 
@@ -303,6 +296,12 @@ async def test_a_dry_run_reaches_only_hooks_without_side_effects(client, server,
     else:
         with pytest.raises(BadRequest, match='admission webhook "w" does not support dry run'):
             await run(built, a)
+
+
+async def test_a_patch_that_does_not_fit_is_an_internal_error(client, server):
+    server.answers["/m"] = lambda request: label("a", "b")  # there are no labels to add to
+    with pytest.raises(InternalError, match=r"^Internal error occurred: "):
+        await run(chain(client, configuration("Mutating", hook(server, "/m"))), create(pod()))
 
 
 async def test_a_delete_cannot_be_patched(client, server):
