@@ -1,0 +1,288 @@
+"""The API as a client sees it, in process: one claim per rule of apiserver.md."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.golden.cluster import GATES_ON, Cluster
+
+PODS = "/api/v1/namespaces/golden/pods"
+JSON = {"Content-Type": "application/json"}
+MERGE = {"Content-Type": "application/merge-patch+json"}
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+
+
+def pod(name: str, **metadata):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **metadata},
+        "spec": {"containers": [{"name": "c", "image": "registry.example/app:1"}]},
+    }
+
+
+@pytest.fixture
+async def cluster():
+    found = Cluster(GATES_ON)
+    await found.start()
+    return found
+
+
+async def call(cluster, method, path, body=None, headers=None, query=""):
+    sent = b"" if body is None else json.dumps(body).encode()
+    return await cluster.call(method, path, query, {**JSON, **(headers or {})}, sent)
+
+
+async def create(cluster, document, path=PODS):
+    found = await call(cluster, "POST", path, document)
+    assert found["code"] == 201, found["body"]
+    return found["body"]
+
+
+async def bind(cluster, name, node="n1"):
+    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+    assert (await call(cluster, "POST", f"{PODS}/{name}/binding", body))["code"] == 201
+
+
+async def test_a_created_object_has_what_only_the_server_sets(cluster):
+    metadata = (await create(cluster, pod("a")))["metadata"]
+    assert {"uid", "creationTimestamp", "resourceVersion"} <= metadata.keys() and metadata["generation"] == 1
+
+
+async def test_unknown_fields_of_annotations_survive_and_unknown_api_fields_warn(cluster):
+    document = pod("a")
+    document["spec"]["bogus"] = 1
+    found = await call(cluster, "POST", PODS, document)
+    assert found["headers"]["Warning"] == '299 - "unknown field \\"spec.bogus\\""'
+
+
+async def test_a_name_can_be_taken_only_once(cluster):
+    await create(cluster, pod("a"))
+    found = await call(cluster, "POST", PODS, pod("a"))
+    assert (found["code"], found["body"]["message"]) == (409, 'pods "a" already exists')
+
+
+async def test_generate_name_appends_five_letters(cluster):
+    document = pod("")
+    document["metadata"] = {"generateName": "web-"}
+    name = (await create(cluster, document))["metadata"]["name"]
+    assert name.startswith("web-") and len(name) == 9
+
+
+async def test_an_update_that_changes_nothing_keeps_the_version(cluster):
+    before = await create(cluster, pod("a"))
+    after = await call(cluster, "PUT", f"{PODS}/a", before)
+    assert after["body"]["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+async def test_a_stale_version_conflicts(cluster):
+    old = await create(cluster, pod("a"))
+    await call(cluster, "PATCH", f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}}, MERGE)
+    found = await call(cluster, "PUT", f"{PODS}/a", old)
+    assert (found["code"], found["body"]["reason"]) == (409, "Conflict")
+
+
+async def test_a_dry_run_answers_but_stores_nothing(cluster):
+    answer = await call(cluster, "POST", PODS, pod("a"), query="dryRun=All")
+    later = await call(cluster, "GET", f"{PODS}/a")
+    assert (answer["code"], later["code"]) == (201, 404)
+
+
+async def test_labels_do_not_count_as_a_generation_and_spec_does(cluster):
+    await create(cluster, pod("a"))
+    labels = await call(cluster, "PATCH", f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}}, MERGE)
+    spec = await call(cluster, "PATCH", f"{PODS}/a", {"spec": {"activeDeadlineSeconds": 5}}, MERGE)
+    assert [found["body"]["metadata"]["generation"] for found in (labels, spec)] == [1, 2]
+
+
+async def test_status_is_written_only_through_its_own_path(cluster):
+    await create(cluster, pod("a"))
+    main = await call(cluster, "PATCH", f"{PODS}/a", {"status": {"phase": "Running"}}, MERGE)
+    own = await call(cluster, "PATCH", f"{PODS}/a/status", {"status": {"phase": "Running"}}, MERGE)
+    assert [found["body"]["status"]["phase"] for found in (main, own)] == ["Pending", "Running"]
+
+
+async def test_a_pod_without_a_node_goes_at_once(cluster):
+    await create(cluster, pod("a"))
+    answer = await call(cluster, "DELETE", f"{PODS}/a")
+    later = await call(cluster, "GET", f"{PODS}/a")
+    assert (answer["body"]["metadata"]["deletionGracePeriodSeconds"], later["code"]) == (0, 404)
+
+
+async def test_a_pod_on_a_node_gets_its_grace_period(cluster):
+    await create(cluster, pod("a"))
+    await bind(cluster, "a")
+    await call(cluster, "DELETE", f"{PODS}/a")
+    later = await call(cluster, "GET", f"{PODS}/a")
+    assert later["body"]["metadata"]["deletionGracePeriodSeconds"] == 30
+
+
+async def test_finalizers_hold_an_object_until_the_last_is_gone(cluster):
+    await create(cluster, pod("a", finalizers=["example.com/hold"]))
+    await call(cluster, "DELETE", f"{PODS}/a")
+    held = await call(cluster, "GET", f"{PODS}/a")
+    await call(cluster, "PATCH", f"{PODS}/a", {"metadata": {"finalizers": None}}, MERGE)
+    gone = await call(cluster, "GET", f"{PODS}/a")
+    assert (held["code"], gone["code"]) == (200, 404)
+
+
+async def test_foreground_deletion_adds_the_collectors_finalizer(cluster):
+    document = {"metadata": {"name": "c"}, "data": {}}
+    await create(cluster, document, "/api/v1/namespaces/golden/configmaps")
+    found = await call(
+        cluster, "DELETE", "/api/v1/namespaces/golden/configmaps/c", query="propagationPolicy=Foreground"
+    )
+    assert found["body"]["metadata"]["finalizers"] == ["foregroundDeletion"]
+
+
+async def test_a_bound_pod_cannot_be_bound_again(cluster):
+    await create(cluster, pod("a"))
+    await bind(cluster, "a")
+    body = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n2"}}
+    found = await call(cluster, "POST", f"{PODS}/a/binding", body)
+    assert found["body"]["message"].endswith('pod a is already assigned to node "n1"')
+
+
+async def test_a_spent_budget_refuses_an_eviction_with_429(cluster):
+    await create(cluster, pod("a", labels={"app": "web"}))
+    await bind(cluster, "a")
+    await call(cluster, "PATCH", f"{PODS}/a/status", {"status": {"phase": "Running"}}, MERGE)
+    budgets = "/apis/policy/v1/namespaces/golden/poddisruptionbudgets"
+    budget = {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    await create(cluster, budget, budgets)
+    status = {"observedGeneration": 1, "desiredHealthy": 1, "currentHealthy": 0, "disruptionsAllowed": 0}
+    await call(cluster, "PATCH", f"{budgets}/b/status", {"status": status}, MERGE)
+    found = await call(cluster, "POST", f"{PODS}/a/eviction", {"metadata": {"name": "a"}})
+    cause = found["body"]["details"]["causes"][0]["message"]
+    assert (found["code"], cause) == (429, "The disruption budget b needs 1 healthy pods and has 0 currently")
+
+
+async def test_scale_changes_the_replicas_of_its_workload(cluster):
+    path = "/apis/apps/v1/namespaces/golden/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    await create(cluster, {"metadata": {"name": "d"}, "spec": spec}, path)
+    await call(cluster, "PATCH", f"{path}/d/scale", {"spec": {"replicas": 3}}, MERGE)
+    assert (await call(cluster, "GET", f"{path}/d"))["body"]["spec"]["replicas"] == 3
+
+
+async def test_logs_say_that_simulated_nodes_have_none(cluster):
+    await create(cluster, pod("a"))
+    found = await call(cluster, "GET", f"{PODS}/a/log")
+    assert (found["code"], "not supported by simulated nodes" in found["body"]["message"]) == (501, True)
+
+
+async def test_pages_show_one_state_and_the_last_has_no_token(cluster):
+    for name in "abc":
+        await create(cluster, pod(name))
+    first = await call(cluster, "GET", PODS, query="limit=2")
+    await create(cluster, pod("d"))
+    token = first["body"]["metadata"]["continue"]
+    second = await call(cluster, "GET", PODS, query=f"limit=2&continue={token}")
+    names = [item["metadata"]["name"] for page in (first, second) for item in page["body"]["items"]]
+    assert (names, second["body"]["metadata"].get("continue")) == (["a", "b", "c"], None)
+
+
+async def test_selectors_choose_what_a_list_shows(cluster):
+    await create(cluster, pod("a", labels={"app": "x"}))
+    await create(cluster, pod("b"))
+    by_label = await call(cluster, "GET", PODS, query="labelSelector=app%3Dx")
+    by_field = await call(cluster, "GET", PODS, query="fieldSelector=metadata.name%3Db")
+    names = [[item["metadata"]["name"] for item in found["body"]["items"]] for found in (by_label, by_field)]
+    assert names == [["a"], ["b"]]
+
+
+async def test_a_watch_shows_an_object_leaving_its_selector_as_deleted(cluster):
+    before = await create(cluster, pod("a", labels={"app": "x"}))
+    version = before["metadata"]["resourceVersion"]
+    await call(cluster, "PATCH", f"{PODS}/a", {"metadata": {"labels": {"app": "y"}}}, MERGE)
+    query = f"watch=true&resourceVersion={version}&labelSelector=app%3Dx&timeoutSeconds=1"
+    found = await call(cluster, "GET", PODS, query=query)
+    event = found["events"][0]
+    assert (event["type"], event["object"]["metadata"]["labels"]) == ("DELETED", {"app": "x"})
+
+
+async def test_a_watch_from_a_compacted_version_says_410_in_the_stream(cluster):
+    await create(cluster, pod("a"))
+    await create(cluster, pod("b"))
+    await cluster.store.compact(cluster.store.revision)
+    found = await call(cluster, "GET", PODS, query="watch=true&resourceVersion=1&timeoutSeconds=1")
+    assert [(event["type"], event["object"]["code"]) for event in found["events"]] == [("ERROR", 410)]
+
+
+async def test_initial_events_end_with_a_bookmark(cluster):
+    await create(cluster, pod("a"))
+    query = (
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        "&allowWatchBookmarks=true&timeoutSeconds=1"
+    )
+    found = await call(cluster, "GET", PODS, query=query)
+    annotations = found["events"][1]["object"]["metadata"]["annotations"]
+    assert annotations == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_a_table_has_the_columns_kubectl_prints(cluster):
+    await create(cluster, pod("a"))
+    found = await call(cluster, "GET", PODS, headers=TABLE)
+    assert found["body"]["rows"][0]["cells"][:4] == ["a", "0/1", "Pending", "0"]
+
+
+async def test_events_are_one_resource_in_two_groups(cluster):
+    event = {
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Pod", "name": "x", "namespace": "golden"},
+        "message": "m",
+    }
+    await create(cluster, event, "/api/v1/namespaces/golden/events")
+    found = await call(cluster, "GET", "/apis/events.k8s.io/v1/namespaces/golden/events/e")
+    assert (found["body"]["regarding"]["name"], found["body"]["note"]) == ("x", "m")
+
+
+async def test_a_namespace_stays_terminating_until_it_is_finalized(cluster):
+    await create(cluster, {"metadata": {"name": "n"}}, "/api/v1/namespaces")
+    await call(cluster, "DELETE", "/api/v1/namespaces/n")
+    held = (await call(cluster, "GET", "/api/v1/namespaces/n"))["body"]
+    held["spec"] = {}
+    await call(cluster, "PUT", "/api/v1/namespaces/n/finalize", held)
+    gone = await call(cluster, "GET", "/api/v1/namespaces/n")
+    assert (held["status"]["phase"], gone["code"]) == ("Terminating", 404)
+
+
+async def test_nothing_can_be_created_in_a_namespace_that_goes(cluster):
+    await call(cluster, "DELETE", "/api/v1/namespaces/golden")
+    found = await call(cluster, "POST", PODS, pod("a"))
+    assert found["code"] == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/nowhere", 404),
+        ("GET", "/apis/nope.example.com/v1/things", 404),
+        ("GET", "/api/v1/things", 404),
+        ("PATCH", PODS, 405),
+        ("GET", f"{PODS}/a/nope", 404),
+        ("GET", "/healthz", 200),
+        ("GET", "/readyz", 200),
+        ("GET", "/apis/apps/v1", 200),
+    ],
+)
+async def test_paths_answer_with_the_right_code(cluster, method, path, code):
+    assert (await call(cluster, method, path, headers=MERGE if method == "PATCH" else None))["code"] == code
+
+
+async def test_protobuf_answers_are_refused_and_json_beside_it_is_taken(cluster):
+    only = {"Accept": "application/vnd.kubernetes.protobuf"}
+    both = {"Accept": "application/vnd.kubernetes.protobuf,application/json"}
+    codes = [(await call(cluster, "GET", PODS, headers=accept))["code"] for accept in (only, both)]
+    assert codes == [406, 200]
+
+
+async def test_whoever_shows_nothing_is_turned_away(cluster):
+    found = await cluster.call("GET", PODS, "", {}, b"", token=False)
+    assert (found["code"], found["body"]["reason"]) == (401, "Unauthorized")
