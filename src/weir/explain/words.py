@@ -306,7 +306,8 @@ def staying(stay: Stay) -> str:
     if stay.limit is None or stay.taint is None:
         return ""
     if not stay.limit:
-        return f"deleted at once: {taint_name(stay.taint)} is not tolerated"
+        how = "is not tolerated" if stay.toleration is None else "is tolerated for no time"
+        return f"deleted at once: {taint_name(stay.taint)} {how}"
     return f"evicted after {duration(stay.limit)}: {taint_name(stay.taint)} is tolerated only that long"
 
 
@@ -338,7 +339,10 @@ def verdict_line(explanation: Explanation) -> str:
     stays = [verdict.stay.limit for verdict in explanation.nodes if verdict.fits]
     limits = [limit for limit in stays if limit is not None]
     if len(limits) == len(stays):
-        return f"{line}, but would be evicted after {duration(max(limits))}"
+        longest = max(limits)
+        return f"{line}, but would be " + (
+            f"evicted after {duration(longest)}" if longest else "deleted at once"
+        )
     return line
 
 
