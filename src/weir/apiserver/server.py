@@ -435,6 +435,8 @@ def _openapi(request: Request, rest: list[str]) -> Response | None:
     from weir.apiserver import openapi  # its documents are large: built when somebody asks
 
     if rest == ["v2"]:
+        if openapi.V2_PROTOBUF in request.header(b"accept"):
+            return Response(200, openapi.v2_protobuf(), openapi.V2_PROTOBUF.encode())
         return Response(200, openapi.v2())
     if rest == ["v3"]:
         return Response(200, _encode(openapi.v3_index()), TEXT)
