@@ -1,0 +1,102 @@
+"""Which part decided? Always a piece of the text, with the value it had."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weir.cel.decide import conditions, decide
+from weir.cel.program import compile
+from weir.cel.values import CelError
+from weir.objects.core import Taint
+from weir.taints.expression import ENV
+
+VARIABLES = {"taint": Taint("gpu", "a100", "NoSchedule")}
+
+
+@pytest.mark.parametrize(
+    ("expression", "part", "value"),
+    [
+        ("taint.key == 'gpu'", "taint.key == 'gpu'", True),
+        ("taint.key == 'gpu' && taint.value == 'b'", "taint.value == 'b'", False),
+        ("taint.key == 'x' || taint.value == 'a100'", "taint.value == 'a100'", True),
+        ("taint.key == 'x' || taint.value == 'y'", "taint.key == 'x' || taint.value == 'y'", False),
+        ("taint.key == 'gpu' && taint.value == 'a100'", "taint.key == 'gpu' && taint.value == 'a100'", True),
+        ("!(taint.key == 'gpu')", "taint.key == 'gpu'", True),
+        ("!taint.key.startsWith('g')", "taint.key.startsWith('g')", True),
+        ("(((taint.key == 'x')))", "taint.key == 'x'", False),
+        ("taint.key == 'gpu' ? taint.value == 'b' : true", "taint.value == 'b'", False),
+        ("taint.key == 'gpu' ? false : true", "taint.key == 'gpu'", True),
+        ("false || (taint.key == 'gpu' && (false || taint.value == 'c'))", "false || (taint.key == 'gpu' && (false || "
+         "taint.value == 'c'))", False),
+        ("true && (taint.key == 'x' || taint.value == 'c')", "taint.key == 'x' || taint.value == 'c'", False),
+        ("['||', '&&'].exists(x, x == taint.key) && true", "['||', '&&'].exists(x, x == taint.key)", False),
+        ("taint.?key.orValue('') == 'gpu' // why not ?:", "taint.?key.orValue('') == 'gpu'", True),
+        ("(true) || (false)", "true", True),
+    ],
+)  # fmt: skip
+def test_the_deciding_part_is(expression: str, part: str, value: bool) -> None:
+    decision = decide(expression, ENV, VARIABLES)
+    assert (decision.text, decision.value, decision.error) == (part, value, "")
+
+
+def test_a_failing_part_is_named_with_its_error() -> None:
+    decision = decide("taint.key == 'gpu' && semver(taint.value).major() > 1", ENV, VARIABLES)
+    assert (decision.text, decision.error) == (
+        "semver(taint.value).major() > 1",
+        "No Major.Minor.Patch elements found",
+    )
+
+
+def test_an_absorbed_error_is_not_blamed() -> None:
+    assert (
+        decide("semver(taint.value).major() > 1 || taint.key == 'gpu'", ENV, VARIABLES).text
+        == "taint.key == 'gpu'"
+    )
+
+
+def test_the_position_is_where_the_part_starts() -> None:
+    assert decide("true && taint.key == 'x'", ENV, VARIABLES).position == 8
+
+
+def test_conditions_are_what_only_combined_answers_are_made_of() -> None:
+    assert conditions("a == 1 && (b || !c) && (d ? e : f)") == ["a == 1", "b", "c", "d ? e : f"]
+
+
+atoms = st.sampled_from(
+    ["taint.key == 'gpu'", "taint.value == 'b'", "true", "false", "1/0 == 1", "'a' in ['||']"]
+)
+expressions = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda p: f"({p[0]}) && ({p[1]})"),
+        st.tuples(inner, inner).map(
+            lambda p: f"{p[0]} || {p[1]}" if "?" not in p[0] + p[1] else f"({p[0]}) || ({p[1]})"
+        ),
+        inner.map(lambda p: f"!({p})"),
+        st.tuples(inner, inner, inner).map(lambda p: f"({p[0]}) ? ({p[1]}) : ({p[2]})"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(expressions)
+def test_the_deciding_part_is_a_piece_of_the_text_that_has_the_value_reported(expression: str) -> None:
+    decision = decide(expression, ENV, VARIABLES)
+    assert expression[decision.position :].startswith(decision.text)
+    try:
+        value, error = compile(decision.text, ENV).evaluate(VARIABLES), ""
+    except CelError as failure:
+        value, error = None, str(failure)
+    assert (decision.value, decision.error) == (value, error)
+
+
+@given(expressions)
+def test_an_expression_fails_exactly_when_its_deciding_part_does(expression: str) -> None:
+    try:
+        compile(expression, ENV).evaluate(VARIABLES)
+        failed = False
+    except CelError:
+        failed = True
+    assert bool(decide(expression, ENV, VARIABLES).error) == failed

@@ -1,0 +1,140 @@
+"""Tolerating by expression: what the API refuses, what matches, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from weir.gates import ALL_FEATURES
+from weir.objects.core import Taint, Toleration
+from weir.taints.expression import (
+    Expressions,
+    check_expression,
+    decide,
+    estimate,
+    evaluate,
+    fields_read,
+)
+from weir.taints.operators import Outcome
+from weir.taints.toleration import tolerates
+
+DEV = Taint("env.example.com/dev", "6.1.0", "NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("expression", "taint", "outcome"),
+    [
+        ("taint.key.startsWith('env.example.com/')", DEV, Outcome.TOLERATED),
+        ("semver(taint.value).isGreaterThan(semver('5.15.0'))", DEV, Outcome.TOLERATED),
+        ("semver(taint.value).isGreaterThan(semver('5.15.0'))", Taint("a", "abc"), Outcome.EXPRESSION_FAILED),
+        ("taint.effect == 'NoExecute'", DEV, Outcome.EXPRESSION_FALSE),
+        ("taint.value == ''", Taint("a"), Outcome.TOLERATED),
+        ("this is no expression", DEV, Outcome.EXPRESSION_FAILED),
+        ("size(taint.key)", DEV, Outcome.EXPRESSION_FAILED),
+        ("int('x') == 1", DEV, Outcome.EXPRESSION_FAILED),
+        ("lists.range(1000).all(x, lists.range(1000).all(y, x >= 0))", DEV, Outcome.EXPRESSION_FAILED),
+        ("", DEV, Outcome.EXPRESSION_FAILED),
+    ],
+)
+def test_only_true_is_a_match(expression: str, taint: Taint, outcome: Outcome) -> None:
+    assert evaluate(expression, taint) is outcome
+
+
+def test_a_toleration_with_an_expression_asks_it_about_every_effect() -> None:
+    toleration = Toleration(expression="taint.key == 'a'")
+    effects = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+    assert all(tolerates(toleration, Taint("a", "", effect), ALL_FEATURES) for effect in effects)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "message"),
+    [
+        ("size(taint.key)", "invalid", "must evaluate to bool or the unknown type, not int"),
+        ("dyn(true)", "invalid", "must evaluate to bool or the unknown type, not dyn"),
+        (
+            "timestamp(0)",
+            "invalid",
+            "must evaluate to bool or the unknown type, not google.protobuf.Timestamp",
+        ),
+        ("[taint.key]", "invalid", "must evaluate to bool or the unknown type, not list(string)"),
+        ("taint", "invalid", "must evaluate to bool or the unknown type, not kubernetes.Taint"),
+        ("taint.?key", "invalid", "must evaluate to bool or the unknown type, not optional_type(string)"),
+        (
+            "taint.foo",
+            "invalid",
+            "compilation failed: ERROR: <input>:1:6: undefined field 'foo'\n | taint.foo\n | .....^",
+        ),
+        (
+            "int('x') == 1",
+            "internal",
+            "program instantiation failed: type conversion error from 'string' to 'int'",
+        ),
+        ("semver(taint.value) != semver('1.0.0')", "forbidden", "too complex, exceeds cost limit"),
+    ],
+)
+def test_the_api_refuses(expression: str, kind: str, message: str) -> None:
+    assert check_expression(expression) == (kind, message)
+
+
+def test_the_api_accepts_what_it_can_afford() -> None:
+    assert check_expression("taint.key.split('.').exists(p, p == 'gpu')") is None
+
+
+@pytest.mark.parametrize(
+    "expression", ["taint['key'] == 'a'", "'key' in taint", "taint.all(x, true)", "size(taint) > 0"]
+)
+def test_a_taint_is_no_map(expression: str) -> None:
+    refusal = check_expression(expression)
+    assert refusal is not None and refusal.kind == "invalid"
+
+
+@pytest.mark.parametrize(
+    "expression", ["taint.timeAdded == 'x'", "cel.bind(k, taint.key, k == 'a')", "node.name == 'x'"]
+)
+def test_there_is_nothing_but_key_value_and_effect(expression: str) -> None:
+    refusal = check_expression(expression)
+    assert refusal is not None and refusal.kind == "invalid"
+
+
+def test_a_judgement_names_the_part_that_decided_and_the_cost() -> None:
+    judgement = decide("taint.key == 'a' && taint.value == 'c'", Taint("a", "b"))
+    assert (judgement.outcome, judgement.deciding, judgement.position, judgement.cost, judgement.error) == (
+        Outcome.EXPRESSION_FALSE,
+        "taint.value == 'c'",
+        20,
+        6,
+        "",
+    )
+
+
+def test_a_judgement_carries_the_error() -> None:
+    judgement = decide("semver(taint.value).major() > 5", Taint("a", "x.y.z"))
+    assert (judgement.outcome, judgement.error) == (
+        Outcome.EXPRESSION_FAILED,
+        'Invalid character(s) found in major number "x"',
+    )
+
+
+def test_a_judgement_of_a_broken_text_carries_its_issues() -> None:
+    judgement = decide("taint.", Taint("a"))
+    assert judgement.outcome is Outcome.EXPRESSION_FAILED and judgement.error.startswith("ERROR: <input>:1:7")
+
+
+def test_fields_read_are_known_without_evaluating() -> None:
+    assert fields_read("has(taint.value) || taint.effect == 'NoExecute'") == {"value", "effect"}
+
+
+def test_the_estimate_is_that_of_the_declared_sizes() -> None:
+    assert estimate("taint.key == taint.value") == (5, 11)
+
+
+def test_each_component_has_its_own_programs() -> None:
+    one, other = Expressions(), Expressions()
+    one.evaluate("true", DEV)
+    assert (len(one.programs), len(other.programs)) == (1, 0)
+
+
+def test_a_second_question_compiles_nothing() -> None:
+    expressions = Expressions()
+    for _ in range(3):
+        expressions.evaluate("taint.key == 'x'", DEV)
+    assert (expressions.programs.misses, expressions.programs.hits) == (1, 2)
