@@ -69,6 +69,7 @@ class HttpProtocol(asyncio.Protocol):
         "_body_size",
         "_certificate",
         "_connections",
+        "_head_bytes",
         "_head_size",
         "_headers",
         "_keep_alive",
@@ -91,7 +92,7 @@ class HttpProtocol(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._headers: dict[bytes, bytes] = {}
         self._body: list[bytes] = []
-        self._body_size = self._head_size = 0
+        self._body_size = self._head_size = self._head_bytes = 0
         self._url = b""
         self._too_large = False
         self._keep_alive = True
@@ -150,7 +151,7 @@ class HttpProtocol(asyncio.Protocol):
         """A request begins."""
         self._headers = {}
         self._body = []
-        self._body_size = 0
+        self._body_size = self._head_bytes = 0
         self._url = b""
         self._too_large = False
         self._since = self._loop.time()
@@ -160,8 +161,12 @@ class HttpProtocol(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
-        self._headers[name.lower()] = value
+        """One header; of a repeated one the last counts, but every group a user speaks for (impersonation)."""
+        self._head_bytes += len(name) + len(value)
+        name = name.lower()
+        if name in self._headers and name.startswith(b"impersonate-"):
+            value = self._headers[name] + b"\n" + value
+        self._headers[name] = value
 
     def on_headers_complete(self) -> None:
         """The head is complete."""
@@ -182,6 +187,9 @@ class HttpProtocol(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The request is here."""
         self._head_size = 0
+        if self._head_bytes > MAX_HEAD_BYTES:  # a head that came in one piece with the rest
+            self._refuse(431, b"request header fields too large")
+            return
         keep = self._parser.should_keep_alive()
         if self._too_large:
             self._keep_alive = False
@@ -239,7 +247,9 @@ class HttpProtocol(asyncio.Protocol):
             self._start(following, keep)
 
     def _write(self, answer: Response, keep: bool, *, head_only: bool = False) -> None:
-        parts = [_STATUS_LINES[answer.code], answer.content_type]
+        # A webhook may refuse with any code it likes.
+        line = _STATUS_LINES.get(answer.code) or b"HTTP/1.1 %d Refused\r\nContent-Type: " % answer.code
+        parts = [line, answer.content_type]
         for name, value in answer.headers or ():
             parts += (b"\r\n", name, b": ", value)
         if not keep:

@@ -180,7 +180,7 @@ def refusal(hook: str, status: Document | None) -> ApiError:
     explained = told.get("message") or told.get("reason")
     told["message"] = f"{denied}: {explained}" if explained else f"{denied} without explanation"
     code = told.get("code")
-    told["code"] = code if isinstance(code, int) and code >= 400 else 400
+    told["code"] = code if isinstance(code, int) and 400 <= code <= 599 else 400  # it becomes an HTTP status
     error = from_status(told)
     error.reason = str(told.get("reason") or "")
     return error

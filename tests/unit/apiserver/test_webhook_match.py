@@ -234,6 +234,7 @@ def test_the_old_review_version_is_not_held_to_uid_and_kind():
         ({"reason": "Forbidden"}, 'admission webhook "w" denied the request: Forbidden', 400),
         ({"message": "no", "code": 403}, 'admission webhook "w" denied the request: no', 403),
         ({"message": "no", "code": 200}, 'admission webhook "w" denied the request: no', 400),
+        ({"message": "no", "code": 70000}, 'admission webhook "w" denied the request: no', 400),
     ],
 )
 def test_a_refusal_is_the_webhooks_status_said_to_come_from_it(status, message, code):

@@ -1,0 +1,137 @@
+"""Claims about the listening server: TLS by default, certificates seen, limits kept, on a real loopback socket."""
+
+import asyncio
+import json
+import ssl
+import stat
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from weir.apiserver import pki
+from weir.apiserver.run import Options, build, open_store, serve
+from weir.clock import RealClock
+
+SELF = b'{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}'
+SELF_PATH = b"/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+@pytest.fixture
+async def running(tmp_path):
+    clock = RealClock()
+    options = Options(
+        tmp_path, store="memory", secure_port=0, kubeconfig=tmp_path / "kubeconfig", max_writing=1
+    )
+    server = await build(options, await open_store(options, clock), clock)
+    await serve(server, clock)
+    yield server
+    await server.stop()
+
+
+def trusting(running, identity=None, tmp_path=None):
+    context = ssl.create_default_context(cadata=running.credentials.ca_pem.decode())
+    if identity is not None:
+        pair = running.credentials.issue_client(identity, datetime.now(UTC))
+        (tmp_path / "client.pem").write_bytes(pair.certificate + pair.key)
+        context.load_cert_chain(tmp_path / "client.pem")
+    return context
+
+
+async def ask(running, context, head, body=b""):
+    """Send raw bytes, return (status line, headers, body) of the answer."""
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", running.port, ssl=context, server_hostname="localhost"
+    )
+    writer.write(head + b"Host: x\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+    answer = await reader.read()
+    writer.close()
+    top, _, rest = answer.partition(b"\r\n\r\n")
+    line, *headers = top.split(b"\r\n")
+    return line, headers, rest
+
+
+def review(headers=b""):
+    return b"POST " + SELF_PATH + b" HTTP/1.1\r\nContent-Type: application/json\r\n" + headers
+
+
+async def who(running, context, headers=b""):
+    line, _, body = await ask(running, context, review(headers), SELF)
+    assert line == b"HTTP/1.1 201 Created"
+    return json.loads(body)["status"]["userInfo"]
+
+
+async def test_a_client_certificate_is_the_users_name(running, tmp_path):
+    info = await who(running, trusting(running, pki.Identity("jane", ("dev", "ops")), tmp_path))
+    assert (info["username"], info["groups"]) == ("jane", ["dev", "ops", "system:authenticated"])
+
+
+async def test_without_a_certificate_one_is_nobody(running):
+    line, _, _ = await ask(running, trusting(running), review(), SELF)
+    assert line == b"HTTP/1.1 401 Unauthorized"
+
+
+async def test_a_certificate_of_another_authority_does_not_get_in(running, tmp_path):
+    stranger = pki.ensure(tmp_path / "other", now=datetime.now(UTC))
+    pair = stranger.issue_client(pki.ADMIN, datetime.now(UTC))
+    (tmp_path / "client.pem").write_bytes(pair.certificate + pair.key)
+    context = trusting(running)
+    context.load_cert_chain(tmp_path / "client.pem")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        line, _, _ = await ask(running, context, review(), SELF)
+        if not line:  # TLS 1.3 tells the client on its first read
+            raise ConnectionResetError
+
+
+async def test_plain_http_is_not_spoken(running):
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = await reader.read(100)
+    writer.close()
+    assert not answer.startswith(b"HTTP/1.1 200")
+
+
+async def test_http2_is_never_offered(running):
+    context = trusting(running)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    _, writer = await asyncio.open_connection(
+        "127.0.0.1", running.port, ssl=context, server_hostname="localhost"
+    )
+    chosen = writer.get_extra_info("ssl_object").selected_alpn_protocol()
+    writer.close()
+    assert chosen == "http/1.1"
+
+
+async def test_every_group_of_a_repeated_header_counts(running, tmp_path):
+    headers = b"Impersonate-User: joe\r\nImpersonate-Group: a\r\nImpersonate-Group: b\r\n"
+    info = await who(running, trusting(running, pki.ADMIN, tmp_path), headers)
+    assert info["groups"] == ["a", "b", "system:authenticated"]
+
+
+async def test_a_body_beyond_the_limit_is_refused(running, tmp_path):
+    body = b" " * (3 * 1024 * 1024 + 1)
+    _, _, answer = await ask(running, trusting(running, pki.ADMIN, tmp_path), review(), body)
+    status = json.loads(answer)
+    assert (status["code"], status["message"]) == (413, "Request entity too large: limit is 3145728")
+
+
+async def test_a_head_beyond_the_limit_is_refused(running, tmp_path):
+    line, _, _ = await ask(running, trusting(running), review(b"X: " + b"y" * 100_000 + b"\r\n"), SELF)
+    assert line.startswith(b"HTTP/1.1 431")
+
+
+async def test_a_full_lane_says_when_to_come_back(running, tmp_path):
+    lane = running.server._security.in_flight.writing
+    lane.now = lane.limit
+    jane = trusting(running, pki.Identity("jane"), tmp_path)
+    line, headers, _ = await ask(running, jane, review(), SELF)
+    lane.now = 0
+    assert line.startswith(b"HTTP/1.1 429") and b"Retry-After: 1" in headers
+
+
+async def test_the_kubeconfig_is_private_and_opens_the_server(running, tmp_path):
+    path = tmp_path / "kubeconfig"
+    config = yaml.safe_load(path.read_text())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert config["clusters"][0]["cluster"]["server"] == f"https://127.0.0.1:{running.port}"
+    assert "client-key-data" in config["users"][0]["user"]
