@@ -114,11 +114,15 @@ def _missing(verdict: NodeVerdict) -> float:
 
 
 def _closest_first(case: Case) -> list[Group]:
-    """Return the groups: those that fit, then by how small a change would help, larger groups first."""
+    """Return the groups: those that fit (and may stay, and are liked), then by how small a change would help."""
 
-    def distance(each: Group) -> tuple[bool, float, int]:
-        reasons = each.verdict.reasons
-        return (bool(reasons), case.plan(each)[0] if reasons else 0.0, -len(each.nodes))
+    def distance(each: Group) -> tuple[bool, float, float, int]:
+        verdict = each.verdict
+        if verdict.reasons:
+            return (True, case.plan(each)[0], 0.0, -len(each.nodes))
+        limit = verdict.stay.limit
+        brevity = 0.0 if limit is None else 1 / (1 + limit.total_seconds())
+        return (False, brevity, len(verdict.disliked), -len(each.nodes))
 
     return sorted(case.groups, key=distance)
 
