@@ -31,6 +31,9 @@ _INTEGERS: Final = {
 _MOST_STRICT_PROBLEMS: Final = 100
 
 
+_BYTES: Final = Shape("list", "[]uint8", False, Shape("uint8", "uint8", False))
+
+
 class Unreadable(ValueError):
     """The value cannot become the kind; the message is the decoder's."""
 
@@ -116,6 +119,8 @@ class _Walk:
                     return self._mismatch(value, shape, old, where)
                 return float(value)
             case "bytes":
+                if type(value) is list:  # Go also reads a list of numbers
+                    return base64.b64encode(bytes(self._list(value, _BYTES, path, where))).decode()
                 if type(value) is not str:
                     return self._mismatch(value, shape, old, where)
                 return self._base64(value)

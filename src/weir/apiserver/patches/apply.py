@@ -187,12 +187,18 @@ class _Applying:
             )
         made = merged if isinstance(merged, dict) else {}
         managed = self._without_taken(managed, made, force)
-        same = made == self._live
         mine = stripped(fields)
+        same = made == self._live
+        read = copy.deepcopy(self._live) if same and self._exists else self._read(made)
         if mine:
-            time = self._now if not same or last is None else last.time
-            managed[self._owner] = Entry(mine, "" if same and last is None else time)
-        return (copy.deepcopy(self._live) if same and self._exists else self._read(made)), managed
+            managed[self._owner] = Entry(mine, self._time(same, read == self._live, mine, last))
+        return read, managed
+
+    def _time(self, same: bool, reads_same: bool, mine: FieldSet, last: Entry | None) -> str:
+        """An apply without effect has no time of its own; one that only spelled the same otherwise keeps its time."""
+        if same:
+            return last.time if last is not None else ""
+        return last.time if last is not None and reads_same and last.fields == mine else self._now
 
     def _last(self) -> tuple[Owner | None, Entry | None]:
         """Return this applier's entry, whatever the apiVersion it used last time."""
