@@ -167,6 +167,14 @@ class Client:
         self._transport = transport
         self._clock = clock or RealClock()
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
+        self._with_body: dict[str, dict[str, str]] = {}
+
+    def _headers_with(self, content_type: str) -> dict[str, str]:
+        """Return the headers of a request with a body; always the same object, so transports can keep its bytes."""
+        found = self._with_body.get(content_type)
+        if found is None:
+            found = self._with_body[content_type] = {**self._headers, "content-type": content_type}
+        return found
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -199,7 +207,7 @@ class Client:
         """Make any request and return the answer, an error too; waits when told to come back later."""
         target = _target(path, query)
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
-        headers = self._headers if body is None else {**self._headers, "content-type": content_type}
+        headers = self._headers if body is None else self._headers_with(content_type)
         tries = 1
         while True:
             reply = await self._transport.request(method, target, headers, data)

@@ -1,155 +1,193 @@
-"""How does a component reach an API server over the network? aiohttp, and what a kubeconfig says.
+"""How does a component reach an API server over the network? What a kubeconfig says, over HTTP/1.1.
 
 Credentials are asked for at every request, because tokens and exec plugins renew themselves; an answer 401
-makes them be fetched anew, once. Not here: reading kubeconfig files (weir.client.kubeconfig).
+makes them be fetched anew, once. Not here: sockets (weir.client.connection), reading kubeconfig files
+(weir.client.kubeconfig).
 """
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
+from urllib.parse import urlsplit
 
 from weir.client.api import Client, Reply, Unreachable
-from weir.client.kubeconfig import Access, Identity, load
+from weir.client.connection import Address, Answer, Broken, Connection, Pool
+from weir.client.kubeconfig import Access, Identity, KubeconfigError, load
 from weir.clock import Clock, RealClock
 from weir.errors import WeirError
 
 __all__ = ["HttpTransport", "connect"]
 
-_LINE_LIMIT = 64 << 20
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS"})
+_HEADS = 256  # distinct sets of headers whose bytes are kept
 
 
 class HttpTransport:
     """A `weir.client.api.Transport` over HTTP(S)."""
 
     def __init__(self, access: Access, *, connections: int = 100, timeout_seconds: float = 60.0) -> None:
-        """*timeout_seconds* limits a request; watches have no limit but their silence."""
+        """*connections* bounds requests under way, *timeout_seconds* each of them; watches have neither bound."""
         self._access = access
-        self._base = access.server.rstrip("/")
-        self._connections = connections
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
-        self._session: aiohttp.ClientSession | None = None
-        self._certificate: tuple[bytes, bytes] | None = None
+        self._url = access.server.rstrip("/")
+        self._base = urlsplit(self._url)
+        self._limit, self._timeout = connections, timeout_seconds
+        self._pool: Pool | None = None
+        self._identity: Identity | None = None
+        self._heads: dict[tuple[tuple[str, str], ...], bytes] = {}
 
-    async def _identity(self, *, renew: bool = False) -> Identity:
-        return await self._access.identity(renew=renew)
+    async def _ready(self, *, renew: bool) -> Pool:
+        """Return the pool whose connections show who we are now."""
+        identity = await self._access.identity(renew=renew)
+        if identity is not self._identity:
+            before, self._identity = self._identity, identity
+            self._heads.clear()
+            if self._pool is None or before is None or before.certificate != identity.certificate:
+                await self.close()
+        if self._pool is None:
+            self._pool = Pool(self._address(identity), limit=self._limit, connect_seconds=self._timeout)
+        return self._pool
 
-    async def _ready(self, identity: Identity) -> aiohttp.ClientSession:
-        """Return a session that shows *identity*'s certificate."""
-        if self._session is None or self._certificate != identity.certificate:
-            await self.close()
-            self._certificate = identity.certificate
-            connector = aiohttp.TCPConnector(
-                limit=self._connections, ssl=tls_context(self._access, identity), keepalive_timeout=60
+    def _address(self, identity: Identity) -> Address:
+        secure = self._base.scheme == "https"
+        proxy = None
+        if self._access.proxy_url:
+            parts = urlsplit(self._access.proxy_url)
+            if parts.scheme != "http" or not parts.hostname:
+                raise KubeconfigError(
+                    f"proxy-url {self._access.proxy_url!r}: only http:// proxies are supported"
+                )
+            proxy = (parts.hostname, parts.port or 80)
+        return Address(
+            self._base.hostname or "",
+            self._base.port or (443 if secure else 80),
+            tls_context(self._access, identity) if secure else None,
+            self._access.tls_server_name,
+            proxy,
+        )
+
+    def _encode(self, method: str, target: str, headers: Mapping[str, str] | None, body: bytes) -> bytes:
+        if " " in target or "\n" in target or "\r" in target:
+            raise ValueError(f"not a request target: {target!r}")
+        path = self._base.path + target
+        if self._access.proxy_url and self._base.scheme == "http":
+            path = f"http://{self._base.netloc}{path}"
+        key = tuple((headers or {}).items())
+        head = self._heads.get(key)
+        if head is None:
+            if len(self._heads) >= _HEADS:
+                self._heads.clear()
+            head = self._heads[key] = self._head(key)
+        if body or method in ("POST", "PUT", "PATCH"):
+            return b"%b %b%bcontent-length: %d\r\n\r\n%b" % (
+                method.encode(),
+                path.encode(),
+                head,
+                len(body),
+                body,
             )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                timeout=self._timeout,
-                auto_decompress=True,
-                read_bufsize=1 << 20,
-                skip_auto_headers=("Content-Type",),
-            )
-        return self._session
+        return b"%b %b%b\r\n" % (method.encode(), path.encode(), head)
 
-    def _headers(self, headers: Mapping[str, str] | None, identity: Identity) -> CIMultiDict[str]:
-        return CIMultiDict([*(headers or {}).items(), *self._access.impersonation, *identity.headers.items()])
+    def _head(self, headers: tuple[tuple[str, str], ...]) -> bytes:
+        assert self._identity is not None
+        host = self._base.netloc.rpartition("@")[2]
+        lines = [f"host: {host}"]
+        for name, value in (*headers, *self._access.impersonation, *self._identity.headers.items()):
+            if "\r" in value or "\n" in value:
+                raise WeirError(f"the header {name} contains a line break")
+            lines.append(f"{name}: {value}")
+        return (" HTTP/1.1\r\n" + "\r\n".join(lines) + "\r\n").encode("latin-1")
 
     async def request(
         self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> Reply:
-        reply = await self._request_once(method, target, headers, body, renew=False)
-        if reply.code == 401 and self._access.renewable:
-            reply = await self._request_once(method, target, headers, body, renew=True)
-        return reply
+        answer = await self._request_once(method, target, headers, body, renew=False)
+        if answer.code == 401 and self._access.renewable:
+            answer = await self._request_once(method, target, headers, body, renew=True)
+        return Reply(answer.code, answer.body, answer.headers)
 
     async def _request_once(
         self, method: str, target: str, headers: Mapping[str, str] | None, body: bytes, *, renew: bool
-    ) -> Reply:
-        identity = await self._identity(renew=renew)
-        session = await self._ready(identity)
+    ) -> Answer:
+        pool = await self._ready(renew=renew)
+        data = self._encode(method, target, headers, body)
         try:
-            async with session.request(
-                method,
-                URL(self._base + target, encoded=True),
-                data=body or None,
-                headers=self._headers(headers, identity),
-                proxy=self._access.proxy_url or None,
-                server_hostname=self._access.tls_server_name or None,
-                allow_redirects=False,
-            ) as answer:
-                content = await answer.read()
-                return Reply(answer.status, content, _lower(answer.headers))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return await pool.request(data, timeout_seconds=self._timeout, repeatable=method in _REPEATABLE)
+        except (Broken, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> Unreachable:
         if isinstance(error, TimeoutError):
-            return Unreachable(f"{self._base} did not answer in time")
-        return Unreachable(f"{self._base} cannot be reached: {error}")
+            return Unreachable(f"{self._url} did not answer in time")
+        return Unreachable(f"{self._url} cannot be reached: {error}")
 
     @asynccontextmanager
     async def stream(
         self, target: str, headers: Mapping[str, str] | None = None, *, silent_seconds: float = 0.0
     ) -> AsyncIterator[tuple[Reply, AsyncIterator[bytes]]]:
-        renew = False
-        while True:
-            identity = await self._identity(renew=renew)
-            session = await self._ready(identity)
-            timeout = aiohttp.ClientTimeout(
-                total=None, sock_connect=self._timeout.total, sock_read=silent_seconds or None
-            )
-            try:
-                answer = await session.get(
-                    URL(self._base + target, encoded=True),
-                    headers=self._headers(headers, identity),
-                    proxy=self._access.proxy_url or None,
-                    server_hostname=self._access.tls_server_name or None,
-                    timeout=timeout,
-                )
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise self._unreachable(error) from error
-            try:
-                if answer.status == 401 and self._access.renewable and not renew:
-                    renew = True
-                    continue
-                if answer.status != 200:
-                    yield Reply(answer.status, await answer.read(), _lower(answer.headers)), _no_lines()
-                    return
-                yield Reply(200, b"", _lower(answer.headers)), self._lines(answer)
-                return
-            finally:
-                answer.close()  # the rest of a watch is not read, so the connection cannot be used again
-
-    async def _lines(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        parts: list[bytes] = []
-        size = 0
+        pool, answer, connection = await self._open_stream(target, headers, renew=False)
+        if answer.code == 401 and self._access.renewable:
+            pool.end_stream(connection)
+            pool, answer, connection = await self._open_stream(target, headers, renew=True)
         try:
-            async for data in answer.content.iter_any():
-                if b"\n" not in data:
-                    parts.append(data)
-                    size += len(data)
-                    if size > _LINE_LIMIT:
-                        raise Unreachable(f"{self._base} sent a watch event without end")
-                    continue
-                first, *rest = data.split(b"\n")
-                yield b"".join((*parts, first))
-                for line in rest[:-1]:
-                    yield line
-                parts, size = ([rest[-1]], len(rest[-1])) if rest[-1] else ([], 0)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if answer.code == 200:
+                yield Reply(200, b"", answer.headers), self._lines(connection, silent_seconds)
+                return
+            try:
+                async with asyncio.timeout(self._timeout):
+                    body = await connection.read_body()
+            except (Broken, TimeoutError) as error:
+                raise self._unreachable(error) from error
+            yield Reply(answer.code, body, answer.headers), _no_lines()
+        finally:
+            pool.end_stream(connection)
+
+    async def _open_stream(
+        self, target: str, headers: Mapping[str, str] | None, *, renew: bool
+    ) -> tuple[Pool, Answer, Connection]:
+        pool = await self._ready(renew=renew)
+        try:
+            answer, connection = await pool.stream(
+                self._encode("GET", target, headers, b""), timeout_seconds=self._timeout
+            )
+        except (Broken, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
+        return pool, answer, connection
+
+    async def _lines(self, connection: Connection, silent_seconds: float) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        heard = loop.time()
+        timer: asyncio.TimerHandle | None = None
+
+        def check() -> None:
+            """End the stream when nothing came for too long; one timer, not one per line."""
+            nonlocal timer
+            quiet = loop.time() - heard
+            if quiet >= silent_seconds:
+                connection.fail(TimeoutError("nothing came"))
+            else:
+                timer = loop.call_later(silent_seconds - quiet, check)
+
+        if silent_seconds:
+            timer = loop.call_later(silent_seconds, check)
+        try:
+            async for line in connection.lines():
+                heard = loop.time()
+                yield line
+        except (Broken, TimeoutError) as error:
+            raise self._unreachable(error) from error
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def close(self) -> None:
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
 
 async def _no_lines() -> AsyncIterator[bytes]:
@@ -157,14 +195,8 @@ async def _no_lines() -> AsyncIterator[bytes]:
     yield b""
 
 
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
-
-
-def tls_context(access: Access, identity: Identity) -> ssl.SSLContext | bool:
+def tls_context(access: Access, identity: Identity) -> ssl.SSLContext:
     """Return how TLS is spoken to the server: whom we trust and which certificate we show."""
-    if not access.server.startswith("https"):
-        return True
     try:
         context = ssl.create_default_context(cadata=access.authority.decode() if access.authority else None)
         if access.insecure_skip_tls_verify:
