@@ -186,10 +186,12 @@ def _check_label_key(text: str) -> Messages:
         return _check_name_part(text)
     if not prefix:
         return ("prefix part " + EMPTY, *_check_name_part(name))
-    return (
-        *("prefix part " + message for message in check_dns1123_subdomain(prefix)),
-        *_check_name_part(name),
-    )
+    return (*map(_of_prefix, check_dns1123_subdomain(prefix)), *_check_name_part(name))
+
+
+def _of_prefix(message: str) -> str:
+    """Return what a name's message becomes for the prefix of a key, whose length is told in bytes."""
+    return "prefix part " + (too_long(253) if message == too_many_characters(253) else message)
 
 
 _check_short_label_key = lru_cache(maxsize=4096)(_check_label_key)

@@ -1,7 +1,7 @@
 """Named formats: `format.dns1123Label().validate(s)` says what is wrong with a text.
 
 Spec: cel.md 10.9. `validate` returns none for a valid text, else the messages Kubernetes prints. What surprises: the
-DNS formats count characters in their messages where the rest of Kubernetes says bytes.
+prefix formats look at the text without its last two characters when it ends in a dash.
 Not here: the rules for names themselves (weir.values.names).
 """
 
@@ -57,18 +57,6 @@ class NamedFormat:
         return f"NamedFormat({self.name!r})"
 
 
-def _in_characters(check: Check) -> Check:
-    """Return *check* with its lengths said in characters."""
-
-    def checked(text: str) -> Sequence[str]:
-        return [
-            re.sub(r"^(must be no more than \d+) bytes$", r"\1 characters", message)
-            for message in check(text)
-        ]
-
-    return checked
-
-
 def _prefix(check: Check) -> Check:
     return lambda text: check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
 
@@ -98,20 +86,16 @@ def is_datetime(text: str) -> bool:
     return time is not None and time[1] <= "23" and time[2] <= "59" and time[3] <= "59"
 
 
-_LABEL: Final = _in_characters(names.check_dns1123_label)
-_SUBDOMAIN: Final = _in_characters(names.check_dns1123_subdomain)
-_DNS1035: Final = _in_characters(names.check_dns1035_label)
-
 FORMATS: Final = {
     known.name: known
     for known in (
-        NamedFormat("dns1123Label", _LABEL, 30),
-        NamedFormat("dns1123Subdomain", _SUBDOMAIN, 60),
-        NamedFormat("dns1035Label", _DNS1035, 30),
+        NamedFormat("dns1123Label", names.check_dns1123_label, 30),
+        NamedFormat("dns1123Subdomain", names.check_dns1123_subdomain, 60),
+        NamedFormat("dns1035Label", names.check_dns1035_label, 30),
         NamedFormat("qualifiedName", names.check_label_key, 60),
-        NamedFormat("dns1123LabelPrefix", _prefix(_LABEL), 30),
-        NamedFormat("dns1123SubdomainPrefix", _prefix(_SUBDOMAIN), 60),
-        NamedFormat("dns1035LabelPrefix", _prefix(_DNS1035), 30),
+        NamedFormat("dns1123LabelPrefix", _prefix(names.check_dns1123_label), 30),
+        NamedFormat("dns1123SubdomainPrefix", _prefix(names.check_dns1123_subdomain), 60),
+        NamedFormat("dns1035LabelPrefix", _prefix(names.check_dns1035_label), 30),
         NamedFormat("labelValue", names.check_label_value, 40),
         NamedFormat("uri", _uri, 1103),
         NamedFormat(
