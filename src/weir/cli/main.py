@@ -41,6 +41,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
         (
             ("up", "Run a whole control plane in one process"),
             ("apiserver", "Serve the Kubernetes API"),
+            ("kubeconfig", "Write a kubeconfig for a user, a component or a node"),
             ("scheduler", "Place pods"),
             ("controllers", "Evict pods from tainted nodes and devices, run DaemonSets"),
             ("kubelet", "Play nodes and the life of their pods"),

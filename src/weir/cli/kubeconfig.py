@@ -1,0 +1,87 @@
+"""`weir kubeconfig`: let somebody in.
+
+Signs a client certificate with the authority of a server's data directory and writes a kubeconfig around it: for a
+person (`--user jane --group dev`), or for a component under the identity Kubernetes knows it by
+(`--component kube-scheduler`, `--node worker-1`). What the bearer may do is RBAC's to say.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+COMPONENTS = ("kube-scheduler", "kube-controller-manager")
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(".weir"),
+    show_default=True,
+    help="The data directory of the server.",
+)
+@click.option("--user", help="Name of the user.")
+@click.option("--group", "groups", multiple=True, help="Group of the user (repeatable).")
+@click.option("--component", type=click.Choice(COMPONENTS), help="A component of the control plane.")
+@click.option("--node", help="The kubelet of this node.")
+@click.option("--server", help="Address of the server (default: as in DATA_DIR/kubeconfig).")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write or merge into this file, mode 0600."
+)
+def kubeconfig(
+    data_dir: Path,
+    user: str | None,
+    groups: tuple[str, ...],
+    component: str | None,
+    node: str | None,
+    server: str | None,
+    output: Path | None,
+) -> None:
+    """Write a kubeconfig for a user, a component or a node."""
+    import yaml
+
+    from weir.apiserver import kubeconfig as files
+    from weir.apiserver import pki
+
+    if sum(choice is not None for choice in (user, component, node)) != 1:
+        raise click.UsageError("say who it is for: --user NAME, --component NAME or --node NAME")
+    if groups and user is None:
+        raise click.UsageError("--group goes with --user")
+    if user is not None:
+        identity = pki.Identity(user, groups)
+    elif node is not None:
+        identity = pki.node_identity(node)
+    else:
+        identity = pki.Identity(f"system:{component}")
+    if not (data_dir / "pki" / "ca.key").exists():
+        raise click.UsageError(f"{data_dir} has no certificate authority; start `weir apiserver` there first")
+    address = server or _server(data_dir / "kubeconfig")
+    now = datetime.now(UTC)
+    try:
+        credentials = pki.ensure(data_dir / "pki", now=now)
+    except pki.PkiError as error:
+        raise click.UsageError(str(error)) from None
+    pair = credentials.issue_client(identity, now)
+    access = files.Access(address, credentials.ca_pem, pair.certificate, pair.key)
+    document = files.document(access, name=f"{identity.user}@weir", user=identity.user)
+    if output is None:
+        click.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
+        return
+    try:
+        files.write(output, document)
+    except files.KubeconfigError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _server(path: Path) -> str:
+    """Return the address in the administrator's kubeconfig."""
+    import yaml
+
+    try:
+        clusters = yaml.safe_load(path.read_text())["clusters"]
+        return str(next(c["cluster"]["server"] for c in clusters if c["name"] == "weir"))
+    except (OSError, yaml.YAMLError, KeyError, TypeError, StopIteration):
+        raise click.UsageError(f"cannot tell the server's address from {path}; use --server") from None
