@@ -182,6 +182,14 @@ class Registry:
         lines = [line for _, family in sorted(self._families.items()) for line in family.lines()]
         return ("\n".join(lines) + "\n").encode() if lines else b""
 
+    def reference(self) -> str:
+        """Return a page that lists every metric: name, kind, labels, what it counts."""
+        lines = ["| Metric | Kind | Labels | Help |", "|---|---|---|---|"]
+        for name, family in sorted(self._families.items()):
+            labels = ", ".join(f"`{label}`" for label in family.label_names) or "–"
+            lines.append(f"| `{name}` | {family.kind} | {labels} | {family.help} |")
+        return "\n".join(lines) + "\n"
+
     def _add(self, family: Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]) -> None:
         if family.name in self._families:
             raise ValueError(f"metric {family.name} is declared twice")

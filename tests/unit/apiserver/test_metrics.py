@@ -1,5 +1,7 @@
 """Claims about weir.apiserver.metrics: every metric moves when its event happens."""
 
+from pathlib import Path
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -104,3 +106,8 @@ def test_webhook_calls_are_counted(metrics):
 def test_audit_events_are_counted(metrics):
     metrics.audit_events.inc()
     assert value(metrics, "apiserver_audit_event_total") == 1
+
+
+def test_the_reference_page_lists_every_metric(metrics):
+    page = Path(__file__).parents[3] / "docs" / "reference" / "metrics-apiserver.md"
+    assert page.read_text().endswith(metrics.registry.reference())
