@@ -11,7 +11,9 @@ Not here: how the copy is kept up to date (weir.client.watch).
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -55,6 +57,35 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 decode_document: Callable[[bytes | msgspec.Raw], dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+class _Named(NamedTuple):
+    """What a cache must know of every object."""
+
+    key: ObjectKey
+    version: str
+
+
+def _name_of_raw(item: msgspec.Raw) -> _Named:
+    meta = _decode_head(item).metadata
+    return _Named(ObjectKey(meta.namespace, meta.name), meta.resourceVersion)
+
+
+def _name_of_document(document: Any) -> _Named:
+    meta = document["metadata"]
+    return _Named(ObjectKey(meta.get("namespace", ""), meta["name"]), meta.get("resourceVersion", ""))
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Keep the garbage collector from walking thousands of new objects again and again while they are made."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 class _Entry(Generic[T]):
     """One known object."""
 
@@ -69,6 +100,7 @@ class Cache(Generic[T]):
 
     def __init__(self, decode: Callable[[msgspec.Raw], T]) -> None:
         self._decode = decode
+        self._documents = decode is decode_document  # then the name needs no second look at the bytes
         self._entries: dict[ObjectKey, _Entry[T]] = {}
         self._listeners: list[Listener[T]] = []
         self._indexes: dict[str, tuple[IndexFunction[T], dict[str, dict[ObjectKey, T]]]] = {}
@@ -128,28 +160,31 @@ class Cache(Generic[T]):
     # ---------------------------------------------------------------------------------------------- changing
 
     def replace(self, items: list[msgspec.Raw], resource_version: str) -> None:
-        found: dict[ObjectKey, tuple[msgspec.Raw, str]] = {}
-        for item in items:
-            meta = _decode_head(item).metadata
-            found[ObjectKey(meta.namespace, meta.name)] = (item, meta.resourceVersion)
-        for key in [key for key in self._entries if key not in found]:
+        with _without_collecting():
+            found = [self._read(item) for item in items]
+        there = {named.key for named, _ in found}
+        for key in [key for key in self._entries if key not in there]:
             self._remove(key)
-        for key, (item, version) in found.items():
+        for (key, version), item in found:
             known = self._entries.get(key)
             if known is None or known.version != version:
-                self._put(key, self._decode(item), version)
+                self._put(key, item, version)
         self.resource_version = resource_version
         self._synced.set()
 
     def change(self, type: str, item: msgspec.Raw) -> str:
-        meta = _decode_head(item).metadata
-        key = ObjectKey(meta.namespace, meta.name)
         if type == "DELETED":
+            key, version = _name_of_raw(item)
             self._remove(key)
         else:
-            self._put(key, self._decode(item), meta.resourceVersion)
-        self.resource_version = meta.resourceVersion
-        return meta.resourceVersion
+            (key, version), decoded = self._read(item)
+            self._put(key, decoded, version)
+        self.resource_version = version
+        return version
+
+    def _read(self, item: msgspec.Raw) -> tuple[_Named, T]:
+        decoded = self._decode(item)
+        return (_name_of_document(decoded) if self._documents else _name_of_raw(item)), decoded
 
     def progress(self, resource_version: str) -> None:
         self.resource_version = resource_version
