@@ -78,6 +78,10 @@ class Options:
     max_reading: int = 400
     max_writing: int = 200
     sync_delay_seconds: float = 0.0
+    etcd_ca: Path | None = None
+    etcd_cert: Path | None = None
+    etcd_key: Path | None = None
+    etcd_user: str = ""  #: name:password
 
 
 @dataclass
@@ -142,8 +146,20 @@ async def open_store(options: Options, clock: Clock) -> Store:
         )
     if options.store.startswith("etcd="):
         from weir.store.etcd import EtcdStore
+        from weir.store.etcd_wire import EtcdOptions
 
-        return await EtcdStore.open(options.store.removeprefix("etcd="), time=clock.time, keep_seconds=keep)
+        return await EtcdStore.open(
+            EtcdOptions(
+                endpoints=options.store.removeprefix("etcd=").split(","),
+                ca_file=options.etcd_ca,
+                cert_file=options.etcd_cert,
+                key_file=options.etcd_key,
+                username=options.etcd_user.partition(":")[0],
+                password=options.etcd_user.partition(":")[2],
+            ),
+            time=clock.time,
+            keep_seconds=keep,
+        )
     raise StoreUnavailable(f"unknown store {options.store!r}: write sqlite, memory or etcd=host:port")
 
 

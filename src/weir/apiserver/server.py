@@ -15,7 +15,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -28,7 +28,7 @@ from weir.apiserver.authz import Authorizer, forbidden
 from weir.apiserver.deletion import Deletion
 from weir.apiserver.http import TEXT, YAML, Request, Response, Stream
 from weir.apiserver.impersonation import impersonate
-from weir.apiserver.limits import InFlight, Lane
+from weir.apiserver.limits import InFlight, Lane, too_large
 from weir.apiserver.lists import Lists, Page, list_body, parse_list_version
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.options import DeleteOptions, ListOptions, parse_bool
@@ -40,6 +40,7 @@ from weir.apiserver.subresources import STREAMS, Subresources
 from weir.apiserver.verbs import Outcome, Parts, Verbs, manager_of, media_type
 from weir.apiserver.watch import Watches
 from weir.objects.kinds import Kind
+from weir.store import StoreUnavailable
 
 __all__ = ["ApiServer", "Security"]
 
@@ -118,16 +119,23 @@ class ApiServer:
         lane: Lane | None = None
         limiter = self._security.in_flight
         try:
-            user = real = self._security.authenticator.authenticate(request)
+            user = real = self._authenticated(request)
             user = request.user = impersonate(request.headers, user, self._security.authorizer)
             if limiter is not None:
                 lane = limiter.enter(info, user.groups)
             decision = self._security.authorizer.authorize(user, info, params.get("fieldSelector", ""))
             if not decision.allowed:
+                if self._metrics is not None:
+                    self._metrics.authorization_denied.value += 1
                 raise forbidden(user, info, decision)
+            if self._metrics is not None:
+                self._metrics.authorization_allowed.value += 1
             answer = await self._act(request, info, warnings)
         except errors.ApiError as error:
             answer = _failure(error)
+        except StoreUnavailable as error:
+            logger.error("the store cannot take a request path=%s: %s", request.path, error)
+            answer = _failure(_unavailable(error))
         except Exception:
             logger.exception("the server failed verb=%s path=%s", info.verb, request.path)
             answer = _failure(errors.InternalError("Internal Server Error", reason="InternalError"))
@@ -148,12 +156,35 @@ class ApiServer:
                 len(answer.body) if isinstance(answer, Response) else 0,
                 dry_run="dryRun" in params,
             )
-        if self._security.audit is not None and user is not None and real is not None:
-            self._record(self._security.audit, request, answer, real, user)
+            if answer.code in _SELF_PROTECTION:
+                what = (info.verb, info.api_group, info.api_version, info.resource, info.subresource)
+                self._metrics.terminated(*what, _scope(info), answer.code)
+        if self._security.audit is not None:
+            elapsed = time.perf_counter() - started
+            self._record(self._security.audit, request, answer, real or _NOBODY, user or _NOBODY, elapsed)
         return answer
 
+    def _authenticated(self, request: Request) -> User:
+        """Return who asks, and count it."""
+        metrics = self._metrics
+        try:
+            user = self._security.authenticator.authenticate(request)
+        except errors.Unauthorized:
+            if metrics is not None:
+                metrics.authentication_failure.value += 1
+            raise
+        if metrics is not None:
+            metrics.authentication_success.value += 1
+        return user
+
     def _record(
-        self, audit: Audit, request: Request, answer: Response | Stream, real: User, user: User
+        self,
+        audit: Audit,
+        request: Request,
+        answer: Response | Stream,
+        real: User,
+        user: User,
+        elapsed: float,
     ) -> None:
         """Write the request to the audit log."""
         now = datetime.fromtimestamp(self.verbs.clock.time(), UTC)
@@ -162,7 +193,7 @@ class ApiServer:
             request.info,
             answer.code,
             uri=f"{request.path}?{request.query}" if request.query else request.path,
-            received=now,
+            received=now - timedelta(seconds=elapsed),
             finished=now,
             source=request.peer.rpartition(":")[0],
             user_agent=request.header(b"user-agent"),
@@ -204,7 +235,7 @@ class ApiServer:
         if verb not in kind.verbs:
             raise errors.MethodNotAllowed()
         if len(request.body) > MAX_BODY_BYTES:
-            raise errors.RequestTooLarge(f"limit is {MAX_BODY_BYTES}")
+            raise too_large()
         form = JSON if not (accept := request.headers.get(b"accept")) else negotiate(accept.decode("latin-1"))
         namespace, name = info.namespace if kind.namespaced else "", info.name
         if verb == "create":
@@ -291,7 +322,9 @@ class ApiServer:
 
     async def _not_older(self, request: Request) -> None:
         wanted = request.params.get("resourceVersion") if request.query else None
-        if wanted and wanted != "0":
+        if not wanted:
+            await self.verbs.store.fresh()
+        elif wanted != "0":
             number = parse_list_version(wanted)
             if number > self.verbs.store.revision:
                 await self.lists.wait_for(number)
@@ -415,6 +448,15 @@ class ApiServer:
 
 
 _NO_PARAMS: dict[str, str] = {}
+_NOBODY = User("")
+_SELF_PROTECTION = frozenset({413, 429, 504})
+
+
+def _unavailable(error: StoreUnavailable) -> errors.ApiError:
+    """Return what a client hears when the store is away; a write that may have happened is a timeout."""
+    if error.unknown:
+        return errors.Timeout(str(error))
+    return errors.ServiceUnavailable(str(error), retry_after_seconds=1)
 
 
 def _json_body(request: Request) -> bytes:

@@ -292,7 +292,10 @@ class Verbs:
         for _ in range(_ATTEMPTS):
             found = self.find(kind, namespace, name)
             if expected and found.mod_revision != expected:
-                raise errors.Conflict.object(kind, name)
+                await self.store.fresh()  # another server may have written what the client read
+                found = self.find(kind, namespace, name)
+                if found.mod_revision != expected:
+                    raise errors.Conflict.object(kind, name)
             old = stored.decode(kind, found.value)
             before = len(warned)
             new = compute(old)
@@ -392,6 +395,7 @@ class Verbs:
                 raise errors.NotFound.object(kind, name)
             if sent:
                 raise errors.Conflict.object(kind, name)
+            await self.store.fresh()
             return None
         event = result.check()
         assert event.now is not None
@@ -544,7 +548,8 @@ class Verbs:
 def patched(media: str, old: Document, body: bytes, kind: Kind) -> Document:
     """Return what the patch of type *media* makes of *old*."""
     if media == JSON_PATCH:
-        return json_patch.patch(old, body)
+        patched_document: Document = json_patch.patch(old, body)
+        return patched_document
     if media == MERGE_PATCH:
         return merge_patch.patch(old, body)
     return strategic_patch.patch(old, body, kind)

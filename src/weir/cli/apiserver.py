@@ -65,6 +65,12 @@ from weir.gates import GateError, Gates
 @click.option(
     "--max-mutating-requests-inflight", type=int, default=200, show_default=True, help="Writes at once."
 )
+@click.option("--etcd-cafile", type=click.Path(path_type=Path, exists=True), help="Who signs for etcd (TLS).")
+@click.option(
+    "--etcd-certfile", type=click.Path(path_type=Path, exists=True), help="Certificate shown to etcd."
+)
+@click.option("--etcd-keyfile", type=click.Path(path_type=Path, exists=True), help="Its key.")
+@click.option("--etcd-user", default="", envvar="ETCD_USER", metavar="NAME:PASSWORD", help="Login at etcd.")
 @click.option(
     "--etcd-compaction-interval",
     "compaction",
@@ -91,6 +97,10 @@ def apiserver(
     audit_policy_file: Path | None,
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
+    etcd_cafile: Path | None,
+    etcd_certfile: Path | None,
+    etcd_keyfile: Path | None,
+    etcd_user: str,
     compaction: float,
 ) -> None:
     """Serve the Kubernetes API."""
@@ -130,6 +140,10 @@ def apiserver(
             audit_log=audit_log_path,
             audit_policy=audit_policy_file,
             compaction_seconds=compaction,
+            etcd_ca=etcd_cafile,
+            etcd_cert=etcd_certfile,
+            etcd_key=etcd_keyfile,
+            etcd_user=etcd_user,
             max_reading=max_requests_inflight,
             max_writing=max_mutating_requests_inflight,
         )

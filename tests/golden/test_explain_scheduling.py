@@ -1,0 +1,74 @@
+"""What a real scheduler wrote about pods it could not place, word for word: explain would have written the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weir.explain.pod import explain
+from weir.explain.subject import Subject
+from weir.explain.words import scheduler_message
+from weir.gates import ALL_FEATURES
+from weir.world import World
+
+
+#: Refusals by filters that explain does not ask; its answer has to say so.
+NOT_CONSIDERED = {
+    "pod-affinity-pod": "pod affinity and anti-affinity",
+    "spread-pod": "topology spread constraints",
+}
+
+
+def bodies(folder: Path) -> dict[str, Any]:
+    recorded = json.loads((folder / "golden" / "scheduling.json").read_text())
+    return {fixture["name"]: fixture["response"]["body"] for fixture in recorded}
+
+
+@pytest.fixture(scope="module")
+def recorded(testdata: Path) -> dict[str, Any]:
+    return bodies(testdata)
+
+
+def condition(pod: dict[str, Any]) -> str:
+    return next(
+        (
+            str(c["message"])
+            for c in pod["status"].get("conditions", ())
+            if c["type"] == "PodScheduled" and c["status"] == "False" and c.get("reason") == "Unschedulable"
+        ),
+        "",
+    )
+
+
+def test_every_recorded_refusal_is_worded_the_same(recorded):
+    nodes = recorded["nodes-after-lifecycle-controller"]
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "unbound", "namespace": "golden"}}
+    fast = {"kind": "StorageClass", "metadata": {"name": "now"}}
+    refused = {
+        name: body
+        for name, body in recorded.items()
+        if isinstance(body, dict) and body.get("kind") == "Pod" and condition(body)
+    }
+    assert len(refused) >= 10
+    for name, pod in refused.items():
+        world = World.of([nodes, {**claim, "spec": {"storageClassName": "now"}}, fast])
+        if name == "cordoned-pod":
+            cordoned = next(n for n in nodes["items"] if n["metadata"]["name"] == "n950")
+            cordoned = {"kind": "Node", **cordoned, "spec": {**cordoned["spec"], "unschedulable": True}}
+            world = world.overlay(World.of([cordoned]).nodes["n950"])
+        answer = explain(Subject.of(pod, stored=True), world, ALL_FEATURES)
+        if name in NOT_CONSIDERED:
+            assert NOT_CONSIDERED[name] in answer.not_considered
+            continue
+        assert scheduler_message(answer, upstream=True) == condition(pod), name
+
+
+def test_the_recorded_placement_is_one_that_fits(recorded):
+    pod = recorded["bound-pod"]
+    answer = explain(
+        Subject.of(pod, stored=True), World.of([recorded["nodes-after-lifecycle-controller"]]), ALL_FEATURES
+    )
+    assert answer.fitting == (pod["spec"]["nodeName"],)
