@@ -12,12 +12,22 @@ from typing import Any, Final
 
 from weir.validate.context import Context
 from weir.validate.cron import is_time_zone, validate_schedule
-from weir.validate.field import Document, Errors, invalid, not_supported, required
-from weir.validate.gonames import go_struct
+from weir.validate.field import (
+    Document,
+    Errors,
+    each_invalid,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from weir.validate.gonames import equal, go_struct
+from weir.validate.job_policies import validate_failure_policy, validate_success_policy
 from weir.validate.label_selector import selector_json, selects, validate_label_selector
 from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.ratchet import Options, pod_options
 from weir.validate.template import MISMATCH, validate_not_negative, validate_template
+from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain
 
 _MAX_INDEXES: Final = 100_000
 _CRON_NAME_MAX: Final = 52
@@ -39,6 +49,13 @@ def validate_job(new: Document, old: Document | None, context: Context) -> Error
         return
     yield from _validate_generated_selector(spec, context)
     yield from _validate_job_spec(spec, "spec", options)
+    if old is None and spec.get("completionMode") == "Indexed" and spec.get("completions"):
+        name = (new.get("metadata") or {}).get("name") or ""
+        last = f"{name}-{spec['completions'] - 1}"
+        if check_dns1123_label(last):
+            yield invalid(
+                "metadata.name", name, f"will not able to create pod with invalid DNS label: {last}"
+            )
     if before is not None and old is not None:
         yield from _validate_job_update(spec, before, old.get("status") or {})
 
@@ -59,15 +76,28 @@ def _validate_generated_selector(spec: Document, context: Context) -> Errors:
 def _validate_job_spec(spec: Document, at: str, options: Options) -> Errors:
     yield from validate_not_negative(
         spec,
-        ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
+        (
+            "parallelism",
+            "completions",
+            "activeDeadlineSeconds",
+            "backoffLimit",
+            "ttlSecondsAfterFinished",
+            "backoffLimitPerIndex",
+            "maxFailedIndexes",
+        ),
         at,
     )
-    mode = spec.get("completionMode")
-    if mode is not None:
-        yield from _validate_completion_mode(spec, mode, at)
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        yield required(f"{at}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    if (manager := spec.get("managedBy")) is not None:
+        yield from _validate_manager(manager, f"{at}.managedBy")
+    yield from _validate_completion_mode(spec, at)
+    yield from validate_failure_policy(spec, at)
+    yield from validate_success_policy(spec, at)
     replacement = spec.get("podReplacementPolicy")
-    if replacement is not None and replacement not in _REPLACEMENT:
-        yield not_supported(f"{at}.podReplacementPolicy", replacement, _REPLACEMENT)
+    allowed = _REPLACEMENT if spec.get("podFailurePolicy") is None else ("Failed",)
+    if replacement is not None and replacement not in allowed:
+        yield not_supported(f"{at}.podReplacementPolicy", replacement, allowed)
     template = spec.get("template") or {}
     yield from validate_template(template, f"{at}.template", options)
     policy = (template.get("spec") or {}).get("restartPolicy") or "Always"
@@ -80,18 +110,36 @@ def _validate_job_spec(spec: Document, at: str, options: Options) -> Errors:
         yield invalid(f"{at}.template.spec.restartPolicy", policy, detail)
 
 
-def _validate_completion_mode(spec: Document, mode: str, at: str) -> Errors:
-    if mode not in _COMPLETION_MODES:
-        yield not_supported(f"{at}.completionMode", mode, _COMPLETION_MODES)
+def _validate_manager(manager: str, at: str) -> Errors:
+    domain, slash, path = manager.partition("/")
+    if not slash or not domain or not path:
+        yield invalid(at, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
         return
+    yield from each_invalid(at, domain, check_dns1123_subdomain(domain))
+    if byte_length(manager) > 63:
+        yield too_long(at, 63)
+
+
+def _validate_completion_mode(spec: Document, at: str) -> Errors:
+    mode = spec.get("completionMode")
+    if mode is not None and mode not in _COMPLETION_MODES:
+        yield not_supported(f"{at}.completionMode", mode, _COMPLETION_MODES)
+    if mode in (None, "NonIndexed"):
+        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if spec.get(name) is not None:
+                yield invalid(f"{at}.{name}", spec[name], "requires indexed completion mode")
     if mode != "Indexed":
         return
-    completions = spec.get("completions")
+    completions, limit = spec.get("completions"), spec.get("maxFailedIndexes")
     if completions is None:
         yield required(f"{at}.completions", "when completion mode is Indexed")
-    elif completions > 0 and (spec.get("parallelism") or 0) > _MAX_INDEXES:
+    if (spec.get("parallelism") or 0) > _MAX_INDEXES:
         detail = f"must be less than or equal to {_MAX_INDEXES} when completion mode is Indexed"
         yield invalid(f"{at}.parallelism", spec["parallelism"], detail)
+    if limit is not None and limit > _MAX_INDEXES:
+        yield invalid(f"{at}.maxFailedIndexes", limit, f"must be less than or equal to {_MAX_INDEXES}")
+    if completions is not None and limit is not None and limit > completions:
+        yield invalid(f"{at}.maxFailedIndexes", limit, "must be less than or equal to completions")
 
 
 def _validate_job_update(new: Document, old: Document, status: Document) -> Errors:
@@ -102,9 +150,13 @@ def _validate_job_update(new: Document, old: Document, status: Document) -> Erro
             yield invalid("spec.completions", new.get("completions"), IMMUTABLE)
     if not same(new.get("selector"), old.get("selector")):
         yield invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
-    waiting = bool(old.get("suspend")) and not status.get("startTime")
-    munged = _with_scheduling_undone(after, before) if waiting else after
-    if not same(munged, before):
+    if old.get("suspend") and not status.get("startTime"):
+        munged = _with_scheduling_undone(after, before)
+        if not equal("PodSpec", before.get("spec") or {}, munged):
+            yield invalid("spec.template.spec", go_struct("PodSpec", after.get("spec") or {}), IMMUTABLE)
+    elif not same(after.get("metadata"), before.get("metadata")) or not equal(
+        "PodSpec", before.get("spec") or {}, after.get("spec") or {}
+    ):
         yield invalid("spec.template", _go_template(after), IMMUTABLE)
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         if not same(new.get(name), old.get(name)):
@@ -112,7 +164,7 @@ def _validate_job_update(new: Document, old: Document, status: Document) -> Erro
 
 
 def _with_scheduling_undone(new: Document, old: Document) -> Document:
-    """Return the new template with the fields a suspended job may change set back."""
+    """Return the new pod spec with the fields a suspended job may change set back."""
     spec, before = dict(new.get("spec") or {}), old.get("spec") or {}
     for name in _SCHEDULING_FIELDS:
         spec.pop(name, None)
@@ -124,12 +176,13 @@ def _with_scheduling_undone(new: Document, old: Document) -> Document:
         affinity["nodeAffinity"] = before["affinity"]["nodeAffinity"]
     if affinity or "affinity" in before:
         spec["affinity"] = affinity
-    meta, was = dict(new.get("metadata") or {}), old.get("metadata") or {}
-    for name in ("labels", "annotations"):
-        meta.pop(name, None)
-        if name in was:
-            meta[name] = was[name]
-    return {**new, "metadata": meta, "spec": spec}
+    for name in ("containers", "initContainers"):
+        if len(spec.get(name) or ()) == len(before.get(name) or ()) and spec.get(name):
+            spec[name] = [
+                {**after, "resources": was.get("resources") or {}}
+                for after, was in zip(spec[name], before[name], strict=True)
+            ]
+    return spec
 
 
 def _go_template(template: Document) -> dict[str, Any]:
@@ -152,10 +205,10 @@ def validate_cron_job(new: Document, old: Document | None, context: Context) -> 
     if schedule:
         yield from validate_schedule(schedule, "spec.schedule", spec.get("timeZone"))
     yield from validate_not_negative(spec, ("startingDeadlineSeconds",), "spec")
+    yield from _validate_time_zone(spec)
     policy = spec.get("concurrencyPolicy")
     if policy and policy not in _CONCURRENCY:
         yield not_supported("spec.concurrencyPolicy", policy, _CONCURRENCY)
-    yield from _validate_time_zone(spec)
     yield from _validate_job_template(spec.get("jobTemplate") or {}, "spec.jobTemplate", options)
     yield from validate_not_negative(spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec")
     name = (new.get("metadata") or {}).get("name") or ""
@@ -172,12 +225,12 @@ def _pod_template(spec: Document) -> Document:
 
 def _validate_job_template(template: Document, at: str, options: Options) -> Errors:
     spec = template.get("spec") or {}
+    yield from _validate_job_spec(spec, f"{at}.spec", options)
     if spec.get("selector") is not None:
         detail = "`selector` will be auto-generated"
         yield invalid(f"{at}.spec.selector", selector_json(spec["selector"]), detail)
     if spec.get("manualSelector"):
         yield not_supported(f"{at}.spec.manualSelector", True, ("nil", "false"))
-    yield from _validate_job_spec(spec, f"{at}.spec", options)
 
 
 def _validate_time_zone(spec: Document) -> Errors:

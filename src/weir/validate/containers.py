@@ -104,7 +104,7 @@ _EPHEMERAL_FIELDS: Final = frozenset(
     {
         "name", "image", "command", "args", "workingDir", "env", "envFrom", "volumeMounts", "volumeDevices",
         "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin",
-        "stdinOnce", "tty", "targetContainerName", "resources", "restartPolicy",
+        "stdinOnce", "tty", "targetContainerName", "resources",
     }
 )  # fmt: skip
 

@@ -50,6 +50,12 @@ class Enum(str):
     __slots__ = ()
 
 
+class Bare(str):
+    """Text that prints as it stands: a few upstream checks pass an error where the value belongs."""
+
+    __slots__ = ()
+
+
 class FieldError:
     """One broken rule: which field, what was there, and what should have been.
 
@@ -89,7 +95,9 @@ def show(value: Any) -> str:
     >>> show("a<b"), show(Enum("a<b")), show(None), show(True)
     ('"a<b"', '"a\\\\u003cb"', 'null', 'true')
     """
-    return quote(value) if type(value) is str else compact_json(value)
+    if type(value) is str:
+        return quote(value)
+    return str(value) if type(value) is Bare else compact_json(value)
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:

@@ -1,8 +1,7 @@
 """How does the API server print this part of an object when it refuses it?
 
 Bad values and diffs of structs show the server's internal types: Go field names, every field in declaration order,
-absent pointers, lists and maps as `null`, absent text as `""`. The tables say that for the structs that messages
-show; a few fields live elsewhere inside than on the wire (the host namespaces sit in the pod's security context).
+absent pointers, lists and maps as `null`, absent text as `""`. The tables say that for the structs that messages show.
 
 Spec: core.md 2.1 "Error model" (values), 2.6 "Pod update" (the diff after the message).
 Not here: which field is wrong (weir.validate.field).
@@ -65,14 +64,14 @@ _TABLE: Final = {
     "EnvFromSource": "Prefix ConfigMapRef:*EnvSource SecretRef:*EnvSource",
     "ContainerResizePolicy": "ResourceName RestartPolicy",
     "VolumeMount": (
-        "Name ReadOnly:b RecursiveReadOnly:p MountPath SubPath MountPropagation:p SubPathExpr"
+        "Name ReadOnly:b RecursiveReadOnly:p MountPath SubPath MountPropagation:p SubPathExpr BindMountOptions:p"
     ),
     "VolumeDevice": "Name DevicePath",
     "ExecAction": "Command:p",
     "HTTPHeader": "Name Value",
-    "HTTPGetAction": "Path Port:p Host Scheme HTTPHeaders=httpHeaders:[]HTTPHeader",
+    "HTTPGetAction": "Path Port:p Host Scheme HTTPHeaders=httpHeaders:[]HTTPHeader Protocol:p",
     "TCPSocketAction": "Port:p Host",
-    "GRPCAction": "Port:i Service:p",
+    "GRPCAction": "Port:i Service:p Mode:p",
     "SleepAction": "Seconds:i",
     "LifecycleHandler": (
         "Exec:*ExecAction HTTPGet=httpGet:*HTTPGetAction TCPSocket=tcpSocket:*TCPSocketAction Sleep:*SleepAction"
@@ -106,29 +105,41 @@ _TABLE: Final = {
     "EphemeralContainer": "Container:Container TargetContainerName",
     "Sysctl": "Name Value",
     "PodSecurityContext": (
-        "HostNetwork:b HostPID=hostPID:b HostIPC=hostIPC:b ShareProcessNamespace:p HostUsers:p "
         "SELinuxOptions=seLinuxOptions:*SELinuxOptions WindowsOptions:*WindowsSecurityContextOptions RunAsUser:p "
         "RunAsGroup:p RunAsNonRoot:p SupplementalGroups:p SupplementalGroupsPolicy:p FSGroup=fsGroup:p "
-        "FSGroupChangePolicy=fsGroupChangePolicy:p Sysctls:[]Sysctl SeccompProfile:*LocalhostProfile "
+        "Sysctls:[]Sysctl FSGroupChangePolicy=fsGroupChangePolicy:p SeccompProfile:*LocalhostProfile "
         "AppArmorProfile:*LocalhostProfile SELinuxChangePolicy=seLinuxChangePolicy:p"
     ),
     "PodDNSConfigOption": "Name Value:p",
     "PodDNSConfig": "Nameservers:p Searches:p Options:[]PodDNSConfigOption",
-    "KeyToPath": "Key Path Mode:p",
-    "EmptyDirVolumeSource": "Medium SizeLimit:p",
+    "KeyToPath": "Key Path Mode:p User:p",
+    "DownwardAPIVolumeSource": "Items:[]DownwardAPIVolumeFile DefaultMode:p DefaultUser:p",
+    "ProjectedVolumeSource": "Sources:[]VolumeProjection DefaultMode:p DefaultUser:p",
+    "CSIVolumeSource": (
+        "Driver ReadOnly:p FSType=fsType:p VolumeAttributes:m NodePublishSecretRef:*LocalObjectReference"
+    ),
+    "DownwardAPIVolumeFile": (
+        "Path FieldRef:*ObjectFieldSelector ResourceFieldRef:*ResourceFieldSelector Mode:p User:p"
+    ),
+    "VolumeProjection": (
+        "Secret:p DownwardAPI=downwardAPI:*DownwardAPIVolumeSource ConfigMap:p ServiceAccountToken:p "
+        "ClusterTrustBundle:p PodCertificate:p"
+    ),
+    "EmptyDirVolumeSource": "Medium SizeLimit:p Mode:p",
     "HostPathVolumeSource": "Path Type:p",
-    "SecretVolumeSource": "SecretName Items:[]KeyToPath DefaultMode:p Optional:p",
-    "ConfigMapVolumeSource": "Name Items:[]KeyToPath DefaultMode:p Optional:p",
+    "SecretVolumeSource": "SecretName Items:[]KeyToPath DefaultMode:p Optional:p DefaultUser:p",
+    "ConfigMapVolumeSource": "Name Items:[]KeyToPath DefaultMode:p Optional:p DefaultUser:p",
     "NFSVolumeSource": "Server Path ReadOnly:b",
     "PersistentVolumeClaimVolumeSource": "ClaimName ReadOnly:b",
     "LocalVolumeSource": "Path FSType=fsType:p",
     "Volume": (
         "Name HostPath:*HostPathVolumeSource EmptyDir:*EmptyDirVolumeSource GCEPersistentDisk=gcePersistentDisk:p "
         "AWSElasticBlockStore=awsElasticBlockStore:p GitRepo:p Secret:*SecretVolumeSource NFS=nfs:*NFSVolumeSource "
-        "ISCSI=iscsi:p Glusterfs:p PersistentVolumeClaim:*PersistentVolumeClaimVolumeSource RBD=rbd:p Quobyte:p "
-        "FlexVolume:p Cinder:p CephFS=cephfs:p Flocker:p DownwardAPI=downwardAPI:p FC=fc:p AzureFile:p "
-        "ConfigMap:*ConfigMapVolumeSource VsphereVolume:p AzureDisk:p PhotonPersistentDisk:p Projected:p "
-        "PortworxVolume:p ScaleIO=scaleIO:p StorageOS=storageos:p CSI=csi:p Ephemeral:p Image:p"
+        "ISCSI=iscsi:p Glusterfs:p PersistentVolumeClaim:*PersistentVolumeClaimVolumeSource RBD=rbd:p "
+        "FlexVolume:p Cinder:p CephFS=cephfs:p Flocker:p DownwardAPI=downwardAPI:*DownwardAPIVolumeSource FC=fc:p "
+        "AzureFile:p ConfigMap:*ConfigMapVolumeSource VsphereVolume:p Quobyte:p AzureDisk:p PhotonPersistentDisk:p "
+        "Projected:*ProjectedVolumeSource PortworxVolume:p ScaleIO=scaleIO:p StorageOS=storageos:p "
+        "CSI=csi:*CSIVolumeSource Ephemeral:p Image:p"
     ),
     "PersistentVolumeSource": (
         "GCEPersistentDisk=gcePersistentDisk:p AWSElasticBlockStore=awsElasticBlockStore:p "
@@ -142,23 +153,25 @@ _TABLE: Final = {
         "AccessModes:p Selector:p Resources:VolumeResourceRequirements VolumeName StorageClassName:p VolumeMode:p "
         "DataSource:p DataSourceRef:p VolumeAttributesClassName:p"
     ),
+    "PersistentVolumeClaimStatus": (
+        "Phase AccessModes:p Capacity:m Conditions:p AllocatedResources:m AllocatedResourceStatuses:m "
+        "CurrentVolumeAttributesClassName:p ModifyVolumeStatus:p"
+    ),
     "PodSpec": (
         "Volumes:[]Volume InitContainers:[]Container Containers:[]Container EphemeralContainers:[]EphemeralContainer "
         "RestartPolicy TerminationGracePeriodSeconds:p ActiveDeadlineSeconds:p DNSPolicy=dnsPolicy NodeSelector:m "
-        "ServiceAccountName AutomountServiceAccountToken:p NodeName SecurityContext:*PodSecurityContext "
-        "ImagePullSecrets:[]LocalObjectReference Hostname Subdomain Affinity:*Affinity SchedulerName "
-        "Tolerations:[]Toleration HostAliases:[]HostAlias PriorityClassName Priority:p "
-        "DNSConfig=dnsConfig:*PodDNSConfig ReadinessGates:[]PodReadinessGate RuntimeClassName:p Overhead:m "
-        "EnableServiceLinks:p PreemptionPolicy:p TopologySpreadConstraints:[]TopologySpreadConstraint OS=os:*PodOS "
-        "SchedulingGates:[]PodSchedulingGate ResourceClaims:[]PodResourceClaim Resources:*ResourceRequirements "
-        "SetHostnameAsFQDN=setHostnameAsFQDN:p HostnameOverride:p"
+        "ServiceAccountName DeprecatedServiceAccount=serviceAccount AutomountServiceAccountToken:p NodeName "
+        "HostNetwork:b HostPID=hostPID:b HostIPC=hostIPC:b ShareProcessNamespace:p "
+        "SecurityContext:*PodSecurityContext ImagePullSecrets:[]LocalObjectReference Hostname Subdomain "
+        "Affinity:*Affinity SchedulerName Tolerations:[]Toleration HostAliases:[]HostAlias PriorityClassName "
+        "Priority:p DNSConfig=dnsConfig:*PodDNSConfig ReadinessGates:[]PodReadinessGate RuntimeClassName:p "
+        "EnableServiceLinks:p PreemptionPolicy:p Overhead:m TopologySpreadConstraints:[]TopologySpreadConstraint "
+        "SetHostnameAsFQDN=setHostnameAsFQDN:p OS=os:*PodOS HostUsers:p SchedulingGates:[]PodSchedulingGate "
+        "ResourceClaims:[]PodResourceClaim Resources:*ResourceRequirements HostnameOverride:p SchedulingGroup:p "
+        "EvictionResponders:p"
     ),
 }  # fmt: skip
 
-#: Wire fields of the pod spec that the server keeps inside the pod's security context.
-_HOST_FIELDS: Final = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
-#: Wire fields with another name for the same thing, and those moved elsewhere.
-_ALIASES: Final = frozenset({"serviceAccount", *_HOST_FIELDS})
 _ZERO: Final = {"": "", "i": 0, "b": False, "p": None, "m": None}
 
 _Field = tuple[str, str, str]
@@ -185,9 +198,7 @@ def go_struct(struct: str, wire: Document | None) -> dict[str, Any] | None:
     """
     if wire is None:
         return None
-    if struct == "PodSpec":
-        wire = _with_host_fields_inside(wire)
-    elif struct == "EphemeralContainer":
+    if struct == "EphemeralContainer":
         wire = {"container": wire, **wire}
     return {go: _go_value(kind, wire.get(name)) for go, name, kind in _fields(struct)}
 
@@ -207,13 +218,6 @@ def _go_value(kind: str, value: Any) -> Any:
     if kind.startswith("*"):
         return go_struct(kind[1:], value)
     return go_struct(kind, value or {})
-
-
-def _with_host_fields_inside(spec: Document) -> Document:
-    inside = {name: spec[name] for name in _HOST_FIELDS if name in spec}
-    if not inside and "securityContext" not in spec:
-        return spec
-    return {**spec, "securityContext": {**(spec.get("securityContext") or {}), **inside}}
 
 
 def equal(struct: str, old: Document | None, new: Document | None) -> bool:
@@ -242,7 +246,7 @@ def _comparable(value: Any) -> Any:
 
 def _unnamed(struct: str, wire: Document) -> Document:
     """Return the fields of *wire* that the table does not name: those of newer versions, or weir's own."""
-    named = {name for _, name, _ in _fields(struct)} | _ALIASES
+    named = {name for _, name, _ in _fields(struct)}
     return {name: value for name, value in wire.items() if name not in named}
 
 

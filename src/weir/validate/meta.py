@@ -182,13 +182,15 @@ def validate_object_meta_update(new: Document, old: Document, at: str = "metadat
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     ):
+        if name == "namespace" and not old.get("namespace"):
+            continue  # cluster-scoped: the server drops it
         value = new.get(name)
         if value is not None and value != old.get(name):
             shown = value if name in ("name", "namespace", "deletionGracePeriodSeconds") else Enum(value)
             yield invalid(f"{at}.{name}", shown, IMMUTABLE)
     yield from _validate_shared(new, at)
     if finalizers:
-        yield from _validate_finalizer_names(finalizers, f"{at}.finalizers")
+        yield from _validate_finalizers(list(finalizers), f"{at}.finalizers")
 
 
 def validate_meta(

@@ -41,7 +41,8 @@ def validate_node(new: Document, old: Document | None, context: Context) -> Erro
         return
     before = old.get("spec") or {}
     yield from validate_taints(spec.get("taints") or [])
-    yield from _validate_status(new.get("status") or {})
+    if context.subresource == "status":
+        yield from _validate_status(new.get("status") or {})
     yield from _validate_update(spec, before)
 
 
@@ -80,12 +81,10 @@ def _validate_amounts(status: Document) -> Errors:
 
 
 def _validate_update(new: Document, old: Document) -> Errors:
+    yield from _validate_networks(new)
     before = _networks(old)
-    if before:
-        if _networks(new) != before:
-            yield forbidden("spec.podCIDRs", CIDR_CHANGED)
-    else:
-        yield from _validate_networks(new)
+    if before and _networks(new) != before:
+        yield forbidden("spec.podCIDRs", CIDR_CHANGED)
     if was := old.get("providerID"):
         now = new.get("providerID") or ""
         if not now:

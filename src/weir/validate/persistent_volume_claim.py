@@ -14,6 +14,7 @@ from typing import Final
 from weir.validate.context import Context
 from weir.validate.field import (
     Document,
+    Enum,
     Errors,
     each_invalid,
     forbidden,
@@ -23,7 +24,7 @@ from weir.validate.field import (
 )
 from weir.validate.gonames import diff, equal
 from weir.validate.label_selector import validate_label_selector
-from weir.validate.meta import validate_meta, validate_object_meta
+from weir.validate.meta import IMMUTABLE, validate_meta, validate_object_meta
 from weir.validate.resources import amount
 from weir.values.names import check_dns1123_subdomain
 
@@ -48,7 +49,7 @@ def validate_claim(new: Document, old: Document | None, context: Context) -> Err
         yield from _validate_status(new.get("status") or {})
     else:
         yield from validate_meta(new, old, context)
-        yield from validate_claim_spec(spec, "spec")
+        yield from validate_claim_spec(spec, "spec", drops_sources=False)
         yield from _validate_update(spec, old.get("spec") or {}, old)
 
 
@@ -61,7 +62,7 @@ def validate_access_modes(modes: list[str], at: str) -> Errors:
         yield forbidden(at, ALONE)
 
 
-def validate_claim_spec(spec: Document, at: str) -> Errors:
+def validate_claim_spec(spec: Document, at: str, *, drops_sources: bool = True) -> Errors:
     """Yield what is wrong with the spec of a claim, also inside templates and ephemeral volumes."""
     modes = spec.get("accessModes") or []
     if not modes:
@@ -77,7 +78,7 @@ def validate_claim_spec(spec: Document, at: str) -> Errors:
         yield from each_invalid(f"{at}.storageClassName", class_name, check_dns1123_subdomain(class_name))
     if (mode := spec.get("volumeMode")) is not None and mode not in VOLUME_MODES:
         yield not_supported(f"{at}.volumeMode", mode, VOLUME_MODES)
-    for name, source in _data_sources(spec):
+    for name, source in _data_sources(spec, drops_sources):
         yield from _validate_data_source(source, f"{at}.{name}")
     if attributes := spec.get("volumeAttributesClassName"):
         yield from each_invalid(
@@ -85,15 +86,15 @@ def validate_claim_spec(spec: Document, at: str) -> Errors:
         )
 
 
-def _data_sources(spec: Document) -> Iterator[tuple[str, Document]]:
+def _data_sources(spec: Document, drops: bool) -> Iterator[tuple[str, Document]]:
     """Yield the sources as the server keeps them: unknown kinds are dropped, and each field fills the other."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source is not None:
+    if source is not None and drops:
         kind, group = source.get("kind"), source.get("apiGroup") or ""
         claim = kind == "PersistentVolumeClaim" and not group
         if not claim and not (kind == "VolumeSnapshot" and group == "snapshot.storage.k8s.io"):
             source = None
-    if reference is not None and reference.get("namespace"):
+    if reference is not None and reference.get("namespace") and drops:
         reference = None
     both = (source or reference, reference or source)
     for name, each in zip(("dataSource", "dataSourceRef"), both, strict=True):
@@ -122,22 +123,24 @@ def _validate_update(new: Document, old: Document, stored: Document) -> Errors:
     bound = (stored.get("status") or {}).get("phase") == "Bound"
     if not old.get("volumeName"):  # binding sets the name once
         munged.pop("volumeName", None)
-    was = (old.get("resources") or {}).get("requests")
-    resources = {**(new.get("resources") or {})}
-    resources.pop("requests", None)
-    munged["resources"] = {**resources, **({"requests": was} if was else {})}
+    before, after = (((s.get("resources") or {}).get("requests") or {}).get("storage") for s in (old, new))
+    if before is not None and after is not None:
+        resources = new["resources"]
+        munged["resources"] = {**resources, "requests": {**resources["requests"], "storage": before}}
     if bound:
         munged.pop("volumeAttributesClassName", None)
         if "volumeAttributesClassName" in old:
             munged["volumeAttributesClassName"] = old["volumeAttributesClassName"]
     if not equal("PersistentVolumeClaimSpec", old, munged):
         yield forbidden("spec", f"{IMMUTABLE_SPEC}\n{diff('PersistentVolumeClaimSpec', old, munged)}")
-    before, after = (((s.get("resources") or {}).get("requests") or {}).get("storage") for s in (old, new))
-    if before is not None and after is not None and amount(after) < amount(before):
-        capacity = ((stored.get("status") or {}).get("capacity") or {}).get("storage")
-        if capacity is None or amount(after) <= amount(capacity):
-            detail = "field can not be less than status.capacity"
-            yield forbidden("spec.resources.requests.storage", detail)
+    capacity = ((stored.get("status") or {}).get("capacity") or {}).get("storage")
+    wanted = amount(after or "0")
+    if before is not None and wanted < amount(before) and wanted <= amount(capacity or "0"):
+        yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+    if new.get("volumeMode") != old.get("volumeMode"):
+        yield invalid(
+            "volumeMode", None if new.get("volumeMode") is None else Enum(new["volumeMode"]), IMMUTABLE
+        )
 
 
 def _validate_status(status: Document) -> Errors:

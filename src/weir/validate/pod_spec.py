@@ -30,7 +30,7 @@ from weir.validate.field import (
 from weir.validate.gonames import go_struct
 from weir.validate.meta import validate_labels
 from weir.validate.ratchet import Options
-from weir.validate.resources import validate_container_resources
+from weir.validate.resources import validate_container_resources, validate_pod_resources
 from weir.validate.security import validate_pod_security_context
 from weir.validate.tolerations import validate_tolerations
 from weir.validate.volumes import validate_volumes
@@ -75,7 +75,7 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
         others = [*containers, *(initial or ())]
         yield from validate_ephemeral_containers(ephemeral, others, f"{at}.ephemeralContainers", pod)
     if resources := get("resources"):
-        yield from validate_container_resources(resources, pod.claim_names, f"{at}.resources")
+        yield from validate_pod_resources(resources, f"{at}.resources")
     if get("hostNetwork"):
         yield from _validate_host_network(containers, f"{at}.containers")
     if get("restartPolicy") not in _FINE_RESTART_POLICIES:
@@ -129,6 +129,8 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
             yield not_supported(f"{at}.preemptionPolicy", preemption, _PREEMPTION_POLICIES)
         else:
             yield required(f"{at}.preemptionPolicy")
+    if (overhead := get("overhead")) is not None:
+        yield from validate_container_resources({"limits": overhead}, (), f"{at}.overhead")
     if (system := get("os")) is not None:
         yield from _validate_os(system, f"{at}.os")
     yield from validate_file_volumes(spec, at, pod.volumes)

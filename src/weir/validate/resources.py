@@ -12,7 +12,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, not_found, required
+from weir.validate.field import (
+    Document,
+    Enum,
+    Errors,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
 from weir.validate.field import duplicate as duplicate_value
 from weir.values.names import check_dns1123_label, check_label_key
 from weir.values.quantity import Quantity, parse_quantity
@@ -124,6 +134,22 @@ def validate_container_resources(resources: Document, claim_names: Collection[st
         yield forbidden(at, "HugePages require cpu or memory")
     if claims := resources.get("claims"):
         yield from _validate_claims(claims, claim_names, f"{at}.claims")
+
+
+def validate_pod_resources(resources: Document, at: str) -> Errors:
+    """Yield what is wrong with resources of the whole pod: only the basic ones, and no claims."""
+    if resources.get("claims"):
+        yield forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for part, amounts in (("limits", limits), ("requests", requests)):
+        for name in sorted(amounts):
+            if name not in ("cpu", "memory") and not name.startswith(HUGE_PAGES):
+                yield not_supported(f"{at}.{part}[{name}]", name, ("cpu", HUGE_PAGES, "memory"))
+            else:
+                yield from _validate_entry(name, amounts[name], f"{at}.{part}")
+    for name in sorted(requests):
+        if name in limits:
+            yield from _validate_against_limit(name, requests[name], limits, at)
 
 
 def _validate_entry(name: str, value: Any, at: str) -> Errors:

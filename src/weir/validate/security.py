@@ -82,17 +82,19 @@ def validate_pod_security_context(spec: Document, at: str) -> Errors:
             yield invalid(f"{where}.supplementalGroups[{i}]", group, ID_RANGE)
     if sysctls := security.get("sysctls"):
         yield from _validate_sysctls(sysctls, f"{where}.sysctls")
-    for name, allowed in (
-        ("fsGroupChangePolicy", ("Always", "OnRootMismatch")),
-        ("supplementalGroupsPolicy", ("Merge", "Strict")),
-        ("seLinuxChangePolicy", ("MountOption", "Recursive")),
-    ):
-        if (value := security.get(name)) is not None and value not in allowed:
-            yield not_supported(f"{where}.{name}", value, allowed)
+    yield from _validate_policy(security, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), where)
     if (profile := security.get("seccompProfile")) is not None:
         yield from _validate_profile(profile, f"{where}.seccompProfile", "seccomp")
     if (profile := security.get("appArmorProfile")) is not None:
         yield from _validate_profile(profile, f"{where}.appArmorProfile", "AppArmor")
+    yield from _validate_policy(security, "supplementalGroupsPolicy", ("Merge", "Strict"), where)
+    yield from _validate_policy(security, "seLinuxChangePolicy", ("MountOption", "Recursive"), where)
+
+
+def _validate_policy(security: Document, name: str, allowed: tuple[str, ...], at: str) -> Errors:
+    value = security.get(name)
+    if value is not None and value not in allowed:
+        yield not_supported(f"{at}.{name}", value, allowed)
 
 
 def _validate_sysctls(sysctls: list[Document], at: str) -> Errors:

@@ -40,11 +40,6 @@ _ATTACHMENT_MESSAGE_MAX: Final = 1024
 def validate_storage_class(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a StorageClass."""
     yield from validate_meta(new, old, context)
-    if old is not None:
-        for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-            if not same(new.get(name), old.get(name)):
-                yield forbidden(name, "updates to " + name + " are forbidden.")
-        return
     provisioner = (new.get("provisioner") or "").lower()
     if provisioner:
         yield from each_invalid("provisioner", provisioner, check_label_key(provisioner))
@@ -58,6 +53,11 @@ def validate_storage_class(new: Document, old: Document | None, context: Context
     yield from _validate_topologies(new.get("allowedTopologies") or [], "allowedTopologies")
     if not provisioner:
         yield required("provisioner")
+    for name in (
+        ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode") if old is not None else ()
+    ):
+        if not same(new.get(name), (old or {}).get(name)):
+            yield invalid(name, None, IMMUTABLE)
 
 
 def _validate_parameters(parameters: Document, at: str) -> Errors:

@@ -11,9 +11,10 @@ import re
 from typing import Any, Final
 
 from weir.validate.context import Context
-from weir.validate.field import Document, Errors, forbidden, invalid, not_supported, required
+from weir.validate.field import Document, Errors, each_invalid, forbidden, invalid, not_supported, required
+from weir.validate.gonames import go_struct
 from weir.validate.label_selector import is_sound, selector_json, validate_label_selector
-from weir.validate.meta import IMMUTABLE, same, validate_labels, validate_meta
+from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.persistent_volume_claim import validate_claim_spec
 from weir.validate.ratchet import Options, pod_options
 from weir.validate.resources import NOT_NEGATIVE
@@ -24,6 +25,7 @@ from weir.validate.template import (
     validate_selected_template,
     validate_template,
 )
+from weir.values.names import check_dns1123_label
 
 _match_percent = re.compile(r"[0-9]+%").fullmatch
 PERCENT: Final = (
@@ -54,7 +56,8 @@ def _validate_pods(spec: Document, options: Options, workload: str) -> Errors:
     """Yield what is wrong with the template, which is only looked at when the selector can be read."""
     selector = spec.get("selector")
     if not is_sound(selector):
-        yield invalid("spec.selector", selector_json(selector), "invalid label selector")
+        detail = "" if workload == "StatefulSet" else "invalid label selector"
+        yield invalid("spec.selector", selector_json(selector), detail)
         return
     yield from validate_selected_template(
         spec.get("template") or {}, selector, "spec.template", options, workload
@@ -62,7 +65,7 @@ def _validate_pods(spec: Document, options: Options, workload: str) -> Errors:
 
 
 def _validate_selector_kept(new: Document, old: Document | None) -> Errors:
-    if old is not None and not same(new.get("selector"), old.get("selector")):
+    if old is not None and selector_json(new.get("selector")) != selector_json(old.get("selector")):
         yield invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
 
 
@@ -189,7 +192,6 @@ def validate_replication_controller(new: Document, old: Document | None, context
     yield from validate_not_negative(spec, ("minReadySeconds",), "spec")
     if not selector and not context.raw:
         yield required("spec.selector")
-    yield from validate_labels(selector, "spec.selector")
     yield from validate_not_negative(spec, ("replicas",), "spec")
     yield from validate_selected_template(
         spec.get("template"), {"matchLabels": selector}, "spec.template", options, "ReplicationController"
@@ -207,7 +209,9 @@ def validate_daemon_set(new: Document, old: Document | None, context: Context) -
         )  # fmt: skip
         return
     template, selector = spec.get("template") or {}, spec.get("selector")
-    yield from _validate_selector(selector, "daemonset")
+    yield from _validate_selector_kept(spec, before)
+    if selector is not None:
+        yield from _validate_selector(selector, "daemonset")
     if is_sound(selector):
         yield from validate_selected(template, selector, "spec.template")
     yield from validate_template(template, "spec.template", options)
@@ -215,7 +219,6 @@ def validate_daemon_set(new: Document, old: Document | None, context: Context) -
     yield from validate_not_negative(spec, ("minReadySeconds",), "spec")
     yield from _validate_daemon_strategy(spec.get("updateStrategy") or {})
     yield from validate_not_negative(spec, ("revisionHistoryLimit",), "spec")
-    yield from _validate_selector_kept(spec, before)
 
 
 def _validate_daemon_strategy(strategy: Document) -> Errors:
@@ -228,25 +231,31 @@ def _validate_daemon_strategy(strategy: Document) -> Errors:
         if rolling is not None:
             yield from _validate_daemon_rolling(rolling, f"{at}.rollingUpdate")
     elif kind != "OnDelete":
-        yield not_supported(f"{at}.type", kind, ("OnDelete", "RollingUpdate"))
+        shown = None
+        if rolling is not None:
+            shown = {
+                "MaxUnavailable": rolling.get("maxUnavailable", 0),
+                "MaxSurge": rolling.get("maxSurge", 0),
+            }
+        yield not_supported(at, {"Type": kind, "RollingUpdate": shown}, ("RollingUpdate", "OnDelete"))
 
 
 def _validate_daemon_rolling(rolling: Document, at: str) -> Errors:
     down, extra = rolling.get("maxUnavailable", 1), rolling.get("maxSurge", 0)
     yield from validate_int_or_percent(down, f"{at}.maxUnavailable")
     yield from validate_int_or_percent(extra, f"{at}.maxSurge")
+    yield from validate_at_most_all(down, f"{at}.maxUnavailable")
+    yield from validate_at_most_all(extra, f"{at}.maxSurge")
     if _number(down) and _number(extra):
         yield invalid(f"{at}.maxSurge", extra, "may not be set when maxUnavailable is non-zero")
     if not _number(down) and not _number(extra):
         yield required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
-    yield from validate_at_most_all(down, f"{at}.maxUnavailable")
-    yield from validate_at_most_all(extra, f"{at}.maxSurge")
 
 
 def validate_stateful_set(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a StatefulSet."""
     spec, before, options = _parts(new, old, context)
-    yield from validate_meta(new, old, context)
+    yield from validate_meta(new, old, context, check_dns1123_label)
     if context.subresource == "status":
         yield from _validate_status_counts(
             new, ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas",
@@ -261,12 +270,13 @@ def validate_stateful_set(new: Document, old: Document | None, context: Context)
     yield from validate_not_negative(spec, ("replicas", "minReadySeconds"), "spec")
     if (ordinals := spec.get("ordinals")) is not None:
         yield from validate_not_negative(ordinals, ("start",), "spec.ordinals")
-    yield from validate_not_negative(spec, ("revisionHistoryLimit",), "spec")
+    if old is None:
+        for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+            yield from validate_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
+        if service := spec.get("serviceName"):
+            yield from each_invalid("spec.serviceName", service, check_dns1123_label(service))
     yield from _validate_selector(spec.get("selector"), "statefulset")
     yield from _validate_pods(spec, options, "StatefulSet")
-    for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-        if old is None:
-            yield from validate_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
     if before is not None:
         yield from _validate_stateful_update(spec, before)
 
@@ -279,8 +289,21 @@ def _validate_stateful_strategy(strategy: Document) -> Errors:
             yield invalid(f"{at}.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")
     elif kind == "RollingUpdate":
         yield from validate_not_negative(rolling or {}, ("partition",), f"{at}.rollingUpdate")
+        down = (rolling or {}).get("maxUnavailable")
+        if down is not None:
+            where = f"{at}.rollingUpdate.maxUnavailable"
+            yield from validate_int_or_percent(down, where)
+            if not _number(down):
+                yield invalid(where, down, "cannot be 0")
+            yield from validate_at_most_all(down, where)
     else:
-        yield invalid(at, strategy, "must be 'RollingUpdate' or 'OnDelete'")
+        shown = None
+        if rolling is not None:
+            shown = {
+                "Partition": rolling.get("partition", 0),
+                "MaxUnavailable": rolling.get("maxUnavailable"),
+            }
+        yield invalid(at, {"Type": kind, "RollingUpdate": shown}, "must be 'RollingUpdate' or 'OnDelete'")
 
 
 def _validate_retention(policy: Document | None) -> Errors:
@@ -288,28 +311,27 @@ def _validate_retention(policy: Document | None) -> Errors:
         value = (policy or {}).get(name)
         if value and value not in ("Retain", "Delete"):
             at = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
-            yield not_supported(at, value, ("Delete", "Retain"))
-
-
-_STATEFUL_MAY_CHANGE: Final = (
-    "replicas",
-    "ordinals",
-    "template",
-    "updateStrategy",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
-    "minReadySeconds",
-)
+            yield not_supported(at, value, ("Retain", "Delete"))
 
 
 def _validate_stateful_update(new: Document, old: Document) -> Errors:
-    if any(not same(new.get(name), old.get(name)) for name in {*new, *old} - {*_STATEFUL_MAY_CHANGE}):
-        listed = ", ".join(f"'{name}'" for name in _STATEFUL_MAY_CHANGE[:-1])
-        yield forbidden(
-            "spec",
-            f"updates to statefulset spec for fields other than {listed} and "
-            f"'{_STATEFUL_MAY_CHANGE[-1]}' are forbidden",
-        )
+    """Yield the fields of a StatefulSet that never change."""
+    for name in ("serviceName", "podManagementPolicy"):
+        if not same(new.get(name), old.get(name)):
+            yield invalid(f"spec.{name}", new.get(name) or "", IMMUTABLE)
+    yield from _validate_selector_kept(new, old)
+    if not same(new.get("volumeClaimTemplates"), old.get("volumeClaimTemplates")):
+        shown = [_go_claim(claim) for claim in new.get("volumeClaimTemplates") or ()]
+        yield invalid("spec.volumeClaimTemplates", shown or None, IMMUTABLE)
+
+
+def _go_claim(claim: Document) -> Document:
+    """Return a claim template as the server prints it: metadata beside the Go fields."""
+    meta = claim.get("metadata") or {}
+    shown = {name: meta[name] for name in ("name", "namespace", "labels", "annotations") if meta.get(name)}
+    spec = go_struct("PersistentVolumeClaimSpec", claim.get("spec") or {})
+    status = go_struct("PersistentVolumeClaimStatus", claim.get("status") or {"phase": "Pending"})
+    return {**shown, "Spec": spec, "Status": status}
 
 
 def validate_controller_revision(new: Document, old: Document | None, context: Context) -> Errors:
