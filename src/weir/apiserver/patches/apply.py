@@ -11,7 +11,6 @@ Not here: merging values (weir.apiserver.patches.overlay), updates (weir.apiserv
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any, Final
 
@@ -37,7 +36,7 @@ from weir.apiserver.patches.managedfields import (
 from weir.apiserver.patches.overlay import ensure_named, overlay, remove_fields
 from weir.apiserver.patches.structure import Node, root_node
 from weir.errors import BadRequest, Conflict, DecodeError, InternalError
-from weir.objects.document import KindRow, check, root_of
+from weir.objects.document import KindRow, check, copied, root_of
 from weir.objects.manifest import ManifestError, read_manifest
 from weir.values.quoting import quote
 
@@ -189,7 +188,7 @@ class _Applying:
         managed = self._without_taken(managed, made, force)
         mine = stripped(fields)
         same = made == self._live
-        read = copy.deepcopy(self._live) if same and self._exists else self._read(made)
+        read = copied(self._live) if same and self._exists else self._read(made)
         if mine:
             managed[self._owner] = Entry(mine, self._time(same, read == self._live, mine, last))
         return read, managed
@@ -283,12 +282,12 @@ def _follow_up_annotation(made: dict[str, Any], configuration: dict[str, Any]) -
     annotations = (made.get("metadata") or {}).get("annotations")
     if not annotations or not annotations.get(LAST_APPLIED):
         return
-    copied = copy.deepcopy(configuration)
-    if applied := (copied.get("metadata") or {}).get("annotations"):
+    written = copied(configuration)
+    if applied := (written.get("metadata") or {}).get("annotations"):
         applied.pop(LAST_APPLIED, None)
         if not applied:
-            del copied["metadata"]["annotations"]
-    annotations[LAST_APPLIED] = _go_json(copied) + "\n"
+            del written["metadata"]["annotations"]
+    annotations[LAST_APPLIED] = _go_json(written) + "\n"
 
 
 def _go_json(value: Any) -> str:

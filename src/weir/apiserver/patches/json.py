@@ -7,11 +7,11 @@ Not here: merge patches (weir.apiserver.patches.merge).
 
 from __future__ import annotations
 
-import copy
 import re
 from typing import Any, Final, NoReturn
 
 from weir.errors import ApiError, BadRequest, Invalid, RequestTooLarge
+from weir.objects.document import copied
 from weir.objects.jsontext import JsonError, Pairs, parse_json, plain
 
 __all__ = ["patch"]
@@ -33,7 +33,7 @@ def patch(document: dict[str, Any], body: bytes) -> Any:
     {'a': [1, 2]}
     """
     operations = _operations(body)
-    result: Any = copy.deepcopy(document)
+    result: Any = copied(document)
     try:
         for operation in operations:
             result = _apply(result, operation)
@@ -91,7 +91,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> Any:
         case "test":
             _test(document, path, operation.get("value"))
         case "copy":
-            _add(document, path, copy.deepcopy(_get(document, _source(operation))))
+            _add(document, path, copied(_get(document, _source(operation))))
         case "move":
             source = _source(operation)
             moved = _get(document, source)

@@ -6,12 +6,12 @@ Not here: patches that know the schema (weir.apiserver.patches.strategic).
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import msgspec
 
 from weir.errors import BadRequest
+from weir.objects.document import copied
 
 __all__ = ["merge", "patch"]
 
@@ -28,7 +28,7 @@ def patch(document: dict[str, Any], body: bytes) -> dict[str, Any]:
         raise BadRequest("invalid JSON patch") from None
     if not isinstance(overlay, dict):
         raise BadRequest("invalid JSON patch")
-    merged: dict[str, Any] = merge(copy.deepcopy(document), overlay)
+    merged: dict[str, Any] = merge(copied(document), overlay)
     return merged
 
 

@@ -10,7 +10,6 @@ Not here: merge keys themselves (weir.objects.fields.json).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +17,7 @@ import msgspec
 
 from weir.errors import ApiError, BadRequest, InternalError, Invalid
 from weir.objects import schema
-from weir.objects.document import KindRow, root_of
+from weir.objects.document import KindRow, copied, root_of
 from weir.values.quoting import quote
 
 __all__ = ["patch"]
@@ -82,7 +81,7 @@ def patch(document: dict[str, Any], body: bytes, kind: KindRow) -> dict[str, Any
         raise BadRequest(f"json: cannot unmarshal {word} into Go value of type map[string]interface {{}}")
     root = root_of(kind)
     place = Place(schema.Shape("struct", root.go, False, None, root.name))
-    return merge_map(copy.deepcopy(document), overlay, place)
+    return merge_map(copied(document), overlay, place)
 
 
 def merge_map(original: dict[str, Any], overlay: dict[str, Any], place: Place) -> dict[str, Any]:
@@ -194,7 +193,7 @@ def _apply_orders(original: dict[str, Any], overlay: dict[str, Any], place: Plac
         elif name not in original:
             merged, _ = _without_directives(changes or [])
         else:
-            merged = _merge_list(copy.deepcopy(before or []), changes or [], inner, False)
+            merged = _merge_list(copied(before or []), changes or [], inner, False)
         _element_type(before or [], changes or [])
         original[name] = _ordered(merged, order, before or [], inner.key)
         overlay.pop(name, None)
