@@ -78,3 +78,11 @@ def get(container: Value, key: Value, objects: Objects = NO_OBJECTS) -> Value:
 def contains(container: Value, key: Value) -> bool:
     """Whether the map *container* really has *key* (a default does not count)."""
     return find_key(container, key) is not ABSENT
+
+
+def as_map(value: Value, objects: Objects) -> Value:
+    """*value*; an object becomes the map of its fields, which is what it is once its static type is given up."""
+    declared = objects.get(value.__class__)
+    if declared is None:
+        return value
+    return {name: getattr(value, name) for name in declared.fields}

@@ -29,6 +29,11 @@ from weir.cel.steps import (
 )
 from weir.cel.types import Kind
 
+#: Comparing these can fail, or is done by a helper that may say so.
+_UNSURE_EQUALITY = frozenset(
+    (Kind.DYN, Kind.ANY, Kind.OPAQUE, Kind.LIST, Kind.MAP, Kind.OPTIONAL, Kind.OBJECT)
+)
+
 
 class Fallibility:
     """What can fail in one program: steps, and local variables that may hold an error."""
@@ -69,7 +74,8 @@ class Fallibility:
             return self._any(parts(step)) or unsure
         if isinstance(step, Equal):
             below = self._any(parts(step))
-            return below or step.left.type != step.right.type or step.left.type.kind in (Kind.DYN, Kind.ANY)
+            kind = step.left.type.kind
+            return below or step.left.type != step.right.type or kind in _UNSURE_EQUALITY
         if isinstance(step, OrElse):
             return self._any(parts(step)) or step.left.type.kind is not Kind.OPTIONAL
         if isinstance(step, Invoke):

@@ -63,9 +63,11 @@ _SCALARS: Final = frozenset(
 )
 _TEXTS: Final = frozenset((Kind.STRING, Kind.BYTES))
 #: Kinds whose Python `==` is CEL's when both sides have the same static type.
-_PLAIN_EQUALITY: Final = _SCALARS | _TEXTS | {Kind.OPAQUE}
+_PLAIN_EQUALITY: Final = _SCALARS | _TEXTS
 _MAYBE_OPTIONAL: Final = frozenset((Kind.OPTIONAL, Kind.DYN, Kind.ANY, Kind.ERROR, Kind.NULL))
 _GROWING: Final = frozenset((Kind.STRING, Kind.BYTES, Kind.LIST, Kind.MAP, Kind.DYN, Kind.ANY))
+#: Functions that must know the objects bound to variables.
+_BY_VALUE: Final = frozenset(("type", "dyn"))
 #: Results of constant calls worth keeping: small ones.
 _FOLDED: Final = _SCALARS | {Kind.OPAQUE}
 _PLACEHOLDER: Final = re.compile(r"\{(n?)(\d+|f)\}")
@@ -462,10 +464,8 @@ class _Emitter:
             return self.gen_equal_slow(step, left, right)
         if kind in _TEXTS:
             self.text_comparison_cost(left, right)
-        elif kind in _SCALARS or not step.negated:
-            self.cost(1)
         else:
-            self.dynamic_cost(self.rule_call(_cost_of(step.overload), [left, right], "None"))
+            self.cost(1)
         operator = "!=" if step.negated else "=="
         return _Atom(f"({left.text} {operator} {right.text})")
 
@@ -550,7 +550,7 @@ class _Emitter:
             contained = self.gen_in(step, args)
             if contained is not None:
                 return contained
-        if overload is None or any(step.guards) or overload.impl is None or step.function == "type":
+        if overload is None or any(step.guards) or overload.impl is None or step.function in _BY_VALUE:
             return self.gen_dispatch(step, args)
         if failing:
             return self.gen_call_checked(step, args, failing)

@@ -489,8 +489,9 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value
     if step.function == "@in":
         return contains(args[0], args[1])
     if step.function == "type":
-        declared = objects.get(args[0].__class__)
-        return TypeValue(declared.name if declared else type_of(args[0]).name)
+        return TypeValue(type_of(access.as_map(args[0], objects)).name)
+    if step.function == "dyn":
+        return access.as_map(args[0], objects)
     overload = step.resolved
     if overload is None:
         overload = select(step.overloads, args)

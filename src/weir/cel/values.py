@@ -268,7 +268,7 @@ def type_of(value: Value) -> Type:
     declared = getattr(value, "cel_type", None)
     if isinstance(declared, Type):
         return declared
-    raise TypeError(f"{value.__class__.__name__} is not a CEL value")
+    return types.MAP_OF_DYN  # an object bound by the host: fields by name
 
 
 _NUMBERS: Final = frozenset((int, UInt, float))
