@@ -14,7 +14,6 @@ from weir.explain.words import scheduler_message
 from weir.gates import ALL_FEATURES
 from weir.world import World
 
-
 #: Refusals by filters that explain does not ask; its answer has to say so.
 NOT_CONSIDERED = {
     "pod-affinity-pod": "pod affinity and anti-affinity",
@@ -55,6 +54,8 @@ def test_every_recorded_refusal_is_worded_the_same(recorded):
     assert len(refused) >= 10
     for name, pod in refused.items():
         world = World.of([nodes, {**claim, "spec": {"storageClassName": "now"}}, fast])
+        if name == "preempt-no-help-same-priority-pod":
+            world = world.overlay(*World.of([recorded["preempt-victim-pod"]]).pods.values())
         if name == "cordoned-pod":
             cordoned = next(n for n in nodes["items"] if n["metadata"]["name"] == "n950")
             cordoned = {"kind": "Node", **cordoned, "spec": {**cordoned["spec"], "unschedulable": True}}

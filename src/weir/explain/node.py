@@ -157,7 +157,15 @@ class Filters:
         reasons += self._taken_ports(node)
         reasons += self._shortages(node)
         reasons += volumes
-        return NodeVerdict(node.name, tuple(reasons), self._stay(evicting), tuple(disliked))
+        victims = bool(reasons) and all(reason.preemptible for reason in reasons) and self._outranks(node)
+        return NodeVerdict(node.name, tuple(reasons), self._stay(evicting), tuple(disliked), victims)
+
+    def _outranks(self, node: Node) -> bool:
+        """Return whether a pod on *node* has a lower priority, or might have: a class is not looked up."""
+        spec = self._pod.spec
+        if spec.priority is None and spec.priority_class_name:
+            return bool(self._world.pods_on(node.name))
+        return any((pod.spec.priority or 0) < (spec.priority or 0) for pod in self._world.pods_on(node.name))
 
     # ── taints ──
 

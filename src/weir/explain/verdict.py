@@ -397,6 +397,7 @@ class NodeVerdict:
     reasons: tuple[Reason, ...] = ()
     stay: Stay = FOR_EVER
     disliked: tuple[Taint, ...] = ()  #: PreferNoSchedule taints that count against the node
+    victims: bool = False  #: whether pods of lower priority run there, which preemption might remove
 
     @property
     def fits(self) -> bool:

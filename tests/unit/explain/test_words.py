@@ -221,14 +221,54 @@ def test_the_schedulers_message_is_its_own(documents, spec, text):
     assert message(*documents, **spec) == text
 
 
-def test_where_preemption_might_help_nothing_is_said_about_it():
+def by_name(*terms: list[str]) -> dict[str, Any]:
+    selector = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]}
+        for names in terms
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": selector}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def test_nodes_left_out_by_name_are_counted_apart():
+    assert message(node("n1", "a=1:NoSchedule"), node("n2"), node("n3"), **by_name(["n1"], ["ghost"])) == (
+        "0/3 nodes are available: 1 node(s) had untolerated taint {a: 1}, 2 node(s) didn't satisfy plugin(s) "
+        "[NodeAffinity]. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    )
+
+
+def test_names_that_contradict_each_other_are_a_conflict():
+    assert message(node("n1"), **by_name(["n1", "n2"])) == (
+        "0/1 nodes are available: pod affinity terms conflict. preemption: 0/1 nodes are available: "
+        "1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_an_unusable_claim_is_said_once_for_all_nodes():
+    claimed = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    other = {"kind": "PersistentVolumeClaim", "metadata": {"name": "other"}, "spec": {}}
+    assert message(node("n1"), other, volumes=claimed) == (
+        '0/1 nodes are available: persistentvolumeclaim "data" not found. preemption: 0/1 nodes are available: '
+        "1 Preemption is not helpful for scheduling."
+    )
+
+
+@pytest.mark.parametrize(
+    ("priority", "preemption"),
+    [
+        (0, " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."),
+        (5, ""),  # whether preemption helps takes a dry run
+    ],
+)
+def test_preemption_is_spoken_of_only_where_it_is_certain(priority, preemption):
     holder = {
         "kind": "Pod",
         "metadata": {"name": "holder"},
         "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]},
     }
     full = node("n1", allocatable={"cpu": "4", "memory": "4", "pods": "9"})
-    assert message(full, holder, containers=WANTS) == "0/1 nodes are available: 1 Insufficient cpu."
+    said = message(full, holder, containers=WANTS, priority=priority)
+    assert said == "0/1 nodes are available: 1 Insufficient cpu." + preemption
 
 
 def test_the_histogram_is_sorted_as_text():
