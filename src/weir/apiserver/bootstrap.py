@@ -8,6 +8,7 @@ kube-controller-manager runs it finds both in place.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -52,43 +53,38 @@ _PRIORITIES = (
 
 async def bootstrap(verbs: Verbs, *, ca: str = "", rbac: bool = True, client_ca: str = "") -> None:
     """Create what a cluster starts with."""
-    for name in NAMESPACES:
-        await _ensure(verbs, _NAMESPACE, "", {"metadata": {"name": name}})
-    for name in NAMESPACES:
-        await furnish(verbs, name, ca)
-    for priority in _PRIORITIES:
-        await _ensure(verbs, _PRIORITY_CLASS, "", dict(priority, metadata=dict(priority["metadata"])))
-    service = {
+    await asyncio.gather(*(_ensure(verbs, _NAMESPACE, "", {"metadata": {"name": n}}) for n in NAMESPACES))
+    service: Document = {
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
             "clusterIP": "10.0.0.1",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
         },
     }
-    await _ensure(verbs, by_kind("v1", "Service"), "default", service)
+    work = [furnish(verbs, name, ca) for name in NAMESPACES]
+    for priority in _PRIORITIES:
+        work.append(_ensure(verbs, _PRIORITY_CLASS, "", dict(priority, metadata=dict(priority["metadata"]))))
+    work.append(_ensure(verbs, by_kind("v1", "Service"), "default", service))
     if client_ca:
         config = bootstrap_policy.authentication_config(client_ca)
-        await _ensure(verbs, by_kind("v1", "ConfigMap"), config["metadata"]["namespace"], config)
+        work.append(_ensure(verbs, by_kind("v1", "ConfigMap"), config["metadata"]["namespace"], config))
     if rbac:
-        await _policy(verbs)
+        work += [_reconcile(verbs, wanted) for wanted in bootstrap_policy.objects()]
+    await asyncio.gather(*work)  # at once, so that their writes become durable together
 
 
-async def _policy(verbs: Verbs) -> None:
-    """Create the roles and bindings of a new cluster; add what an older store lacks of them."""
-    for wanted in bootstrap_policy.objects():
-        kind = by_kind(wanted["apiVersion"], wanted["kind"])
-        namespace = wanted["metadata"].get("namespace", "")
-        name = wanted["metadata"]["name"]
-        have = verbs.reader.get_now(kind, namespace, name)
-        if have is None:
-            await _ensure(verbs, kind, namespace, wanted)
-            continue
-        better = bootstrap_policy.reconciled(wanted, have)
-        if better is not None:
-            better["metadata"].pop("resourceVersion", None)
-            await verbs.change(
-                kind, namespace, name, "", partial(_instead, better), user=SYSTEM, manager=MANAGER
-            )
+async def _reconcile(verbs: Verbs, wanted: Document) -> None:
+    """Create one role or binding of a new cluster, or add what an older store lacks of it."""
+    kind = by_kind(wanted["apiVersion"], wanted["kind"])
+    namespace, name = wanted["metadata"].get("namespace", ""), wanted["metadata"]["name"]
+    have = verbs.reader.get_now(kind, namespace, name)
+    if have is None:
+        await _ensure(verbs, kind, namespace, wanted)
+        return
+    better = bootstrap_policy.reconciled(wanted, have)
+    if better is not None:
+        better["metadata"].pop("resourceVersion", None)
+        await verbs.change(kind, namespace, name, "", partial(_instead, better), user=SYSTEM, manager=MANAGER)
 
 
 def _instead(new: Document, old: Document) -> Document:
