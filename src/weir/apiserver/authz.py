@@ -77,7 +77,7 @@ class Authorizer:
             ),
             "RBAC": lambda user, action: self.policy().authorize(user, action),
         }
-        self._asked = tuple(known[mode] for mode in modes)
+        self._asked = tuple((mode.lower(), known[mode]) for mode in modes)
         self.uses_rbac = "RBAC" in modes
         self._allows_all = "AlwaysAllow" in modes
 
@@ -92,12 +92,12 @@ class Authorizer:
         if self._allows_all or MASTERS in user.groups:
             return _ALLOWED
         reasons = []
-        for ask in self._asked:
+        for called, ask in self._asked:
             decision = ask(user, action)
             if decision.allowed:
                 return decision
             if decision.reason:
-                reasons.append(decision.reason)
+                reasons.append(f"{called}: {decision.reason}")
         return Decision(False, "\n".join(reasons)) if reasons else NO_OPINION
 
     def policy(self) -> Policy:

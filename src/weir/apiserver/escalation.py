@@ -156,8 +156,7 @@ class EscalationCheck:
             return
         rules = self._authorizer.policy().role_rules(role_ref, a.namespace)
         if rules is None:
-            details = {"name": name, "group": GROUP, "kind": plural}
-            raise NotFound(f"{plural}.{GROUP} {quote(name)} not found", details=details)
+            raise NotFound.object(a.kind, name)  # upstream names the binding's resource, not the role's
         self._confirm(a, rules)
 
     def _confirm(self, a: Attributes, rules: Iterable[Mapping[str, Any]]) -> None:

@@ -65,7 +65,7 @@ class Reviews:
         return {**document, "status": status}
 
     def _read(self, token: str, audiences: list[str]) -> tuple[User | None, list[str]]:
-        """Return whose token it is; service account tokens are for certain audiences, others for all."""
+        """Return whose token it is, and for which of *audiences* (without any: this server's own)."""
         ours = list(self._verifier.audiences) if self._verifier else []
         if self._verifier is not None:
             found = self._verifier.review(token, audiences or ours)
@@ -74,7 +74,9 @@ class Reviews:
         user = self._authenticator.user_of_token(token)
         if user is not None and user.name.startswith("system:serviceaccount:"):
             return None, []  # a good token, but not for the audiences asked about
-        return user, audiences or ours
+        if user is not None and ours and audiences and not set(audiences) & set(ours):
+            return None, []  # a static token is for this server only
+        return user, [audience for audience in audiences if audience in ours] or ours
 
     def _self(self, document: Document, user: User, namespace: str, now: str) -> Document:
         metadata = {**(document.get("metadata") or {})}
@@ -89,7 +91,7 @@ class Reviews:
 
     def _local_access(self, document: Document, user: User, namespace: str, now: str) -> Document:
         spec = document.get("spec") or {}
-        own = (document.get("metadata") or {}).get("namespace", "")
+        own = (document.get("metadata") or {}).get("namespace") or namespace
         _refuse([*_problems(spec), *_subject_problems(spec), *_local_problems(spec, own)])
         if not namespace:
             raise BadRequest("namespace is required on this type: ")
@@ -156,7 +158,7 @@ def _subject(spec: Mapping[str, Any]) -> User:
 def _problems(spec: Mapping[str, Any]) -> Iterator[FieldError]:
     resource, plain = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (resource is None) == (plain is None):
-        yield invalid("spec", plain, ONE_OF)
+        yield invalid("spec", _go_path(plain), ONE_OF)
 
 
 def _subject_problems(spec: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -170,7 +172,12 @@ def _local_problems(spec: Mapping[str, Any], namespace: str) -> Iterator[FieldEr
         at = "spec.resourceAttributes.namespace"
         yield invalid(at, resource.get("namespace", ""), "must match metadata.namespace")
     if plain is not None:
-        yield invalid("spec.nonResourceAttributes", plain, "disallowed on this kind of request")
+        yield invalid("spec.nonResourceAttributes", _go_path(plain), "disallowed on this kind of request")
+
+
+def _go_path(plain: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return path attributes as Go names their fields: that is how a bad value is printed."""
+    return None if plain is None else {"Path": plain.get("path", ""), "Verb": plain.get("verb", "")}
 
 
 def _refuse(problems: list[FieldError]) -> None:

@@ -24,7 +24,7 @@ from weir import errors
 from weir.apiserver import discovery, paths, protobuf, stored, tables
 from weir.apiserver.audit import Audit
 from weir.apiserver.authn import User
-from weir.apiserver.authz import Authorizer, forbidden
+from weir.apiserver.authz import Authorizer, action_of, forbidden
 from weir.apiserver.deletion import Deletion
 from weir.apiserver.http import TEXT, YAML, Request, Response, Stream
 from weir.apiserver.impersonation import impersonate
@@ -120,7 +120,12 @@ class ApiServer:
         limiter = self._security.in_flight
         try:
             user = real = self._authenticated(request)
-            user = request.user = impersonate(request.headers, user, self._security.authorizer)
+            user = request.user = impersonate(
+                request.headers,
+                user,
+                self._security.authorizer,
+                action_of(info, params.get("fieldSelector", "")),
+            )
             if limiter is not None:
                 lane = limiter.enter(info, user.groups)
             decision = self._security.authorizer.authorize(user, info, params.get("fieldSelector", ""))

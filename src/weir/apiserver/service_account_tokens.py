@@ -188,17 +188,17 @@ def _bound(reference: Document, account: Document, found: Document | None) -> Bo
     kind, name, uid = reference.get("kind", ""), reference.get("name", ""), reference.get("uid", "")
     plural = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}.get(kind)
     if plural is None:
-        api_version = reference.get("apiVersion", "")
-        raise BadRequest(f"cannot bind token to object of type {api_version}, Kind={kind}")
+        group, _, version = str(reference.get("apiVersion", "")).rpartition("/")
+        raise BadRequest(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
     if found is None:
         raise NotFound(f'{plural} "{name}" not found', details={"name": name, "kind": plural})
     stored = found.get("metadata", {}).get("uid", "")
     if uid and uid != stored:
         raise Conflict(
-            f'Operation cannot be fulfilled on {plural} "{name}": '
+            f'Operation cannot be fulfilled on {kind} "{name}": '
             f"the UID in the bound object reference ({uid}) does not match the UID in record. "
             "The object might have been deleted and then recreated",
-            details={"name": name, "kind": plural},
+            details={"name": name, "kind": kind},
         )
     account_name = account["metadata"]["name"]
     if kind == "Pod" and found.get("spec", {}).get("serviceAccountName", "") != account_name:

@@ -244,11 +244,11 @@ def test_a_kubelet_may_do_what_its_node_needs(action, allowed):
 
 def test_a_kubelet_is_told_why_not():
     assert kubelet(Action("get", "", "nodes", name="n2")).reason == (
-        "node 'n1' cannot read 'n2', only its own Node object"
+        "node: node 'n1' cannot read 'n2', only its own Node object"
     )
 
 
 def test_a_member_of_the_nodes_group_that_names_no_node_gets_nothing():
     odd = User("odd", groups=("system:nodes",))
     decision = Authorizer(Objects(), ["Node"]).decide(odd, Action("watch", "", "services"))
-    assert (decision.allowed, decision.reason) == (False, 'unknown node for user "odd"')
+    assert (decision.allowed, decision.reason) == (False, 'node: unknown node for user "odd"')

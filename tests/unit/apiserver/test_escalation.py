@@ -75,7 +75,9 @@ def test_who_may_bind_that_role_may():
 
 
 def test_binding_a_missing_role_without_the_right_is_not_found():
-    with pytest.raises(NotFound, match=r'clusterroles\.rbac\.authorization\.k8s\.io "ghost" not found'):
+    with pytest.raises(
+        NotFound, match=r'clusterrolebindings\.rbac\.authorization\.k8s\.io "ghost" not found'
+    ):
         check().validate(create(binding("b", "ghost", {"kind": "User", "name": "x"}), user=JANE))
 
 

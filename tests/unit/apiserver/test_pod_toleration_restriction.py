@@ -178,5 +178,10 @@ def test_an_empty_whitelist_annotation_permits_everything():
 
 
 def test_an_unreadable_annotation_is_told():
-    with pytest.raises(InternalError, match="is not a toleration list"):
+    with pytest.raises(InternalError, match=r"^unexpected end of JSON input$"):
         admitted(pod(), {DEFAULTS: "{"})
+
+
+def test_the_pods_own_tolerations_come_first():
+    own = {"key": "own", "operator": "Exists"}
+    assert admitted(pod(tolerations=[own]), {DEFAULTS: json.dumps([A])}) == [own, A]

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from weir.apiserver.admission.attributes import CREATE, NAMESPACE, UPDATE, Attributes, Reader, is_pod
 from weir.apiserver.admission.pod_resources import is_best_effort
 from weir.apiserver.admission.toleration_lists import Toleration, merge, permitted
 from weir.errors import InternalError
+from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.objects.kinds import Kind
 
 DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
@@ -40,11 +39,25 @@ def of_annotation(namespace: Mapping[str, Any], annotation: str) -> list[Tolerat
     if not text:
         return []
     try:
-        return msgspec.json.decode(text.encode(), type=list[dict[str, Any]])  # type: ignore[return-value]
-    except msgspec.DecodeError as error:
-        raise InternalError(
-            f"annotation {annotation} of the namespace is not a toleration list: {error}"
-        ) from error
+        found = plain(parse_json(text.encode()))
+    except JsonError as error:
+        raise InternalError(str(error)) from error
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise InternalError(f"json: cannot unmarshal {_word(found)} into Go value of type []v1.Toleration")
+    for entry in found:
+        if not isinstance(entry, dict):
+            raise InternalError(f"json: cannot unmarshal {_word(entry)} into Go value of type v1.Toleration")
+    return found
+
+
+def _word(value: object) -> str:
+    """Return what Go calls a JSON value of the wrong type."""
+    if isinstance(value, bool):
+        return "bool"
+    words = {"str": "string", "dict": "object", "list": "array", "NoneType": "null"}
+    return words.get(type(value).__name__, "number")
 
 
 class PodTolerationRestriction:
@@ -68,7 +81,7 @@ class PodTolerationRestriction:
             given += self._default if own is None else own
         if not is_best_effort(spec):
             given.append(MEMORY_PRESSURE)
-        tolerations = merge(given, spec.get("tolerations") or ())
+        tolerations = merge(spec.get("tolerations") or (), given)
         if tolerations:
             spec["tolerations"] = [dict(toleration) for toleration in tolerations]
         self.validate(a)
