@@ -36,13 +36,16 @@ Check = Callable[[str], Sequence[str]]
 
 
 class NamedFormat:
-    """A format as a CEL value; equal when the names are equal. `regex_size` prices `validate`."""
+    """A format as a CEL value; equal when the names are equal. `regex_size` prices `validate`.
 
-    __slots__ = ("check", "name", "regex_size")
+    `title` is what upstream calls it when it prints one, which is not always the name it is asked for by.
+    """
+
+    __slots__ = ("check", "name", "regex_size", "title")
     cel_type: ClassVar[Type] = NAMED_FORMAT
 
-    def __init__(self, name: str, check: Check, regex_size: int) -> None:
-        self.name, self.check, self.regex_size = name, check, regex_size
+    def __init__(self, name: str, check: Check, regex_size: int, title: str = "") -> None:
+        self.name, self.check, self.regex_size, self.title = name, check, regex_size, title or name
 
     def __eq__(self, other: object) -> bool:
         return other.__class__ is NamedFormat and self.name == other.name
@@ -51,7 +54,7 @@ class NamedFormat:
         return hash(self.name)
 
     def __str__(self) -> str:
-        return self.name
+        return self.title
 
     def __repr__(self) -> str:
         return f"NamedFormat({self.name!r})"
@@ -89,15 +92,17 @@ def is_datetime(text: str) -> bool:
 FORMATS: Final = {
     known.name: known
     for known in (
-        NamedFormat("dns1123Label", names.check_dns1123_label, 30),
-        NamedFormat("dns1123Subdomain", names.check_dns1123_subdomain, 60),
-        NamedFormat("dns1035Label", names.check_dns1035_label, 30),
-        NamedFormat("qualifiedName", names.check_label_key, 60),
-        NamedFormat("dns1123LabelPrefix", _prefix(names.check_dns1123_label), 30),
-        NamedFormat("dns1123SubdomainPrefix", _prefix(names.check_dns1123_subdomain), 60),
-        NamedFormat("dns1035LabelPrefix", _prefix(names.check_dns1035_label), 30),
-        NamedFormat("labelValue", names.check_label_value, 40),
-        NamedFormat("uri", _uri, 1103),
+        NamedFormat("dns1123Label", names.check_dns1123_label, 30, "DNS1123Label"),
+        NamedFormat("dns1123Subdomain", names.check_dns1123_subdomain, 60, "DNS1123Subdomain"),
+        NamedFormat("dns1035Label", names.check_dns1035_label, 30, "DNS1035Label"),
+        NamedFormat("qualifiedName", names.check_label_key, 60, "QualifiedName"),
+        NamedFormat("dns1123LabelPrefix", _prefix(names.check_dns1123_label), 30, "DNS1123LabelPrefix"),
+        NamedFormat(
+            "dns1123SubdomainPrefix", _prefix(names.check_dns1123_subdomain), 60, "DNS1123SubdomainPrefix"
+        ),
+        NamedFormat("dns1035LabelPrefix", _prefix(names.check_dns1035_label), 30, "DNS1035LabelPrefix"),
+        NamedFormat("labelValue", names.check_label_value, 40, "LabelValue"),
+        NamedFormat("uri", _uri, 1103, "URI"),
         NamedFormat(
             "uuid", _only(lambda text: _UUID.match(text) is not None, "does not match the UUID format"), 70
         ),
