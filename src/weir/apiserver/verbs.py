@@ -26,6 +26,7 @@ from weir.apiserver.authn import User
 from weir.apiserver.http import Request
 from weir.apiserver.options import WriteOptions
 from weir.apiserver.patches import apply as server_side
+from weir.apiserver.patches import converter
 from weir.apiserver.patches import json as json_patch
 from weir.apiserver.patches import merge as merge_patch
 from weir.apiserver.patches import strategic as strategic_patch
@@ -418,8 +419,11 @@ class Verbs:
         body = request.body
 
         def compute(old: Document) -> Document:
-            new = patched(media, old, body, kind)
-            new, found = self.check_patched(new, kind, options.field_validation)
+            if media == STRATEGIC_PATCH:
+                new, found = converter.patch(old, body, kind, field_validation=options.field_validation)
+            else:
+                new = patched(media, old, body, kind)
+                new, found = self.check_patched(new, kind, options.field_validation)
             warnings.extend(found)
             check_patched_identity(new, kind, namespace, name)
             defaults.default(new, kind)

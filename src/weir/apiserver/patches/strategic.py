@@ -18,9 +18,10 @@ import msgspec
 from weir.errors import ApiError, BadRequest, InternalError, Invalid
 from weir.objects import schema
 from weir.objects.document import KindRow, copied, root_of
+from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.values.quoting import quote
 
-__all__ = ["patch"]
+__all__ = ["go_text", "go_type", "merge_map", "parse", "patch", "place_of"]
 
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
@@ -72,16 +73,30 @@ def patch(document: dict[str, Any], body: bytes, kind: KindRow) -> dict[str, Any
     >>> patch(pod, b'{"spec": {"containers": [{"name": "a", "image": "y"}, {"name": "b"}]}}', by_kind("v1", "Pod"))
     {'spec': {'containers': [{'name': 'a', 'image': 'y'}, {'name': 'b'}]}}
     """
+    return merge_map(copied(document), parse(body), place_of(kind))
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    """Return the patch *body* holds."""
     try:
         overlay = msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        raise BadRequest("invalid JSON patch") from None
+        try:
+            overlay = plain(parse_json(body))
+        except JsonError as error:
+            raise BadRequest(str(error)) from None
+    if overlay is None:
+        return {}
     if not isinstance(overlay, dict):
         word = {list: "array", str: "string", bool: "bool"}.get(type(overlay), "number")
         raise BadRequest(f"json: cannot unmarshal {word} into Go value of type map[string]interface {{}}")
+    return overlay
+
+
+def place_of(kind: KindRow) -> Place:
+    """Return the place of a whole object."""
     root = root_of(kind)
-    place = Place(schema.Shape("struct", root.go, False, None, root.name))
-    return merge_map(copied(document), overlay, place)
+    return Place(schema.Shape("struct", root.go, False, None, root.name))
 
 
 def merge_map(original: dict[str, Any], overlay: dict[str, Any], place: Place) -> dict[str, Any]:
