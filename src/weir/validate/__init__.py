@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from weir.gates import Gates, GatesLike
 from weir.validate.context import context_for
-from weir.validate.field import FieldError
+from weir.validate.field import FieldError, required
 from weir.validate.registry import find_rule
 
 __all__ = ["FieldError", "validate", "validate_served"]
@@ -55,20 +55,15 @@ def validate(
     >>> print(*validate(pod))
     spec.tolerations[0].operator: Unsupported value: "In": supported values: "Equal", "Exists"
     """
-    from weir.validate.shape import validate_shape
-
-    for each in (document, old):
-        if each is not None and (wrong := list(validate_shape(each))):
-            return wrong
-    group, _, _ = str(document.get("apiVersion") or "").rpartition("/")
-    name = str(document.get("kind") or "")
-    rule = find_rule(group, name)
-    context = context_for(Gates.of(gates), subresource, _is_namespaced(document), True)
-    return list(rule(document, old, context))
-
-
-def _is_namespaced(document: dict[str, Any]) -> bool:
     from weir.objects import kinds
+    from weir.validate.shape import document_version, validate_shape
 
-    kind = kinds.find_kind(document.get("apiVersion") or "", document.get("kind") or "")
-    return kind is None or kind.namespaced
+    wrong = list(validate_shape(document)) or ([] if old is None else list(validate_shape(old)))
+    if wrong:
+        return wrong
+    missing = [required(name) for name in ("apiVersion", "kind") if not document.get(name)]
+    version, name = document_version(document), document.get("kind") or ""
+    kind = kinds.find_kind(version, name)
+    context = context_for(Gates.of(gates), subresource, kind is None or kind.namespaced, True)
+    rule = find_rule(version.rpartition("/")[0], name)
+    return [*missing, *rule(document, old, context)]

@@ -17,7 +17,7 @@ from weir.validate.meta import validate_meta
 
 Rule = Callable[[Document, Document | None, Context], Errors]
 
-_APPS, _RBAC, _STORAGE = "apps", "rbac.authorization.k8s.io", "storage.k8s.io"
+_APPS, _RBAC, _RESOURCE, _STORAGE = "apps", "rbac.authorization.k8s.io", "resource.k8s.io", "storage.k8s.io"
 
 _RULES: Final = {
     ("", "ConfigMap"): "config.validate_config_map",
@@ -58,6 +58,11 @@ _RULES: Final = {
     (_RBAC, "ClusterRoleBinding"): "rbac.validate_cluster_role_binding",
     (_RBAC, "Role"): "rbac.validate_role",
     (_RBAC, "RoleBinding"): "rbac.validate_role_binding",
+    (_RESOURCE, "DeviceClass"): "resource_claim.validate_device_class",
+    (_RESOURCE, "DeviceTaintRule"): "device_taint_rule.validate_device_taint_rule",
+    (_RESOURCE, "ResourceClaim"): "resource_claim.validate_resource_claim",
+    (_RESOURCE, "ResourceClaimTemplate"): "resource_claim.validate_resource_claim_template",
+    (_RESOURCE, "ResourceSlice"): "resource_slice.validate_resource_slice",
     ("scheduling.k8s.io", "PriorityClass"): "cluster_objects.validate_priority_class",
     (_STORAGE, "CSIDriver"): "storage.validate_csi_driver",
     (_STORAGE, "CSINode"): "storage.validate_csi_node",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, Final
 
-from weir.objects import schema
+from weir.objects import kinds, schema
 from weir.validate.field import Errors, type_invalid
 from weir.values.quantity import QuantityError, parse_quantity
 
@@ -31,6 +31,18 @@ def validate_shape(document: Any) -> Errors:
         yield error
 
 
+def document_version(document: dict[str, Any]) -> str:
+    """Return the apiVersion of a document; one that has none is read as the first version that serves its kind.
+
+    >>> document_version({"kind": "Deployment"})
+    'apps/v1'
+    """
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if version or not kind:
+        return str(version or "")
+    return next((row.api_version for row in kinds.KINDS if row.kind == kind), "")
+
+
 def _validate_root(document: Any) -> Errors:
     if not isinstance(document, dict):
         yield _wrong("<root>", document, "an object")
@@ -39,7 +51,7 @@ def _validate_root(document: Any) -> Errors:
         if not isinstance(document.get(name), str | None):
             yield _wrong(name, document[name], "a string")
             return
-    root = schema.find_root(document.get("apiVersion") or "", document.get("kind") or "")
+    root = schema.find_root(document_version(document), document.get("kind") or "")
     if root is not None:
         yield from _validate_struct(document, root, "")
     elif (meta := document.get("metadata")) is not None:

@@ -18,6 +18,7 @@ from weir.validate.field import (
     Errors,
     each_invalid,
     forbidden,
+    internal,
     invalid,
     not_supported,
     too_long,
@@ -137,10 +138,16 @@ def validate_expression(toleration: Document, at: str, options: Options) -> Erro
 
 
 def expression_errors(at: str, expression: str, problem: tuple[str, str] | None) -> Errors:
-    """Yield what the CEL compiler found: `("invalid", text)`, or `("forbidden", text)` for the cost."""
-    if problem is not None:
-        kind, text = problem
-        yield forbidden(at, text) if kind == "forbidden" else invalid(at, expression, text)
+    """Yield what the CEL compiler found: an invalid text, a forbidden cost, or a failure of its own."""
+    if problem is None:
+        return
+    kind, text = problem
+    if kind == "forbidden":
+        yield forbidden(at, text)
+    elif kind == "internal":
+        yield internal(at, text)
+    else:
+        yield invalid(at, expression, text)
 
 
 def validate_tolerations_update(

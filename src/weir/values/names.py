@@ -283,7 +283,9 @@ def check_port_name(text: str) -> Messages:
 def check_generated(check: Callable[[str], Messages], prefix: str) -> Messages:
     """Return what is wrong with *prefix* as generateName: a last dash is fine, the suffix follows it.
 
-    >>> check_generated(check_dns1123_label, "web-")
-    ()
+    The server checks the prefix with its last two characters replaced, whatever the one before the dash is.
+
+    >>> check_generated(check_dns1123_label, "web-"), check_generated(check_dns1123_label, "web--")
+    ((), ())
     """
-    return check(prefix[:-1] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix)
+    return check(prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix)

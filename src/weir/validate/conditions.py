@@ -1,0 +1,71 @@
+"""Are these status conditions sound?
+
+Spec: dra.md 1.15 (`status.conditions[i]`): the shared condition type of newer APIs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from weir.validate.field import (
+    Document,
+    Errors,
+    duplicate,
+    each_invalid,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from weir.values.names import byte_length, check_label_key
+
+_STATUSES: Final = ("False", "True", "Unknown")
+_REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_match_reason = re.compile(_REASON).fullmatch
+_REASON_MESSAGE: Final = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or "
+    f"'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '{_REASON}')"
+)
+
+
+def validate_conditions(conditions: list[Document], at: str) -> Errors:
+    """Yield what is wrong with a list of conditions, unique by type."""
+    seen: dict[str, int] = {}
+    for i, condition in enumerate(conditions):
+        where, kind = f"{at}[{i}]", condition.get("type") or ""
+        yield from _validate_condition(condition, kind, where)
+        if kind and kind in seen:
+            yield duplicate(f"{where}.type", kind)
+        seen[kind] = i
+
+
+def _validate_condition(condition: Document, kind: str, at: str) -> Errors:
+    if kind:
+        yield from each_invalid(f"{at}.type", kind, check_label_key(kind))
+    else:
+        yield required(f"{at}.type", "is required")
+    status = condition.get("status") or ""
+    if not status:
+        yield required(f"{at}.status")
+    elif status not in _STATUSES:
+        yield not_supported(f"{at}.status", status, _STATUSES)
+    if (condition.get("observedGeneration") or 0) < 0:
+        yield invalid(
+            f"{at}.observedGeneration",
+            condition["observedGeneration"],
+            "must be greater than or equal to zero",
+        )
+    if not condition.get("lastTransitionTime"):
+        yield required(f"{at}.lastTransitionTime")
+    reason = condition.get("reason") or ""
+    if not reason:
+        yield required(f"{at}.reason")
+    else:
+        if byte_length(reason) > 1024:
+            yield too_long(f"{at}.reason", 1024)
+        if not _match_reason(reason):
+            yield invalid(f"{at}.reason", reason, _REASON_MESSAGE)
+    if byte_length(condition.get("message") or "") > 32768:
+        yield too_long(f"{at}.message", 32768)

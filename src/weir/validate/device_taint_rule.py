@@ -1,0 +1,58 @@
+"""May this rule taint devices?
+
+Spec: dra.md 1.10 "DeviceTaintRule", 1.15; D-05 for the selector's class and expressions.
+Not here: which devices a rule selects (weir.devices.selector).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.validate.conditions import validate_conditions
+from weir.validate.context import Context
+from weir.validate.device_names import (
+    validate_device_name,
+    validate_driver_name,
+    validate_pool_name,
+    validate_selectors,
+)
+from weir.validate.device_taints import validate_device_taint
+from weir.validate.field import Document, Errors, FieldError, each_invalid, too_many
+from weir.validate.meta import validate_meta
+from weir.values.names import check_dns1123_subdomain
+
+MOST_CONDITIONS: Final = 8
+
+
+def validate_device_taint_rule(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a DeviceTaintRule."""
+    later: list[FieldError] = []
+    yield from validate_meta(new, old, context)
+    if context.subresource == "status":
+        conditions = (new.get("status") or {}).get("conditions") or []
+        yield from validate_conditions(conditions, "status.conditions")
+        if len(conditions) > MOST_CONDITIONS:
+            yield too_many("status.conditions", len(conditions), MOST_CONDITIONS)
+        return
+    spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
+    selector = spec.get("deviceSelector")
+    if selector is not None:
+        known = None if old is None else (before.get("deviceSelector") or {}).get("selectors")
+        yield from _validate_selector(selector, "spec.deviceSelector", later, known)
+    kept = {(before.get("taint") or {}).get("effect") or ""}
+    yield from validate_device_taint(spec.get("taint") or {}, "spec.taint", later, kept)
+    yield from later
+
+
+def _validate_selector(
+    selector: Document, at: str, later: list[FieldError], old: list[Document] | None
+) -> Errors:
+    if (driver := selector.get("driver")) is not None:
+        yield from validate_driver_name(driver, f"{at}.driver")
+    if (pool := selector.get("pool")) is not None:
+        yield from validate_pool_name(pool, f"{at}.pool")
+    if (device := selector.get("device")) is not None:
+        yield from validate_device_name(device, f"{at}.device")
+    if (name := selector.get("deviceClassName")) is not None:
+        yield from each_invalid(f"{at}.deviceClassName", name, check_dns1123_subdomain(name))
+    yield from validate_selectors(selector.get("selectors") or [], f"{at}.selectors", later, old)

@@ -1,0 +1,356 @@
+"""May a driver publish these devices?
+
+Spec: dra.md 1.2 "ResourceSlice", 1.3 "Device", 1.4, 1.15; D-01 (taints beside devices), D-02 (64 devices).
+What surprises: a slice holds devices, shared counters or taints, never two of them; `false` is not a way to say no
+for `allNodes`; some errors belong to the server's second pass and come last (the list *later*).
+Not here: what a published device means to the scheduler (weir.devices.tracker).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from weir.validate.context import Context
+from weir.validate.device_names import (
+    validate_device_name,
+    validate_driver_name,
+    validate_pool_name,
+    validate_qualified_name,
+)
+from weir.validate.device_taints import POSITIVE, validate_device_taint
+from weir.validate.field import (
+    Document,
+    Errors,
+    FieldError,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+    too_many,
+)
+from weir.validate.gonames import go_list
+from weir.validate.meta import IMMUTABLE, validate_meta
+from weir.validate.node_selector import validate_node_selector
+from weir.validate.ratchet import options_for
+from weir.validate.resources import amount
+from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain
+from weir.values.semver import SemverError, parse_strict
+
+MOST_DEVICES: Final = 128
+MOST_DEMANDING_DEVICES: Final = 64  #: when one has taints, counters or list attributes
+MOST_TAINTS: Final = 16
+MOST_SLICE_TAINTS: Final = 32
+MOST_ENTRIES: Final = 32
+MOST_VALUES: Final = 48
+VALUE_MAX_BYTES: Final = 64
+_NODE_FIELDS: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+_VALUES: Final = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
+_ONE_VALUE: Final = ", ".join(f"`{name}`" for name in _VALUES)
+ONE_NODE_FIELD: Final = "exactly one of " + ", ".join(f"`{name}`" for name in _NODE_FIELDS) + " is required"
+PER_DEVICE: Final = (
+    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to "
+    "true in the ResourceSlice spec"
+)
+NOT_PER_DEVICE: Final = (
+    "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
+    "ResourceSlice spec"
+)
+ONE_TERM: Final = "must have exactly one node selector term"
+ONLY_TRUE: Final = "must be either unset or set to true"
+
+
+def validate_resource_slice(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a ResourceSlice."""
+    later: list[FieldError] = []
+    spec, before = new.get("spec") or {}, None if old is None else old.get("spec") or {}
+    yield from validate_meta(new, old, context)
+    yield from _validate_identity(spec, before)
+    yield from _validate_node_selection(spec, context)
+    yield from _validate_content(spec, before or {}, context, later)
+    yield from later
+
+
+def _validate_identity(spec: Document, old: Document | None) -> Errors:
+    pool = spec.get("pool") or {}
+    yield from validate_driver_name(spec.get("driver") or "", "spec.driver")
+    yield from validate_pool_name(pool.get("name") or "", "spec.pool.name")
+    count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
+    if count <= 0:
+        yield invalid("spec.pool.resourceSliceCount", count, POSITIVE)
+    if generation < 0:
+        yield invalid("spec.pool.generation", generation, "must be greater than or equal to zero")
+    if old is None:
+        return
+    if (pool.get("name") or "") != ((old.get("pool") or {}).get("name") or ""):
+        yield invalid("spec.pool.name", pool.get("name") or "", IMMUTABLE)
+    if (spec.get("driver") or "") != (old.get("driver") or ""):
+        yield invalid("spec.driver", spec.get("driver") or "", IMMUTABLE)
+    if spec.get("nodeName") != old.get("nodeName"):
+        yield invalid("spec.nodeName", spec.get("nodeName"), IMMUTABLE)
+
+
+def _validate_node_selection(spec: Document, context: Context) -> Errors:
+    given: list[str] = []
+    name = spec.get("nodeName")
+    if name is not None:
+        if name:
+            given.append("nodeName")
+            yield from each_invalid("spec.nodeName", name, check_dns1123_subdomain(name))
+        else:
+            yield invalid("spec.nodeName", "", "must be either unset or set to a non-empty string")
+    if (selector := spec.get("nodeSelector")) is not None:
+        given.append("nodeSelector")
+        yield from _validate_selector(selector, "spec.nodeSelector", context)
+    for field in ("allNodes", "perDeviceNodeSelection"):
+        if spec.get(field):
+            given.append(field)
+        elif spec.get(field) is not None:
+            yield invalid(f"spec.{field}", False, ONLY_TRUE)
+    if not given:
+        yield required("spec", ONE_NODE_FIELD)
+    elif len(given) > 1:
+        shown = "{" + ", ".join(f"`{field}`" for field in given) + "}"
+        yield invalid("spec", shown, ONE_NODE_FIELD + ", but multiple fields are set")
+
+
+def _validate_selector(selector: Document, at: str, context: Context) -> Errors:
+    yield from validate_node_selector(selector, at, options_for(context.gates, context.raw))
+    terms = selector.get("nodeSelectorTerms") or []
+    if len(terms) != 1:
+        yield invalid(f"{at}.nodeSelectorTerms", go_list("NodeSelectorTerm", terms), ONE_TERM)
+
+
+# ── what the slice holds ─────────────────────────────────────────────────────────────────────────
+
+
+def _validate_content(spec: Document, old: Document, context: Context, later: list[FieldError]) -> Errors:
+    devices, taints = spec.get("devices") or [], spec.get("taints") or []
+    counters = spec.get("sharedCounters") or []
+    if taints and (devices or counters):
+        yield invalid("spec", "", "only one of `devices`, `sharedCounters` or `taints` is allowed")
+    elif devices and counters:
+        yield invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
+    limit = MOST_DEMANDING_DEVICES if any(map(_is_demanding, devices)) else MOST_DEVICES
+    if len(devices) > limit:
+        yield too_many("spec.devices", len(devices), limit)
+    else:
+        yield from _validate_devices(devices, spec, context, _effects(old), later)
+    yield from _validate_slice_taints(taints, _effects(old), later)
+    yield from _validate_counter_sets(counters, later)
+
+
+def _is_demanding(device: Document) -> bool:
+    lists = ("ints", "bools", "strings", "versions")
+    return bool(
+        device.get("taints")
+        or device.get("consumesCounters")
+        or any(
+            value.get(name) is not None
+            for value in (device.get("attributes") or {}).values()
+            for name in lists
+        )
+    )
+
+
+def _effects(spec: Document) -> set[str]:
+    """Return the effects a stored slice already has; unknown ones may stay."""
+    found = [taint for device in spec.get("devices") or () for taint in device.get("taints") or ()]
+    found += [entry.get("taint") or {} for entry in spec.get("taints") or ()]
+    return {taint.get("effect") or "" for taint in found}
+
+
+def _validate_devices(
+    devices: list[Document], spec: Document, context: Context, kept: Collection[str], later: list[FieldError]
+) -> Errors:
+    names: set[str] = set()
+    repeated = []
+    for i, device in enumerate(devices):
+        yield from _validate_device(device, f"spec.devices[{i}]", spec, context, kept, later)
+        name = device.get("name") or ""
+        if name in names:
+            repeated.append(duplicate(f"spec.devices[{i}]", name))
+        names.add(name)
+    yield from repeated
+
+
+def _validate_device(
+    device: Document,
+    at: str,
+    spec: Document,
+    context: Context,
+    kept: Collection[str],
+    later: list[FieldError],
+) -> Errors:
+    attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
+    taints = device.get("taints") or []
+    yield from validate_device_name(device.get("name") or "", f"{at}.name")
+    if (total := len(attributes) + len(capacity)) > MOST_ENTRIES:
+        detail = f"the total number of attributes and capacities must not exceed {MOST_ENTRIES}"
+        yield invalid(at, total, detail)
+    if (values := sum(map(_count_values, attributes.values()))) > MOST_VALUES:
+        yield invalid(at, values, f"the total number of attribute values must not exceed {MOST_VALUES}")
+    for name in sorted(attributes):
+        yield from validate_qualified_name(name, f"{at}.attributes")
+        yield from _validate_attribute(attributes[name], f"{at}.attributes[{name}]", later)
+    for name in sorted(capacity):
+        yield from validate_qualified_name(name, f"{at}.capacity")
+        yield from _validate_capacity(capacity[name], device, f"{at}.capacity[{name}]")
+    if len(taints) > MOST_TAINTS:
+        yield too_many(f"{at}.taints", len(taints), MOST_TAINTS)
+    else:
+        for i, taint in enumerate(taints):
+            yield from validate_device_taint(taint, f"{at}.taints[{i}]", later, kept)
+    yield from _validate_consumption(device.get("consumesCounters") or [], f"{at}.consumesCounters", later)
+    yield from _validate_device_nodes(device, at, bool(spec.get("perDeviceNodeSelection")), context)
+    yield from _validate_binding_conditions(device, at, later)
+
+
+def _count_values(attribute: Document) -> int:
+    lists = sum(len(attribute.get(name) or ()) for name in ("ints", "bools", "strings", "versions"))
+    return lists or 1
+
+
+def _validate_attribute(attribute: Document, at: str, later: list[FieldError]) -> Errors:
+    given = [name for name in _VALUES if attribute.get(name) is not None]
+    if not given:
+        later.append(invalid(at, "", f"must specify one of: {_ONE_VALUE}"))
+    elif len(given) > 1:
+        shown = "{" + ", ".join(given) + "}"
+        later.append(invalid(at, shown, f"must specify exactly one of: {_ONE_VALUE}"))
+    for name in ("string", "version"):
+        if attribute.get(name) is not None:
+            yield from _validate_text(attribute[name], name, f"{at}.{name}")
+    for name in ("strings", "versions"):
+        for i, text in enumerate(attribute.get(name) or ()):
+            yield from _validate_text(text, name.removesuffix("s"), f"{at}.{name}[{i}]")
+
+
+def _validate_text(text: str, kind: str, at: str) -> Errors:
+    if kind == "version":
+        try:
+            parse_strict(text)
+        except SemverError:
+            yield invalid(at, text, "must be a string compatible with semver.org spec 2.0.0")
+    if byte_length(text) > VALUE_MAX_BYTES:
+        yield too_long(at, VALUE_MAX_BYTES)
+
+
+def _validate_capacity(capacity: Document, device: Document, at: str) -> Errors:
+    policy = capacity.get("requestPolicy")
+    if policy is None:
+        return
+    if not device.get("allowMultipleAllocations"):
+        yield forbidden(f"{at}.requestPolicy", "allowMultipleAllocations must be true")
+        return
+    where, total = f"{at}.requestPolicy", amount(capacity.get("value") or "0")
+    values, span, default = policy.get("validValues") or [], policy.get("validRange"), policy.get("default")
+    if (values or span is not None) and default is None:
+        yield required(f"{where}.default")
+    if values and span is not None:
+        yield invalid(where, "", "at most one of `validValues` or `validRange` may be specified")
+    if len(values) > 10:
+        yield too_many(f"{where}.validValues", len(values), 10)
+    for i, value in enumerate(values):
+        if amount(value) > total:
+            detail = f"option is larger than capacity value: {total}"
+            yield invalid(f"{where}.validValues[{i}]", str(amount(value)), detail)
+
+
+def _validate_device_nodes(device: Document, at: str, per_device: bool, context: Context) -> Errors:
+    given = [name for name in ("nodeName", "nodeSelector", "allNodes") if device.get(name) is not None]
+    if not per_device:
+        if given:
+            yield invalid(at, None, NOT_PER_DEVICE)
+        return
+    if device.get("nodeName"):
+        name = device["nodeName"]
+        yield from each_invalid(f"{at}.nodeName", name, check_dns1123_subdomain(name))
+    if device.get("nodeSelector") is not None:
+        yield from _validate_selector(device["nodeSelector"], f"{at}.nodeSelector", context)
+    if device.get("allNodes") is False:
+        yield invalid(f"{at}.allNodes", False, ONLY_TRUE)
+        given.remove("allNodes")
+    if not given:
+        yield required(at, PER_DEVICE)
+    elif len(given) > 1:
+        yield invalid(at, "{" + ", ".join(f"`{name}`" for name in given) + "}", PER_DEVICE)
+
+
+def _validate_binding_conditions(device: Document, at: str, later: list[FieldError]) -> Errors:
+    wanted, failed = device.get("bindingConditions") or [], device.get("bindingFailureConditions") or []
+    for name, listed in (("bindingConditions", wanted), ("bindingFailureConditions", failed)):
+        if len(listed) > 4:
+            later.append(too_many(f"{at}.{name}", len(listed), 4))
+    if wanted and not failed:
+        detail = "bindingFailureConditions are required to use bindingConditions"
+        yield invalid(f"{at}.bindingFailureConditions", failed, detail)
+    if failed and not wanted:
+        detail = "bindingConditions are required to use bindingFailureConditions"
+        yield invalid(f"{at}.bindingConditions", wanted, detail)
+    for i, condition in enumerate(failed):
+        if condition in wanted:
+            detail = "bindingFailureConditions must not overlap with bindingConditions"
+            yield invalid(f"{at}.bindingFailureConditions[{i}]", condition, detail)
+
+
+def _validate_slice_taints(taints: list[Document], kept: Collection[str], later: list[FieldError]) -> Errors:
+    if len(taints) > MOST_SLICE_TAINTS:
+        yield too_many("spec.taints", len(taints), MOST_SLICE_TAINTS)
+        return
+    for i, entry in enumerate(taints):
+        at, device = f"spec.taints[{i}]", entry.get("device") or ""
+        if not device:
+            yield required(f"{at}.device")
+        else:
+            yield from validate_device_name(device, f"{at}.device")
+        yield from validate_device_taint(entry.get("taint") or {}, f"{at}.taint", later, kept)
+
+
+# ── counters ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _validate_counter_name(name: str, at: str) -> Errors:
+    if not name:
+        yield required(at)
+    else:
+        yield from each_invalid(at, name, check_dns1123_label(name))
+
+
+def _validate_counters(counters: dict[str, Any], at: str) -> Errors:
+    if not counters:
+        yield required(at)
+    elif len(counters) > MOST_ENTRIES:
+        yield too_many(at, len(counters), MOST_ENTRIES)
+    for name in sorted(counters):
+        yield from each_invalid(at, name, check_dns1123_label(name))
+
+
+def _validate_counter_sets(sets: list[Document], later: list[FieldError]) -> Errors:
+    if len(sets) > 8:
+        later.append(too_many("spec.sharedCounters", len(sets), 8))
+        return
+    names: set[str] = set()
+    for i, counters in enumerate(sets):
+        at, name = f"spec.sharedCounters[{i}]", counters.get("name") or ""
+        yield from _validate_counter_name(name, f"{at}.name")
+        yield from _validate_counters(counters.get("counters") or {}, f"{at}.counters")
+        if name in names:
+            later.append(duplicate(at, counters))
+        names.add(name)
+
+
+def _validate_consumption(entries: list[Document], at: str, later: list[FieldError]) -> Errors:
+    if len(entries) > 2:
+        later.append(too_many(at, len(entries), 2))
+        return
+    names: set[str] = set()
+    for i, entry in enumerate(entries):
+        name = entry.get("counterSet") or ""
+        yield from _validate_counter_name(name, f"{at}[{i}].counterSet")
+        yield from _validate_counters(entry.get("counters") or {}, f"{at}[{i}].counters")
+        if name in names:
+            later.append(duplicate(f"{at}[{i}]", entry))
+        names.add(name)
