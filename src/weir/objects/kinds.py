@@ -125,6 +125,7 @@ _PROXY = ("create", "delete", "get", "patch", "update")
 _ALL = ("all",)
 _EXTENSIONS = ("api-extensions",)
 _APPS, _RBAC, _STORAGE = "apps", "rbac.authorization.k8s.io", "storage.k8s.io"
+_RESOURCE = "resource.k8s.io"
 _AUTHN, _AUTHZ = "authentication.k8s.io", "authorization.k8s.io"
 _NAMESPACE_VERBS = tuple(v for v in ALL_VERBS if v != "deletecollection")
 
@@ -290,6 +291,20 @@ KINDS: tuple[Kind, ...] = (
     _row(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False, create_on_update=True),
     _row(_RBAC, "v1", "RoleBinding", "rolebindings", create_on_update=True),
     _row(_RBAC, "v1", "Role", "roles", create_on_update=True),
+    _row(_RESOURCE, "v1", "DeviceClass", "deviceclasses", namespaced=False, generation=True, returns_deleted=True),
+    _row(
+        _RESOURCE,
+        "v1",
+        "DeviceTaintRule",
+        "devicetaintrules",
+        namespaced=False,
+        subresources=(STATUS,),
+        generation=True,
+        returns_deleted=True,
+    ),
+    _row(_RESOURCE, "v1", "ResourceClaim", "resourceclaims", subresources=(STATUS,), returns_deleted=True),
+    _row(_RESOURCE, "v1", "ResourceClaimTemplate", "resourceclaimtemplates", returns_deleted=True),
+    _row(_RESOURCE, "v1", "ResourceSlice", "resourceslices", namespaced=False, generation=True, returns_deleted=True),
     _row(
         _STORAGE,
         "v1",

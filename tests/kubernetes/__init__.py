@@ -1,0 +1,1 @@
+"""Tests that need real Kubernetes binaries; run by `make test-kubernetes`."""
