@@ -14,7 +14,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from weir.validate.conditions import validate_conditions
-from weir.validate.device_names import validate_device_name, validate_driver_name, validate_pool_name
+from weir.validate.device_names import (
+    validate_device_name,
+    validate_driver_name,
+    validate_driver_reference,
+    validate_pool_name,
+)
 from weir.validate.device_taints import validate_device_tolerations, validate_json_object
 from weir.validate.field import (
     Document,
@@ -133,7 +138,7 @@ def _validate_config(config: Document, names: Collection[str], at: str, later: l
     if opaque is None:
         yield required(f"{at}.opaque")
         return
-    later.extend(validate_driver_name(opaque.get("driver") or "", f"{at}.opaque.driver"))
+    later.extend(validate_driver_reference(opaque.get("driver") or "", f"{at}.opaque.driver"))
     if opaque.get("parameters") is None:
         yield required(f"{at}.opaque.parameters")
     else:

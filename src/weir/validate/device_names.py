@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from weir.validate.field import (
+    TOO_LONG,
     Document,
     Errors,
     FieldError,
@@ -24,6 +25,7 @@ from weir.validate.tolerations import expression_errors
 from weir.values.names import (
     byte_length,
     check_c_identifier,
+    check_caseless_subdomain,
     check_dns1123_label,
     check_dns1123_subdomain,
 )
@@ -44,6 +46,16 @@ def validate_driver_name(name: str, at: str) -> Errors:
     if byte_length(name) > DRIVER_MAX_BYTES:
         yield too_long(at, DRIVER_MAX_BYTES)
     yield from each_invalid(at, name, check_dns1123_subdomain(name.lower()))
+
+
+def validate_driver_reference(name: str, at: str) -> Errors:
+    """Yield what is wrong with a driver named in opaque configuration: the same rule, in newer words."""
+    if not name:
+        yield required(at)
+        return
+    yield from each_invalid(at, name, check_caseless_subdomain(name))
+    if byte_length(name) > DRIVER_MAX_BYTES:
+        yield FieldError(TOO_LONG, at, "", f"may not be more than {DRIVER_MAX_BYTES} characters")
 
 
 def validate_pool_name(name: str, at: str) -> Errors:
@@ -88,10 +100,20 @@ def validate_qualified_name(name: str, at: str) -> Errors:
 
 def validate_fully_qualified_name(name: str, at: str) -> Errors:
     """Yield what is wrong with the name of an attribute that must say its domain."""
-    if "/" not in name:
+    domain, slash, identifier = name.partition("/")
+    if not slash:
+        yield from _validate_identifier(name, at)
         yield invalid(at, name, NOT_QUALIFIED)
+        return
+    if not domain:
+        yield invalid(at, "", "prefix must not be empty")
     else:
-        yield from validate_qualified_name(name, at)
+        messages = check_dns1123_subdomain(domain.lower())
+        yield from each_invalid(at, domain, ("prefix: " + message for message in messages))
+    if identifier:
+        yield from _validate_identifier(identifier, at)
+    else:
+        yield invalid(at, "", "name must not be empty")
 
 
 def validate_selectors(

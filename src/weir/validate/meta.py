@@ -193,6 +193,23 @@ def validate_object_meta_update(new: Document, old: Document, at: str = "metadat
         yield from _validate_finalizers(list(finalizers), f"{at}.finalizers")
 
 
+_META_FIELDS: Final = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
+)  # fmt: skip
+
+
+def validate_template_meta(meta: Document, at: str) -> Errors:
+    """Yield what is wrong with metadata that only gives labels and annotations to an object made from it."""
+    if annotations := meta.get("annotations"):
+        yield from validate_annotations(annotations, f"{at}.annotations")
+    if labels := meta.get("labels"):
+        yield from validate_labels(labels, f"{at}.labels")
+    for name in _META_FIELDS:
+        if meta.get(name) not in (None, "", 0):
+            yield forbidden(f"{at}.{name}", "cannot be set")
+
+
 def validate_meta(
     new: Document, old: Document | None, context: Context, check_name: NameCheck = check_dns1123_subdomain
 ) -> Errors:

@@ -15,13 +15,13 @@ from weir.validate.claim_status import validate_claim_status
 from weir.validate.context import Context
 from weir.validate.device_names import (
     validate_device_name,
-    validate_driver_name,
+    validate_driver_reference,
     validate_fully_qualified_name,
-    validate_qualified_name,
     validate_selectors,
 )
 from weir.validate.device_taints import POSITIVE, validate_device_tolerations, validate_json_object
 from weir.validate.field import (
+    INVALID,
     Document,
     Errors,
     FieldError,
@@ -32,7 +32,7 @@ from weir.validate.field import (
     required,
     too_many,
 )
-from weir.validate.meta import IMMUTABLE, same, validate_annotations, validate_labels, validate_meta
+from weir.validate.meta import IMMUTABLE, same, validate_meta, validate_template_meta
 from weir.validate.ratchet import Options, options_for
 from weir.values.names import check_dns1123_label, check_dns1123_subdomain, check_label_key
 
@@ -66,11 +66,7 @@ def validate_resource_claim_template(new: Document, old: Document | None, contex
     """Yield what is wrong with a ResourceClaimTemplate; its spec never changes."""
     spec, later = new.get("spec") or {}, list[FieldError]()
     yield from validate_meta(new, old, context)
-    meta = spec.get("metadata") or {}
-    if labels := meta.get("labels"):
-        yield from validate_labels(labels, "spec.metadata.labels")
-    if annotations := meta.get("annotations"):
-        yield from validate_annotations(annotations, "spec.metadata.annotations")
+    yield from validate_template_meta(spec.get("metadata") or {}, "spec.metadata")
     yield from validate_claim_spec(
         spec.get("spec") or {}, "spec.spec", options_for(context.gates, context.raw), later
     )
@@ -83,7 +79,12 @@ def validate_device_class(new: Document, old: Document | None, context: Context)
     """Yield what is wrong with a DeviceClass."""
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     later: list[FieldError] = []
-    yield from validate_meta(new, old, context)
+    for error in validate_meta(new, old, context, _check_class_name):
+        # The name is the second pass's business.
+        if error.field == "metadata.name" and error.type == INVALID:
+            later.append(error)
+        else:
+            yield error
     known = None if old is None else before.get("selectors") or []
     yield from validate_selectors(spec.get("selectors") or [], "spec.selectors", later, known)
     if old is None or not same(spec.get("config"), before.get("config")):
@@ -93,10 +94,16 @@ def validate_device_class(new: Document, old: Document | None, context: Context)
     yield from later
 
 
+def _check_class_name(name: str) -> tuple[str, ...]:
+    return tuple(
+        message.replace("characters", "bytes", 1) if "no more than" in message else message
+        for message in check_dns1123_subdomain(name)
+    )
+
+
 def _validate_extended_name(name: str, at: str) -> Errors:
     if "/" not in name:
         yield invalid(at, name, "a name must be a domain-prefixed path, such as 'example.com/my-prop'")
-        return
     if "kubernetes.io/" in name:
         yield invalid(at, name, 'must not have "kubernetes.io/" domain')
     if name.startswith("requests."):
@@ -147,17 +154,19 @@ _WIRE_ORDER: Final = (
 
 def _with_defaults(entry: Document) -> Document:
     """Return a request as the server fills it in before it prints it."""
+    shown = {"name": "", **{name: value for name, value in entry.items() if value not in (None, [], {})}}
     if entry.get("exactly") is not None:
-        return {**entry, "exactly": _with_count(entry["exactly"])}
+        shown["exactly"] = _with_count(entry["exactly"])
     if entry.get("firstAvailable"):
-        return {**entry, "firstAvailable": [_with_count(sub) for sub in entry["firstAvailable"]]}
-    return _with_count(entry) if "deviceClassName" in entry else entry
+        shown["firstAvailable"] = [{"name": "", **_with_count(sub)} for sub in entry["firstAvailable"]]
+    return shown
 
 
 def _with_count(request: Document) -> Document:
     mode = request.get("allocationMode") or "ExactCount"
     counted = {"count": request.get("count") or 1} if mode == "ExactCount" else {}
-    return {**request, "allocationMode": mode, **counted}
+    given = {name: value for name, value in request.items() if value not in (None, [], {})}
+    return {"deviceClassName": "", **given, "allocationMode": mode, **counted}
 
 
 def _in_wire_order(entry: Any) -> Any:
@@ -187,6 +196,11 @@ def _validate_request(request: Document, at: str, options: Options, later: list[
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
     if exactly is not None and alternatives:
         yield invalid(at, None, ONE_FORM + ", but multiple fields are set")
+        for i, sub in enumerate(alternatives):  # the second pass does not know that the first gave up
+            where = f"{at}.firstAvailable[{i}]"
+            later.extend(_validate_class_name(sub.get("deviceClassName") or "", f"{where}.deviceClassName"))
+            if (mode := sub.get("allocationMode") or "All") not in _MODES:
+                later.append(not_supported(f"{where}.allocationMode", mode, _MODES))
     elif exactly is not None:
         class_name = exactly.get("deviceClassName") or ""
         yield from _validate_class_name(class_name, f"{at}.exactly.deviceClassName")
@@ -201,7 +215,7 @@ def _validate_request(request: Document, at: str, options: Options, later: list[
                 _validate_class_name(sub.get("deviceClassName") or "", f"{where}[{i}].deviceClassName")
             )
             yield from _validate_device_request(sub, f"{where}[{i}]", options, later)
-        _find_repeated(alternatives, "name", where, later)
+        _find_repeated([{"name": "", **_with_count(sub)} for sub in alternatives], "name", where, later)
     else:
         yield required(at, ONE_FORM)
 
@@ -227,8 +241,6 @@ def _validate_device_request(request: Document, at: str, options: Options, later
         later.append(not_supported(f"{at}.allocationMode", mode, _MODES))
     tolerations = request.get("tolerations") or []
     yield from validate_device_tolerations(tolerations, f"{at}.tolerations", options, later)
-    for name in sorted((request.get("capacity") or {}).get("requests") or {}):
-        yield from validate_qualified_name(name, f"{at}.capacity.requests[{name}]")
 
 
 def _validate_reference(name: str, names: Collection[str], at: str) -> Errors:
@@ -259,9 +271,9 @@ def _validate_constraint(
     match, distinct = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
     if match is not None:
         later.extend(validate_fully_qualified_name(match, f"{at}.matchAttribute"))
-    elif distinct is not None:
+    if distinct is not None:
         later.extend(validate_fully_qualified_name(distinct, f"{at}.distinctAttribute"))
-    else:
+    if match is None and distinct is None:
         yield required(at, ONE_ATTRIBUTE)
 
 
@@ -279,7 +291,7 @@ def validate_configs(
         if opaque is None:
             yield required(f"{where}.opaque")
             continue
-        later.extend(validate_driver_name(opaque.get("driver") or "", f"{where}.opaque.driver"))
+        later.extend(validate_driver_reference(opaque.get("driver") or "", f"{where}.opaque.driver"))
         if opaque.get("parameters") is None:
             yield required(f"{where}.opaque.parameters")
         else:

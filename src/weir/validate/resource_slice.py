@@ -36,7 +36,7 @@ from weir.validate.meta import IMMUTABLE, validate_meta
 from weir.validate.node_selector import validate_node_selector
 from weir.validate.ratchet import options_for
 from weir.validate.resources import amount
-from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain
+from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain, check_label_key
 from weir.values.semver import SemverError, parse_strict
 
 MOST_DEVICES: Final = 128
@@ -47,6 +47,7 @@ MOST_ENTRIES: Final = 32
 MOST_VALUES: Final = 48
 VALUE_MAX_BYTES: Final = 64
 _NODE_FIELDS: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+_SCALARS: Final = ("int", "bool", "string", "version")
 _VALUES: Final = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
 _ONE_VALUE: Final = ", ".join(f"`{name}`" for name in _VALUES)
 ONE_NODE_FIELD: Final = "exactly one of " + ", ".join(f"`{name}`" for name in _NODE_FIELDS) + " is required"
@@ -119,7 +120,7 @@ def _validate_node_selection(spec: Document, context: Context) -> Errors:
 def _validate_selector(selector: Document, at: str, context: Context) -> Errors:
     yield from validate_node_selector(selector, at, options_for(context.gates, context.raw))
     terms = selector.get("nodeSelectorTerms") or []
-    if len(terms) != 1:
+    if len(terms) != 1 and at == "spec.nodeSelector":
         yield invalid(f"{at}.nodeSelectorTerms", go_list("NodeSelectorTerm", terms), ONE_TERM)
 
 
@@ -214,7 +215,7 @@ def _count_values(attribute: Document) -> int:
 
 
 def _validate_attribute(attribute: Document, at: str, later: list[FieldError]) -> Errors:
-    given = [name for name in _VALUES if attribute.get(name) is not None]
+    given = [name for name in _SCALARS if attribute.get(name) is not None]
     if not given:
         later.append(invalid(at, "", f"must specify one of: {_ONE_VALUE}"))
     elif len(given) > 1:
@@ -284,12 +285,17 @@ def _validate_binding_conditions(device: Document, at: str, later: list[FieldErr
     for name, listed in (("bindingConditions", wanted), ("bindingFailureConditions", failed)):
         if len(listed) > 4:
             later.append(too_many(f"{at}.{name}", len(listed), 4))
+            continue
+        for i, condition in enumerate(listed):
+            yield from each_invalid(f"{at}.{name}[{i}]", condition, check_label_key(condition))
+            if condition in listed[:i]:
+                later.append(duplicate(f"{at}.{name}[{i}]", condition))
     if wanted and not failed:
         detail = "bindingFailureConditions are required to use bindingConditions"
-        yield invalid(f"{at}.bindingFailureConditions", failed, detail)
+        yield invalid(f"{at}.bindingFailureConditions", None, detail)
     if failed and not wanted:
         detail = "bindingConditions are required to use bindingFailureConditions"
-        yield invalid(f"{at}.bindingConditions", wanted, detail)
+        yield invalid(f"{at}.bindingConditions", None, detail)
     for i, condition in enumerate(failed):
         if condition in wanted:
             detail = "bindingFailureConditions must not overlap with bindingConditions"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.validate.context import Context
+from weir.validate.device_names import validate_driver_reference
 from weir.validate.field import (
     Document,
     Errors,
@@ -163,7 +164,6 @@ def validate_volume_attachment(new: Document, old: Document | None, context: Con
     """Yield what is wrong with a VolumeAttachment; its spec never changes."""
     yield from validate_meta(new, old, context)
     spec = new.get("spec") or {}
-    yield from validate_csi_driver_name(spec.get("attacher") or "", "spec.attacher")
     source = spec.get("source") or {}
     given = [name for name in ("persistentVolumeName", "inlineVolumeSpec") if source.get(name) is not None]
     if len(given) > 1:
@@ -178,13 +178,12 @@ def validate_volume_attachment(new: Document, old: Document | None, context: Con
             yield required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
         else:
             yield from each_invalid("spec.source.persistentVolumeName", name, check_dns1123_subdomain(name))
-    if not spec.get("nodeName"):
-        yield required("spec.nodeName")
-    else:
-        yield from each_invalid("spec.nodeName", spec["nodeName"], check_dns1123_subdomain(spec["nodeName"]))
+    node = spec.get("nodeName") or ""
+    yield from each_invalid("spec.nodeName", node, check_dns1123_subdomain(node))
     for field in ("attachError", "detachError"):
         message = ((new.get("status") or {}).get(field) or {}).get("message") or ""
         if byte_length(message) > _ATTACHMENT_MESSAGE_MAX:
             yield too_long(f"status.{field}.message", _ATTACHMENT_MESSAGE_MAX)
     if old is not None and not same(spec, old.get("spec")):
         yield invalid("spec", spec, IMMUTABLE)
+    yield from validate_driver_reference(spec.get("attacher") or "", "spec.attacher")

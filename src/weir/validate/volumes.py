@@ -24,7 +24,7 @@ from weir.validate.field import (
     not_supported,
     required,
 )
-from weir.validate.meta import validate_annotations, validate_labels
+from weir.validate.meta import validate_template_meta
 from weir.validate.resources import amount
 from weir.values.names import (
     check_dns1123_label,
@@ -259,29 +259,12 @@ def _validate_ephemeral(source: Document, at: str) -> Errors:
         return
     from weir.validate.persistent_volume_claim import validate_claim_spec
 
-    yield from _validate_template_meta(
+    yield from validate_template_meta(
         source["volumeClaimTemplate"].get("metadata") or {}, f"{at}.volumeClaimTemplate.metadata"
     )
     yield from validate_claim_spec(
         source["volumeClaimTemplate"].get("spec") or {}, f"{at}.volumeClaimTemplate.spec"
     )
-
-
-_META_FIELDS: Final = (
-    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
-    "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
-)  # fmt: skip
-
-
-def _validate_template_meta(meta: Document, at: str) -> Errors:
-    """Yield what is wrong with metadata that only gives labels and annotations to an object made from it."""
-    if annotations := meta.get("annotations"):
-        yield from validate_annotations(annotations, f"{at}.annotations")
-    if labels := meta.get("labels"):
-        yield from validate_labels(labels, f"{at}.labels")
-    for name in _META_FIELDS:
-        if meta.get(name) not in (None, "", 0):
-            yield forbidden(f"{at}.{name}", "cannot be set")
 
 
 def _validate_git(source: Document, at: str) -> Errors:

@@ -54,6 +54,10 @@ UNDERSCORED_MESSAGE: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
     f"start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_UNDERSCORED}')"
 )
+CASELESS_MESSAGE: Final = (
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an "
+    f"alphanumeric character (e.g. 'Example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
 NAME_PART: Final = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
     f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}')"
@@ -128,6 +132,16 @@ def check_dns1123_subdomain(text: str) -> Messages:
         return FINE
     long = (too_many_characters(253),) if byte_length(text) > 253 else FINE
     return long if _match_subdomain(text) else (*long, SUBDOMAIN_MESSAGE)
+
+
+def check_caseless_subdomain(text: str) -> Messages:
+    """Return what is wrong with *text* as a subdomain in any case, in the words of the newer checks.
+
+    >>> check_caseless_subdomain("Gpu.Example.com")
+    ()
+    """
+    long = (too_long(253),) if byte_length(text) > 253 else FINE
+    return long if _match_subdomain(text.lower()) else (*long, CASELESS_MESSAGE)
 
 
 def check_search_domain(text: str) -> Messages:
