@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.objects.documents import documents
 from weir.errors import BadRequest, DecodeError
+from weir.objects import document as documents_module
 from weir.objects import schema, typed
 from weir.objects.document import check, decode
 from weir.objects.exact import Unreadable, decode_exactly
@@ -284,3 +285,43 @@ def test_hostile_bytes_end_in_one_clear_error_or_a_document(body: bytes) -> None
 
 def test_pairs_remember_duplicates() -> None:
     assert parse_json(b'{"a":1,"a":2}') == Pairs([("a", 1), ("a", 2)])
+
+
+KEYS = st.sampled_from(["a", "b", 'q"', "e\\", "c:", '":', "é", ""])
+LEAVES = st.sampled_from(
+    ['"x"', "1", "null", "{}", "[]", r'"\":"', r'"\u0022:"', r'"\\"', '": "', r'"\"\u003a"']
+)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> tuple[str, bool]:
+    """JSON objects as text, and whether a key occurs twice in one of them."""
+    spaced = draw(st.booleans())
+    doubled = False
+
+    def value(depth: int) -> str:
+        nonlocal doubled
+        if depth == 0 or draw(st.booleans()):
+            return draw(LEAVES)
+        return obj(depth - 1) if draw(st.booleans()) else f"[{value(depth - 1)},{value(depth - 1)}]"
+
+    def obj(depth: int) -> str:
+        nonlocal doubled
+        keys = draw(st.lists(KEYS, max_size=3))
+        doubled = doubled or len(keys) != len(set(keys))
+        colon = " : " if spaced and draw(st.booleans()) else ":"
+        return "{" + ",".join(json.dumps(key) + colon + value(depth) for key in keys) + "}"
+
+    return obj(2), doubled
+
+
+@given(texts())
+def test_the_fast_way_never_overlooks_a_duplicate(sample: tuple[str, bool]) -> None:
+    text, doubled = sample
+    body = text.encode()
+    assert documents_module._may_have_duplicates(body, json.loads(text)) or not doubled
+
+
+def test_an_ordinary_body_with_quotes_in_strings_takes_the_fast_way() -> None:
+    body = pod(metadata=r'"name":"x","annotations":{"a":"{\"b\":\"c\"}"}')
+    assert not documents_module._may_have_duplicates(body, json.loads(body))

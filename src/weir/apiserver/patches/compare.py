@@ -86,6 +86,10 @@ def created(new: dict[str, Any], zero: dict[str, Any], node: Node, skip: FieldSe
         elif child.relation is _STRUCT and isinstance(item, dict):
             if below := created(item, before or {}, child, left_out or {}):
                 out[path] = below
+        elif not before and item and child.relation is not _LEAF:
+            below = present(item, child)
+            del below["."]  # the zero value has it already
+            out[path] = below
         else:
             added, modified, _ = compare(before, item, child)
             if below := union(added, modified):

@@ -148,9 +148,11 @@ def item_key(item: Any, keys: tuple[tuple[str, Any], ...]) -> str:
     if not isinstance(item, dict):
         what = "a null element" if item is None else "non-map elements"
         raise Unkeyed(f"associative list with keys may not have {what}")
-    if len(keys) == 1:
-        name, absent = keys[0]
+    parts = []
+    for name, absent in keys:
         value = item.get(name, absent)
+        if value is None:
+            continue
         if (
             type(value) is str
             and value.isascii()
@@ -158,16 +160,18 @@ def item_key(item: Any, keys: tuple[tuple[str, Any], ...]) -> str:
             and '"' not in value
             and "\\" not in value
         ):
-            return f'k:{{"{name}":"{value}"}}'
-    found = {name: item.get(name, absent) for name, absent in keys}
-    found = {name: value for name, value in found.items() if value is not None}
-    if not found:
+            parts.append(f'"{name}":"{value}"')
+        elif type(value) is int:
+            parts.append(f'"{name}":{value}')
+        else:
+            parts.append(f'"{name}":{json.dumps(value, separators=(",", ":"), ensure_ascii=False)}')
+    if not parts:
         names = " ".join(f'"{name}"' for name, _ in keys)
         raise Unkeyed(
             f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"
         )
-    return "k:" + json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+    return f"k:{{{','.join(parts)}}}"
 
 
 def value_key(value: Any) -> str:
