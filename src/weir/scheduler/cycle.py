@@ -9,7 +9,7 @@ over all rows, through the same filters and scores.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ from weir.objects.core import LabelSelector, Pod
 from weir.scheduler.framework import Code, Diagnosis, NoNodes, Status
 from weir.scheduler.plugins.node_affinity import CONFLICT
 from weir.scheduler.podclass import PodClass, PodClasses
-from weir.scheduler.profile import Profile, ProfileArguments
+from weir.scheduler.profile import PluginOfPods, Profile, ProfileArguments
 from weir.scheduler.standing import Standing
 from weir.scheduler.table import Bools, Ints, NodeTable, Rows
 from weir.scheduler.tally import Namespaces, Tally
@@ -59,12 +59,21 @@ class Engine:
         namespaces: Namespaces | None = None,
         evaluate: Evaluate | None = None,
         default_selector: Callable[[PodClass], LabelSelector | None] | None = None,
+        volumes: Sequence[PluginOfPods] = (),
+        devices: Sequence[PluginOfPods] = (),
         rng: random.Random | None = None,
     ) -> None:
         self.table = table or NodeTable()
         self.tally = Tally(self.table, namespaces)
         self.profile = Profile(
-            self.table, self.tally, gates, arguments, evaluate=evaluate, default_selector=default_selector
+            self.table,
+            self.tally,
+            gates,
+            arguments,
+            evaluate=evaluate,
+            default_selector=default_selector,
+            volumes=volumes,
+            devices=devices,
         )
         self.classes = PodClasses()
         self._standings: dict[PodClass, Standing] = {}
@@ -97,6 +106,9 @@ class Engine:
     def _place_the_long_way(
         self, standing: Standing, nominated: Mapping[str, list[PodClass]]
     ) -> Placement | Diagnosis:
+        rejected = self._prefilter(standing)
+        if rejected is not None:
+            return rejected
         rows = self.table.ordered
         absent: Status | None = None
         if standing.bound.only:
@@ -179,6 +191,24 @@ class Engine:
         finally:
             for key in keys:
                 self.table.remove_pod(key)
+
+    def _prefilter(self, standing: Standing) -> Diagnosis | None:
+        """Return why the pod fits nowhere before any node is looked at, or None."""
+        statuses: list[Status] = []
+        for plugin in standing.bound.of_pods:
+            status = plugin.prefilter()
+            if status is not None and status.code.rejected:
+                statuses.append(status)
+                if status.code is Code.UNRESOLVABLE:
+                    break  # nothing that follows could change it
+        if not statuses:
+            return None
+        return Diagnosis(
+            len(self.table),
+            prefilter=", ".join(status.message for status in statuses),
+            plugins=frozenset(status.plugin for status in statuses),
+            pending=frozenset(status.plugin for status in statuses if status.code is Code.PENDING),
+        )
 
     def _narrow(self, standing: Standing) -> tuple[Rows, Status] | Diagnosis:
         """Return the rows that PreFilter leaves and what it says of the others, or why it leaves none."""

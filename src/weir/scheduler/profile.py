@@ -7,9 +7,9 @@ on it, or whole domains.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -43,6 +43,19 @@ DEFAULT_WEIGHTS: Final[Mapping[str, int]] = {
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
 }
+
+
+class PluginOfPods(Protocol):
+    """A plugin whose answer hangs on more than nodes and their pods: volumes, device claims.
+
+    Bound to a pod class it has `name`, `dynamic = True`, `prefilter() -> Status | None`, `codes(rows)` and
+    `status(code)`, like the others; it is asked afresh for every attempt.
+    """
+
+    name: str
+
+    def bind(self, pod: PodClass, table: NodeTable) -> Any | None:
+        """Return the plugin for *pod*, or None when the pod has nothing it looks at."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,7 @@ class Bound:
     fused: bool  #: the defaults, for which there is a shorter way
     inter_pod: Any = None
     inter_pod_active: bool = False
+    of_pods: list[Any] = field(default_factory=list)  #: plugins that look at this one pod: volumes, devices
 
     def __post_init__(self) -> None:
         movers = {id(plugin) for plugin in self.domain_filters}
@@ -110,8 +124,11 @@ class Profile:
         *,
         evaluate: Evaluate | None = None,
         default_selector: Callable[[PodClass], LabelSelector | None] | None = None,
+        volumes: Sequence[PluginOfPods] = (),
+        devices: Sequence[PluginOfPods] = (),
     ) -> None:
         self.table, self.tally, self.gates = table, tally, gates
+        self._volumes, self._devices = tuple(volumes), tuple(devices)
         self.arguments = arguments or ProfileArguments()
         a = self.arguments
         self.node_name = NodeName()
@@ -152,6 +169,8 @@ class Profile:
         spread = self.spread.bind(pod, table)
         inter_pod = self.inter_pod.bind(pod, table)
         name = self.node_name.bind(pod, table)
+        volumes = [bound for p in self._volumes if (bound := p.bind(pod, table)) is not None]
+        devices = [bound for p in self._devices if (bound := p.bind(pod, table)) is not None]
         filters: list[Any] = [
             plugin
             for plugin, there in (
@@ -161,12 +180,14 @@ class Profile:
                 (affinity, affinity.filters),
                 (ports, True),
                 (fit, True),
+                *((volume, True) for volume in volumes),
                 (spread, spread is not None and spread.filters),
                 (inter_pod, inter_pod.active()),
+                *((device, True) for device in devices),
             )
             if plugin is not None and there and self._filters(plugin.name)
         ]
-        domain_filters = [plugin for plugin in filters if plugin in (spread, inter_pod)]
+        domain_filters = [p for p in filters if p in (spread, inter_pod) or p in volumes or p in devices]
         only = [
             (plugin.name, names)
             for plugin in filters
@@ -202,6 +223,7 @@ class Profile:
             fused,
             inter_pod,
             inter_pod.active(),
+            [plugin for plugin in filters if plugin in volumes or plugin in devices],
         )
 
     def _inter_pod_score(self, plugin: Any, feasible: Bools) -> Ints | None:
