@@ -194,6 +194,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             apply_json_patch,
             _settled,
             metrics.webhooks,
+            decide=authorizer.decide,
             mutating=MUTATING_WEBHOOKS in enabled,
             validating=VALIDATING_WEBHOOKS in enabled,
         ),

@@ -46,7 +46,7 @@ class Place:
     authority: bytes = b""
 
 
-def place_of(client_config: Document, reader: Reader) -> Place:
+def place_of(client_config: Document, reader: Reader, seconds: float) -> Place:
     """Return where a hook's clientConfig points; raises CallFailed when it points nowhere."""
     authority = _authority(client_config.get("caBundle"))
     url = client_config.get("url")
@@ -67,8 +67,13 @@ def place_of(client_config: Document, reader: Reader) -> Place:
     try:
         host, target = service_address(namespace, name, port, reader)
     except LookupError as error:
-        raise CallFailed(f"failed to call webhook: Post {quote(shown)}: {error.args[0]}") from error
+        asked = _with_timeout(shown, seconds)
+        raise CallFailed(f"failed to call webhook: Post {quote(asked)}: {error.args[0]}") from error
     return Place(shown, host, target, server_name, authority)
+
+
+def _with_timeout(url: str, seconds: float) -> str:
+    return f"{url}?timeout={seconds:g}s"
 
 
 def service_address(namespace: str, name: str, port: int, reader: Reader) -> tuple[str, int]:
@@ -126,7 +131,7 @@ class WebhookClient:
         """Return the answer's body; raises CallFailed with what a Go client would have said."""
         import aiohttp
 
-        shown = f"{place.url}?timeout={seconds:g}s"
+        shown = _with_timeout(place.url, seconds)
         context = self._context(place.authority)
         try:
             async with asyncio.timeout(seconds):
@@ -147,6 +152,12 @@ class WebhookClient:
                         raise CallFailed(
                             f"failed to call webhook: {_status_text(response.status, answer)}",
                             response.status,
+                        )
+                    if not answer:
+                        kind = response.headers.get("Content-Type", "")
+                        raise CallFailed(
+                            f"failed to call webhook: 0-length response with status code: {response.status} "
+                            f"and content type: {kind}"
                         )
                     return answer
         except CallFailed:
@@ -212,7 +223,6 @@ def _status_text(code: int, body: bytes) -> str:
     known = {
         400: "the server rejected our request for an unknown reason",
         401: "the server has asked for the client to provide credentials",
-        403: "the server does not allow access to the requested resource",
         404: "the server could not find the requested resource",
         405: "the server does not allow this method on the requested resource",
         429: "the server has received too many requests and has asked us to try again later",
@@ -220,8 +230,10 @@ def _status_text(code: int, body: bytes) -> str:
     }
     if code in known:
         return known[code]
+    text = body.decode("utf-8", "replace").strip()[:2048] or "unknown"
+    if code == 403:
+        return text
     if code >= 500:
-        text = body.decode("utf-8", "replace").strip()[:2048] or "unknown"
         return f"an error on the server ({quote(text)}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"
 

@@ -5,30 +5,23 @@ selector, rules, match conditions. A webhook configuration is never shown to web
 repaired), and neither are reviews. Every kind is served in one version here, so `matchPolicy: Equivalent` finds
 nothing that `Exact` does not; the two event groups are matched by their own names only.
 
-Match conditions are CEL over `object`, `oldObject` and `request`. One that is false means "do not call"; one that
-fails means what the hook's failurePolicy says.
-Not here: calling (weir.apiserver.webhook_client), the order of calls (weir.apiserver.webhooks).
+Not here: match conditions (weir.apiserver.webhook_conditions), calling (weir.apiserver.webhook_client), the order of
+calls (weir.apiserver.webhooks).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, NAMESPACE, UPDATE, Attributes, Reader
-from weir.apiserver.webhook_review import request_of
-from weir.errors import Forbidden, InternalError, NotFound, qualified, resource_details
+from weir.apiserver.webhook_conditions import Decide, conditions_hold
+from weir.errors import InternalError, NotFound
 from weir.selectors import labels
-
-if TYPE_CHECKING:
-    from weir.cel.cache import ProgramCache
-    from weir.cel.env import Env
 
 Document = Mapping[str, Any]
 EXEMPT_GROUPS = frozenset({"admissionregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io"})
-CACHED_CONDITIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +60,24 @@ def hooks_of(configurations: Iterable[Document]) -> tuple[Hook, ...]:
     )
 
 
-def wants(hook: Hook, a: Attributes, reader: Reader) -> bool:
-    """Return whether *hook* is to be called; raises what the client is told when that cannot be known."""
+def wants(hook: Hook, a: Attributes, reader: Reader, decide: Decide | None = None) -> bool:
+    """Return whether *hook* is to be called; raises what the client is told when that cannot be known.
+
+    *decide* answers what match conditions ask about rights.
+    """
     return (
         rules_match(hook, a)
         and _namespace_matches(hook, a, reader)
         and _object_matches(hook, a)
-        and _conditions_match(hook, a, _failure(hook))
+        and _conditions_hold(hook, a, decide)
     )
+
+
+def _conditions_hold(hook: Hook, a: Attributes, decide: Decide | None) -> bool:
+    conditions = hook.wire.get("matchConditions")
+    if not conditions:
+        return True
+    return conditions_hold(conditions, a, decide, ignore_failures=hook.ignores_failures)
 
 
 def rules_match(hook: Hook, a: Attributes) -> bool:
@@ -143,51 +146,3 @@ def _selector(wire: Document | None) -> labels.Selector:
         return labels.from_object(wire or {}) or labels.EVERYTHING
     except labels.SelectorError as error:
         raise InternalError(f"Internal error occurred: {error}", reason="InternalError") from error
-
-
-# --- match conditions ---
-
-
-def _failure(hook: Hook) -> str:
-    return "Ignore" if hook.ignores_failures else "Fail"
-
-
-def _conditions_match(hook: Hook, a: Attributes, failure: str) -> bool:
-    conditions = hook.wire.get("matchConditions")
-    if not conditions:
-        return True
-    from weir.cel.values import CelError  # loaded only by clusters that use conditions
-
-    variables = {"object": a.object, "oldObject": a.old, "request": request_of(a, "")}
-    problems: list[str] = []
-    for condition in conditions:
-        text = condition.get("expression", "")
-        try:
-            matched = _programs().compile(text, _environment()).evaluate(variables)
-        except CelError as error:
-            problems.append(f"expression '{text}' resulted in error: {error}")
-            continue
-        if matched is False:
-            return False
-    if problems and failure == "Fail":
-        told = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-        named = qualified(a.kind.plural, a.kind.group)
-        shown = f'{named} "{a.name}"' if a.name else named
-        raise Forbidden(f"{shown} is forbidden: {told}", details=resource_details(a.kind, a.name))
-    return not problems
-
-
-@cache
-def _environment() -> Env:
-    from weir.cel import types
-    from weir.cel.env import Env
-    from weir.cel.library import KUBERNETES
-
-    return Env(KUBERNETES, dict.fromkeys(("object", "oldObject", "request"), types.DYN))
-
-
-@cache
-def _programs() -> ProgramCache:
-    from weir.cel.cache import ProgramCache
-
-    return ProgramCache(CACHED_CONDITIONS)

@@ -20,10 +20,14 @@ import msgspec
 
 from weir.apiserver.admission.attributes import Attributes
 from weir.errors import ApiError, BadRequest, InternalError, from_status
+from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.values.quoting import quote
 
 Document = Mapping[str, Any]
 VERSIONS = ("v1", "v1beta1")
+KIND_STRUCT = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
@@ -67,7 +71,7 @@ def review_version(hook: Document) -> str:
 
 def request_of(a: Attributes, uid: str) -> dict[str, Any]:
     """Return the `request` of an AdmissionReview."""
-    kind = {"group": a.kind.group, "version": a.kind.version, "kind": a.kind.kind}
+    kind = _spoken_kind(a)
     resource = {"group": a.kind.group, "version": a.kind.version, "resource": a.kind.plural}
     request: dict[str, Any] = {"uid": uid, "kind": kind, "resource": resource}
     if a.subresource:
@@ -77,8 +81,9 @@ def request_of(a: Attributes, uid: str) -> dict[str, Any]:
         request["requestSubResource"] = a.subresource
     if a.name:
         request["name"] = a.name
-    if a.namespace:
-        request["namespace"] = a.namespace
+    namespace = a.namespace or (a.name if a.kind.kind == "Namespace" else "")  # it lies in itself
+    if namespace:
+        request["namespace"] = namespace
     return request | {
         "operation": a.operation,
         "userInfo": a.user.info(),
@@ -89,9 +94,20 @@ def request_of(a: Attributes, uid: str) -> dict[str, Any]:
     }
 
 
+def _spoken_kind(a: Attributes) -> dict[str, str]:
+    """Return the kind of what is sent: a subresource may speak another than its object (Binding, Eviction)."""
+    row = a.kind.subresource(a.subresource) if a.subresource else None
+    if row is None or not row.kind:
+        return {"group": a.kind.group, "version": a.kind.version, "kind": a.kind.kind}
+    return {"group": row.group or a.kind.group, "version": row.version or a.kind.version, "kind": row.kind}
+
+
 def _options(a: Attributes) -> Document | None:
     kind = _OPTIONS.get(a.operation)
-    return None if kind is None else {"kind": kind, "apiVersion": "meta.k8s.io/v1", **a.options}
+    if kind is None:
+        return None
+    dry_run = {"dryRun": ["All"]} if a.dry_run else {}
+    return {"kind": kind, "apiVersion": "meta.k8s.io/v1", **dry_run, **a.options}
 
 
 def encoded(a: Attributes, uid: str, version: str) -> bytes:
@@ -102,12 +118,13 @@ def encoded(a: Attributes, uid: str, version: str) -> bytes:
 
 def read_answer(body: bytes, uid: str, version: str, *, mutating: bool) -> Answer:
     """Return what the webhook said; raises CallFailed for an answer that is not one."""
-    try:
-        review = msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    review = _review(body)
+    kind, api_version = str(review.get("kind") or ""), str(review.get("apiVersion") or "")
+    if kind and (kind != "AdmissionReview" or not api_version.startswith("admission.k8s.io/")):
         raise CallFailed(
-            f"failed to call webhook: couldn't get version/kind; json parse error: {error}"
-        ) from error
+            f"failed to call webhook: no kind {quote(kind)} is registered for version {quote(api_version)} in "
+            'scheme "pkg/runtime/scheme.go:111"'
+        )
     response = review.get("response")
     if not isinstance(response, dict):
         raise _invalid("webhook response was absent")
@@ -122,6 +139,28 @@ def read_answer(body: bytes, uid: str, version: str, *, mutating: bool) -> Answe
         status if isinstance(status, dict) else None,
         tuple(str(warning) for warning in warnings) if isinstance(warnings, list) else (),
     )
+
+
+def _review(body: bytes) -> dict[str, Any]:
+    """Return the document; what is no JSON is told as the reader of YAML and JSON upstream tells it."""
+    try:
+        review = plain(parse_json(body))
+        problem = f"json: cannot unmarshal {_word(review)} into Go value of type {KIND_STRUCT}"
+    except JsonError as error:
+        review = None
+        starts_like_json = body.lstrip()[:1] in (b"{", b"[")
+        text = f"json: cannot unmarshal string into Go value of type {KIND_STRUCT}"
+        problem = str(error) if starts_like_json else text
+    if isinstance(review, dict):
+        return review
+    raise CallFailed(f"failed to call webhook: couldn't get version/kind; json parse error: {problem}")
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    words = {"str": "string", "dict": "object", "list": "array", "NoneType": "null"}
+    return words.get(type(value).__name__, "number")
 
 
 def _check_identity(review: Document, response: Document, uid: str) -> None:
@@ -159,10 +198,17 @@ def _patch(response: Document) -> bytes:
         return b""
     try:
         patch = base64.b64decode(str(text), validate=True)
-        operations = msgspec.json.decode(patch, type=list[dict[str, Any]])
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        operations = plain(parse_json(patch))
+    except (binascii.Error, JsonError) as error:
         raise CallFailed(f"received undecodable patch in webhook response: {error}") from error
-    return patch if operations else b""
+    into = "jsonpatch.Patch"
+    if isinstance(operations, list):
+        odd = [one for one in operations if not isinstance(one, dict)]
+        if not odd:
+            return patch if operations else b""
+        operations, into = odd[0], "jsonpatch.Operation"
+    problem = f"json: cannot unmarshal {_word(operations)} into Go value of type {into}"
+    raise CallFailed(f"received undecodable patch in webhook response: {problem}")
 
 
 def _invalid(text: str) -> CallFailed:

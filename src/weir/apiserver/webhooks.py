@@ -22,6 +22,7 @@ import msgspec
 
 from weir.apiserver.admission.attributes import Attributes, Reader
 from weir.apiserver.webhook_client import Place, place_of
+from weir.apiserver.webhook_conditions import Decide
 from weir.apiserver.webhook_match import EXEMPT_GROUPS, Hook, hooks_of, rules_match, wants
 from weir.apiserver.webhook_review import (
     Answer,
@@ -89,10 +90,12 @@ class Webhooks:
         settle: Settle,
         counts: Counts | None = None,
         *,
+        decide: Decide | None = None,
         mutating: bool = True,
         validating: bool = True,
     ) -> None:
-        self._reader, self._client = reader, client
+        """*decide* answers what match conditions ask about rights."""
+        self._reader, self._client, self._decide = reader, client, decide
         self._patch, self._settle, self._counts = patch, settle, counts
         self._kinds = {MUTATING: mutating, VALIDATING: validating}
         self._known: dict[Kind, _Known] = {}
@@ -106,7 +109,7 @@ class Webhooks:
     def validate(self, a: Attributes) -> Awaitable[None] | None:
         """Return what to await while validating webhooks are asked, None when none has to be."""
         hooks = self._hooks(VALIDATING, a)
-        called = [hook for hook in hooks if wants(hook, a, self._reader)] if hooks else ()
+        called = [hook for hook in hooks if wants(hook, a, self._reader, self._decide)] if hooks else ()
         return self._validate(a, called) if called else None
 
     def _hooks(self, kind: Kind, a: Attributes) -> tuple[Hook, ...]:
@@ -136,7 +139,7 @@ class Webhooks:
         repeat: set[tuple[str, int]] = set()  # to be called once more, because something changed after them
         changed = False
         for hook in hooks:
-            if not wants(hook, a, self._reader):
+            if not wants(hook, a, self._reader, self._decide):
                 continue
             if await self._change(hook, a):
                 changed = True
@@ -151,7 +154,7 @@ class Webhooks:
         if msgspec.json.encode(a.object) != before:
             repeat |= repeatable
         for hook in hooks:
-            if hook.uid in repeat and wants(hook, a, self._reader):
+            if hook.uid in repeat and wants(hook, a, self._reader, self._decide):
                 await self._change(hook, a)
 
     async def _change(self, hook: Hook, a: Attributes) -> bool:
@@ -216,7 +219,7 @@ class Webhooks:
             check_dry_run(hook.name, hook.wire.get("sideEffects"))
         version = review_version(hook.wire)
         uid = str(uuid.uuid4())
-        place = place_of(hook.wire.get("clientConfig") or {}, self._reader)
+        place = place_of(hook.wire.get("clientConfig") or {}, self._reader, hook.seconds)
         body = await self._client.post(place, encoded(a, uid, version), hook.seconds)
         return read_answer(body, uid, version, mutating=mutating)
 

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.apiserver.admission_world import Objects, create, namespace, pod, stored, update
 from weir.apiserver.admission import Attributes
 from weir.apiserver.authn import User
+from weir.apiserver.rbac import Action, Decision
 from weir.apiserver.webhook_match import Hook, hooks_of, rule_matches, wants
 from weir.apiserver.webhook_review import CallFailed, encoded, read_answer, refusal, review_version
 from weir.errors import BadRequest, Forbidden, NotFound
@@ -121,6 +122,29 @@ def test_a_condition_that_fails_refuses_or_skips_as_the_policy_says():
     )
 
 
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("authorizer.group('').resource('pods').namespace('ns').check('create').allowed()", True),
+        ("authorizer.group('apps').resource('pods').check('create').allowed()", False),
+        ("authorizer.group('').resource('pods').subresource('log').name('p').check('get').allowed()", False),
+        ("authorizer.path('/healthz').check('get').allowed()", True),
+        (
+            "authorizer.serviceAccount('ns', 'robot').path('/healthz').check('get').reason() == 'robots may not'",
+            True,
+        ),
+    ],
+)
+def test_a_condition_may_ask_what_the_user_may_do(expression, wanted):
+    def decide(user, action):
+        if user.name != "jane":
+            return Decision(False, "robots may not")
+        pods = action == Action("create", "", "pods", namespace="ns")
+        return Decision(pods or action == Action("get", path="/healthz"))
+
+    assert wants(condition(expression), create(pod()), WORLD, decide) is wanted
+
+
 def test_hooks_are_called_by_configuration_name_then_as_written():
     configurations = [
         {"metadata": {"name": "b"}, "webhooks": [{"name": "3"}]},
@@ -155,9 +179,35 @@ def test_a_review_tells_the_whole_write():
             "object": pod(),
             "oldObject": None,
             "dryRun": True,
-            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1", "fieldManager": "m"},
+            "options": {
+                "kind": "CreateOptions",
+                "apiVersion": "meta.k8s.io/v1",
+                "dryRun": ["All"],
+                "fieldManager": "m",
+            },
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("subresource", "kind"),
+    [
+        ("binding", {"group": "", "version": "v1", "kind": "Binding"}),
+        ("eviction", {"group": "policy", "version": "v1", "kind": "Eviction"}),
+        ("status", {"group": "", "version": "v1", "kind": "Pod"}),
+    ],
+)
+def test_a_subresource_speaks_its_own_kind(subresource, kind):
+    request = json.loads(encoded(create(pod(), subresource=subresource), "u", "v1"))["request"]
+    assert (request["kind"], request["subResource"], request["resource"]["resource"]) == (
+        kind,
+        subresource,
+        "pods",
+    )
+
+
+def test_a_namespace_lies_in_itself():
+    assert json.loads(encoded(create(namespace("n")), "u", "v1"))["request"]["namespace"] == "n"
 
 
 def test_a_delete_shows_what_is_deleted():
@@ -192,9 +242,10 @@ PATCH = base64.b64encode(b'[{"op":"remove","path":"/a"}]').decode()
         (b"{}", False, "webhook response was absent"),
         (body(uid="v"), False, 'expected response.uid="u", got "v"'),
         (
-            body(kind="Pod"),
+            body(version="v2"),
             False,
-            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got admission.k8s.io/v1, Kind=Pod",
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, "
+            "got admission.k8s.io/v2, Kind=AdmissionReview",
         ),
         (body(patch=PATCH, patchType="JSONPatch"), False, "validating webhook may not return response.patch"),
         (body(patchType="JSONPatch"), False, "validating webhook may not return response.patchType"),
@@ -208,10 +259,23 @@ def test_an_answer_that_is_none_is_a_failure_to_call(answer, mutating, text):
     assert failed.value.reason == f"received invalid webhook response: {text}"
 
 
-@pytest.mark.parametrize("answer", [b"", b"<html>", b"[]", b"\xff"])
-def test_a_body_that_is_no_review_is_a_failure_to_call(answer):
-    with pytest.raises(CallFailed, match="json parse error"):
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (
+            b"<html>",
+            "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value",
+        ),
+        (b"[]", "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value"),
+        (b'{"a":', "couldn't get version/kind; json parse error: unexpected end of JSON input"),
+        (b"\xff", "json parse error"),
+        (body(kind="Pod"), 'no kind "Pod" is registered for version "admission.k8s.io/v1"'),
+    ],
+)
+def test_a_body_that_is_no_review_is_a_failure_to_call(answer, text):
+    with pytest.raises(CallFailed) as failed:
         read_answer(answer, "u", "v1", mutating=False)
+    assert text in failed.value.reason
 
 
 @pytest.mark.parametrize("patch", ["!", base64.b64encode(b"{}").decode(), base64.b64encode(b"[1]").decode()])

@@ -280,7 +280,7 @@ async def test_a_service_nobody_serves_is_told(client, server, more, text):
     }
     with pytest.raises(InternalError) as failed:
         await run(chain(client, configuration("Validating", by_service), more=more), create(pod()))
-    assert failed.value.message.endswith(f'Post "https://hook.ns.svc:443/": {text}')
+    assert failed.value.message.endswith(f'Post "https://hook.ns.svc:443/?timeout=5s": {text}')
 
 
 @pytest.mark.parametrize(
