@@ -398,7 +398,8 @@ class Evaluator:
         passes = iteration(over, step.slot2 is not None)
         if isinstance(passes, EvaluationError):
             return passes
-        inner[step.accu] = _growing(step.init) or _Lazy(step.init, scope)
+        growing = _growing(step.init)
+        inner[step.accu] = _Lazy(step.init, scope) if growing is None else growing
         for first, second in passes:
             inner[step.slot] = first
             if step.slot2 is not None:
