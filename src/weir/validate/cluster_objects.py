@@ -21,11 +21,12 @@ from weir.validate.field import (
     required,
 )
 from weir.validate.gonames import go_struct
-from weir.validate.label_selector import validate_label_selector
+from weir.validate.label_selector import selector_json, validate_label_selector
 from weir.validate.meta import (
     IMMUTABLE,
     NOT_A_FINALIZER,
     STANDARD_FINALIZERS,
+    validate_generic_meta,
     validate_labels,
     validate_meta,
 )
@@ -33,7 +34,7 @@ from weir.validate.ratchet import CLOSED
 from weir.validate.resources import validate_container_resources
 from weir.validate.tolerations import validate_tolerations
 from weir.validate.workloads import validate_at_most_all, validate_int_or_percent
-from weir.values.names import check_dns1123_label, check_label_key
+from weir.values.names import check_dns1123_label, check_label_key, check_path_segment
 
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -72,7 +73,7 @@ def validate_priority_class(new: Document, old: Document | None, context: Contex
 
 def validate_lease(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a Lease."""
-    yield from validate_meta(new, old, context)
+    yield from validate_generic_meta(new, old, context)
     spec = new.get("spec") or {}
     seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if seconds is not None and seconds <= 0:
@@ -93,14 +94,12 @@ def validate_namespace(new: Document, old: Document | None, context: Context) ->
 
 def validate_runtime_class(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a RuntimeClass; its handler never changes."""
-    yield from validate_meta(new, old, context)
+    yield from validate_generic_meta(new, old, context)
     handler = new.get("handler") or ""
     if old is not None:
         if handler != (old.get("handler") or ""):
             yield invalid("handler", handler, IMMUTABLE)
         return
-    for message in check_dns1123_label(handler) if handler else ():
-        yield invalid("handler", handler, message)
     overhead = (new.get("overhead") or {}).get("podFixed") or {}
     yield from validate_container_resources({"limits": overhead}, (), "overhead")
     scheduling = new.get("scheduling") or {}
@@ -113,17 +112,29 @@ def validate_runtime_class(new: Document, old: Document | None, context: Context
             yield duplicate(f"scheduling.tolerations[{i}]", go_struct("Toleration", toleration))
     if not handler:
         yield required("handler")
+    else:
+        for message in check_dns1123_label(handler):
+            yield invalid("handler", handler, message.replace("63 characters", "63 bytes"))
 
 
 def validate_disruption_budget(new: Document, old: Document | None, context: Context) -> Errors:
-    """Yield what is wrong with a PodDisruptionBudget."""
-    yield from validate_meta(new, old, context)
-    if context.subresource == "status":
-        return
+    """Yield what is wrong with a PodDisruptionBudget; metadata is only looked at when the spec is sound."""
+    found = [] if context.subresource == "status" else list(_validate_budget(new))
+    yield from found
+    if not found:
+        yield from validate_generic_meta(new, old, context, check_path_segment)
+
+
+def _validate_budget(new: Document) -> Errors:
     spec = new.get("spec") or {}
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
-        shown = {"MinAvailable": least, "Selector": spec.get("selector"), "MaxUnavailable": most}
+        shown = {
+            "MinAvailable": least,
+            "Selector": selector_json(spec.get("selector")),
+            "MaxUnavailable": most,
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
         yield invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
     for name, value in (("minAvailable", least), ("maxUnavailable", most)):
         if value is not None:
@@ -133,11 +144,6 @@ def validate_disruption_budget(new: Document, old: Document | None, context: Con
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
         yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
-
-
-def validate_service_account(new: Document, old: Document | None, context: Context) -> Errors:
-    """Yield what is wrong with a ServiceAccount: its metadata."""
-    yield from validate_meta(new, old, context)
 
 
 def validate_binding_object(new: Document, old: Document | None, context: Context) -> Errors:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from weir.validate.context import Context
 from weir.validate.field import Document, Errors, invalid, required, too_long
-from weir.validate.meta import same, validate_meta
-from weir.values.names import byte_length, check_label_key
+from weir.validate.meta import same, validate_generic_meta, validate_meta
+from weir.values.names import byte_length, check_label_key, check_path_segment
 
 _REASON_MAX: Final = 128
 _ACTION_MAX: Final = 128
@@ -35,11 +35,13 @@ def validate_event(new: Document, old: Document | None, context: Context) -> Err
     namespace = (new.get("metadata") or {}).get("namespace") or ""
     wanted = about.get("namespace") or ""
     if not wanted:
-        if namespace not in ("", "default"):
+        if namespace not in ("", "default") and not modern:
             yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
     elif namespace != wanted and not (context.raw and not namespace):
         yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
     if not modern:
+        if namespace and (wanted or "default") == namespace:
+            yield from validate_generic_meta(new, old, context, check_path_segment)
         return
     yield from validate_meta(new, old, context)
     if not new.get("eventTime"):

@@ -221,6 +221,15 @@ def validate_meta(
         yield from validate_object_meta_update(meta, old.get("metadata") or {})
 
 
+def validate_generic_meta(
+    new: Document, old: Document | None, context: Context, check_name: NameCheck = check_dns1123_subdomain
+) -> Errors:
+    """Yield what is wrong with metadata for kinds that leave finalizers without a domain alone."""
+    return (
+        error for error in validate_meta(new, old, context, check_name) if error.detail != NOT_A_FINALIZER
+    )
+
+
 def validate_immutable(new: Any, old: Any, at: str, shown: Any = ...) -> Errors:
     """Yield that a field changed that never may; *shown* is what the message prints instead of the new value."""
     if not same(new, old):

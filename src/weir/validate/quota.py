@@ -9,9 +9,26 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.validate.context import Context
-from weir.validate.field import Document, Enum, Errors, duplicate, forbidden, invalid, required
+from weir.validate.field import (
+    REQUIRED,
+    Document,
+    Enum,
+    Errors,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    required,
+)
 from weir.validate.meta import same, validate_meta
-from weir.validate.resources import amount, is_standard, validate_amount, validate_resource_name
+from weir.validate.resources import (
+    amount,
+    is_standard,
+    validate_amount,
+    validate_container_only,
+    validate_resource_name,
+)
+from weir.values.names import check_label_key
 
 _SCOPES: Final = (
     "BestEffort",
@@ -55,17 +72,40 @@ def _validate_scopes(spec: Document) -> Errors:
     for scope in scopes:
         if scope not in _SCOPES:
             yield invalid("spec.scopes", scopes, "unsupported scope")
+    for requirement in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        yield from _validate_scope(requirement, "spec.scopeSelector.matchExpressions")
     if {"BestEffort", "NotBestEffort"} <= set(scopes) or {"Terminating", "NotTerminating"} <= set(scopes):
         yield invalid("spec.scopes", scopes, "conflicting scopes")
 
 
+def _validate_scope(requirement: Document, at: str) -> Errors:
+    name, operator = requirement.get("scopeName") or "", requirement.get("operator") or ""
+    if name not in _SCOPES:
+        yield invalid(f"{at}.scopeName", Enum(name), "unsupported scope")
+    values = requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        if not values:
+            detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            yield required(f"{at}.values", detail)
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            yield invalid(f"{at}.values", values, detail)
+    else:
+        yield invalid(f"{at}.operator", Enum(operator), "not a valid selector operator")
+
+
 def validate_limit_range(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a LimitRange: each type once, and min ≤ defaultRequest ≤ default ≤ max."""
-    yield from validate_meta(new, old, context)
+    for error in validate_meta(new, old, context):
+        if error.type != REQUIRED or error.field != "metadata.name":  # the server makes up a name
+            yield error
     seen: set[str] = set()
     for i, limit in enumerate((new.get("spec") or {}).get("limits") or ()):
         at, kind = f"spec.limits[{i}]", limit.get("type") or ""
-        if kind not in ("Container", "Pod", "PersistentVolumeClaim") and "/" not in kind:
+        messages = check_label_key(kind)
+        yield from each_invalid(f"{at}.type", Enum(kind), messages)
+        if not messages and kind not in ("Container", "Pod", "PersistentVolumeClaim") and "/" not in kind:
             yield invalid(f"{at}.type", Enum(kind), "must be a standard limit type or fully qualified")
         if kind in seen:
             yield duplicate(f"{at}.type", Enum(kind))
@@ -78,6 +118,8 @@ def _validate_limit(limit: Document, kind: str, at: str) -> Errors:
     for part in _LIMIT_PARTS:
         for name in sorted(parts[part]):
             yield from validate_resource_name(name, f"{at}.{part}[{name}]")
+            if kind in ("Container", "Pod"):
+                yield from validate_container_only(name, f"{at}.{part}[{name}]")
     if kind == "Pod":
         for part in ("default", "defaultRequest"):
             if parts[part]:
@@ -94,25 +136,27 @@ def _validate_limit(limit: Document, kind: str, at: str) -> Errors:
         yield from _validate_order(parts, name, at)
 
 
+#: What may not exceed what: the two parts, what the message says, where it is reported, and whose amount it shows.
 _ORDERED: Final = (
-    ("min", "max", "max", "min value {low} is greater than max value {high}", "min"),
-    ("defaultRequest", "max", "defaultRequest", "default request value {low} is greater than max value {high}", ""),
-    ("min", "defaultRequest", "defaultRequest", "min value {low} is greater than default request value {high}", ""),
-    ("min", "default", "min", "min value {low} is greater than default value {high}", "default"),
-    ("defaultRequest", "default", "defaultRequest",
-     "default request value {low} is greater than default limit value {high}", ""),
-    ("default", "max", "default", "default value {low} is greater than max value {high}", ""),
+    ("min", "max", "min value {low} is greater than max value {high}", "min", "min"),
+    ("defaultRequest", "max", "default request value {low} is greater than max value {high}", "defaultRequest",
+     "defaultRequest"),
+    ("min", "defaultRequest", "min value {low} is greater than default request value {high}", "defaultRequest",
+     "defaultRequest"),
+    ("min", "default", "min value {low} is greater than default value {high}", "default", "min"),
+    ("defaultRequest", "default", "default request value {low} is greater than default limit value {high}",
+     "defaultRequest", "defaultRequest"),
+    ("default", "max", "default value {low} is greater than max value {high}", "default", "max"),
 )  # fmt: skip
 
 
 def _validate_order(parts: dict[str, dict[str, Any]], name: str, at: str) -> Errors:
-    for low, high, _, message, where in _ORDERED:
+    for low, high, message, where, shown in _ORDERED:
         if name in parts[low] and name in parts[high]:
             below, above = amount(parts[low][name]), amount(parts[high][name])
             if below > above:
-                place = where or ("defaultRequest" if "defaultRequest" in (low, high) else low)
                 detail = message.format(low=below, high=above)
-                yield invalid(f"{at}.{place}[{name}]", str(amount(parts[place][name])), detail)
+                yield invalid(f"{at}.{where}[{name}]", str(amount(parts[shown][name])), detail)
     ratio = parts["maxLimitRequestRatio"].get(name)
     if ratio is not None and amount(ratio) < amount("1"):
         detail = f"ratio {amount(ratio)} is less than 1"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from weir.validate.context import Context
-from weir.validate.field import Document, Errors, each_invalid, invalid, not_supported, required
-from weir.validate.label_selector import validate_label_selector
+from weir.validate.field import Document, Errors, FieldError, each_invalid, invalid, not_supported, required
+from weir.validate.label_selector import is_sound, validate_label_selector
 from weir.validate.meta import same, validate_meta
 from weir.values.names import check_dns1123_subdomain, check_path_segment
 
@@ -21,15 +21,14 @@ _GROUP: Final = "rbac.authorization.k8s.io"
 def validate_role(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a Role."""
     yield from validate_meta(new, old, context, check_path_segment)
-    for i, rule in enumerate(new.get("rules") or ()):
-        yield from _validate_rule(rule, f"rules[{i}]", namespaced=True)
+    yield from _validate_rules(new.get("rules") or [], namespaced=True)
+    yield from _validate_verbs(new.get("rules") or [])
 
 
 def validate_cluster_role(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a ClusterRole, which may also name URLs and gather other roles."""
     yield from validate_meta(new, old, context, check_path_segment)
-    for i, rule in enumerate(new.get("rules") or ()):
-        yield from _validate_rule(rule, f"rules[{i}]", namespaced=False)
+    yield from _validate_rules(new.get("rules") or [], namespaced=False)
     if (aggregation := new.get("aggregationRule")) is not None:
         selectors = aggregation.get("clusterRoleSelectors") or []
         if not selectors:
@@ -38,12 +37,26 @@ def validate_cluster_role(new: Document, old: Document | None, context: Context)
                 "at least one clusterRoleSelector required if aggregationRule is non-nil",
             )
         for i, selector in enumerate(selectors):
-            yield from validate_label_selector(selector, f"aggregationRule.clusterRoleSelectors[{i}]")
+            at = f"aggregationRule.clusterRoleSelectors[{i}]"
+            yield from validate_label_selector(selector, at)
+            if not is_sound(selector):
+                yield invalid(at, None, "invalid label selector.")
+    yield from _validate_verbs(new.get("rules") or [])
+
+
+def _validate_rules(rules: list[Document], *, namespaced: bool) -> Errors:
+    for i, rule in enumerate(rules):
+        yield from _validate_rule(rule, f"rules[{i}]", namespaced=namespaced)
+
+
+def _validate_verbs(rules: list[Document]) -> Errors:
+    """Yield rules without verbs, which the server notices last."""
+    for i, rule in enumerate(rules):
+        if not rule.get("verbs"):
+            yield required(f"rules[{i}].verbs")
 
 
 def _validate_rule(rule: Document, at: str, *, namespaced: bool) -> Errors:
-    if not rule.get("verbs"):
-        yield required(f"{at}.verbs", "verbs must contain at least one value")
     urls = rule.get("nonResourceURLs")
     if urls:
         if namespaced:
@@ -62,17 +75,26 @@ def _validate_rule(rule: Document, at: str, *, namespaced: bool) -> Errors:
 def validate_role_binding(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a RoleBinding."""
     yield from validate_meta(new, old, context, check_path_segment)
-    yield from _validate_reference(new.get("roleRef") or {}, ("ClusterRole", "Role"))
-    yield from _validate_subjects(new.get("subjects") or [], cluster=False)
-    yield from _validate_reference_kept(new, old)
+    yield from _validate_binding(new, old, ("Role", "ClusterRole"), cluster=False)
 
 
 def validate_cluster_role_binding(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a ClusterRoleBinding."""
     yield from validate_meta(new, old, context, check_path_segment)
-    yield from _validate_reference(new.get("roleRef") or {}, ("ClusterRole",))
-    yield from _validate_subjects(new.get("subjects") or [], cluster=True)
+    yield from _validate_binding(new, old, ("ClusterRole",), cluster=True)
+
+
+def _validate_binding(
+    new: Document, old: Document | None, kinds: tuple[str, ...], *, cluster: bool
+) -> Errors:
+    """Yield what is wrong with a binding; names that are missing come last, as the server finds them."""
+    missing: list[FieldError] = []
+    yield from _validate_reference(new.get("roleRef") or {}, kinds, missing)
+    subjects: list[FieldError] = []
+    yield from _validate_subjects(new.get("subjects") or [], subjects, cluster=cluster)
     yield from _validate_reference_kept(new, old)
+    yield from subjects
+    yield from missing
 
 
 def _validate_reference_kept(new: Document, old: Document | None) -> Errors:
@@ -83,24 +105,24 @@ def _validate_reference_kept(new: Document, old: Document | None) -> Errors:
         yield invalid("roleRef", shown, "cannot change roleRef")
 
 
-def _validate_reference(reference: Document, kinds: tuple[str, ...]) -> Errors:
+def _validate_reference(reference: Document, kinds: tuple[str, ...], missing: list[FieldError]) -> Errors:
     if (reference.get("apiGroup") or _GROUP) != _GROUP:
         yield not_supported("roleRef.apiGroup", reference["apiGroup"], (_GROUP,))
     if (reference.get("kind") or "") not in kinds:
         yield not_supported("roleRef.kind", reference.get("kind") or "", kinds)
     name = reference.get("name") or ""
     if not name:
-        yield required("roleRef.name")
+        missing.append(required("roleRef.name"))
     else:
         yield from each_invalid("roleRef.name", name, check_path_segment(name))
 
 
-def _validate_subjects(subjects: list[Document], *, cluster: bool) -> Errors:
+def _validate_subjects(subjects: list[Document], missing: list[FieldError], *, cluster: bool) -> Errors:
     for i, subject in enumerate(subjects):
         at, kind, name = f"subjects[{i}]", subject.get("kind") or "", subject.get("name") or ""
         group = subject.get("apiGroup")
         if not name:
-            yield required(f"{at}.name")
+            missing.append(required(f"{at}.name"))
         if kind == "ServiceAccount":
             if name:
                 yield from each_invalid(f"{at}.name", name, check_dns1123_subdomain(name))

@@ -105,6 +105,11 @@ def validate_resource_name(name: str, at: str) -> Errors:
 
 def _validate_container_name(name: str, at: str) -> Errors:
     yield from validate_resource_name(name, at)
+    yield from validate_container_only(name, at)
+
+
+def validate_container_only(name: str, at: str) -> Errors:
+    """Yield that a resource is none a container can ask for."""
     if "/" not in name:
         if name not in _CONTAINER and not name.startswith(HUGE_PAGES):
             yield invalid(at, name, "must be a standard resource for containers")

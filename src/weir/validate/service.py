@@ -2,14 +2,13 @@
 
 Spec: upstream's rules for Service, Endpoints and EndpointSlice. Addresses of services are only stored here; nothing
 routes them.
-What surprises: the name of a service must start with a letter.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate.addresses import check_ip, find_ip
+from weir.validate.addresses import IP_MESSAGE, check_ip, find_ip
 from weir.validate.context import Context
 from weir.validate.field import (
     Document,
@@ -26,7 +25,6 @@ from weir.validate.field import (
 from weir.validate.meta import IMMUTABLE, validate_labels, validate_meta
 from weir.validate.probes import PORT_RANGE, validate_port_reference
 from weir.values.names import (
-    check_dns1035_label,
     check_dns1123_label,
     check_dns1123_subdomain,
     check_label_key,
@@ -34,6 +32,7 @@ from weir.values.names import (
 
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _TRAFFIC: Final = ("Cluster", "Local")
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 
@@ -41,7 +40,7 @@ _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 def validate_service(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a Service."""
     spec = new.get("spec") or {}
-    yield from validate_meta(new, old, context, check_dns1035_label)
+    yield from validate_meta(new, old, context, check_dns1123_label)
     kind = spec.get("type") or "ClusterIP"
     ports = spec.get("ports") or []
     headless = spec.get("clusterIP") == "None"
@@ -54,6 +53,7 @@ def validate_service(new: Document, old: Document | None, context: Context) -> E
     yield from _validate_ports(ports, kind)
     if selector := spec.get("selector"):
         yield from validate_labels(selector, "spec.selector")
+    yield from _validate_families(spec)
     affinity = spec.get("sessionAffinity")
     if affinity and affinity not in ("ClientIP", "None"):
         yield not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
@@ -62,8 +62,31 @@ def validate_service(new: Document, old: Document | None, context: Context) -> E
     if kind not in _TYPES:
         yield not_supported("spec.type", kind, _TYPES)
     for name in ("externalTrafficPolicy", "internalTrafficPolicy"):
-        if (policy := spec.get(name)) and policy not in _TRAFFIC:
+        if (policy := spec.get(name)) is not None and policy not in _TRAFFIC:
             yield not_supported(f"spec.{name}", policy, _TRAFFIC)
+    if spec.get("loadBalancerClass") is not None and kind != "LoadBalancer":
+        yield forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'")
+
+
+def _validate_families(spec: Document) -> Errors:
+    """Yield what is wrong with the addresses of a service and their families."""
+    address, addresses = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
+    if not address and addresses:
+        yield invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
+    elif addresses and addresses[0] != address:
+        yield invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
+    families = spec.get("ipFamilies") or []
+    for i, family in enumerate(families):
+        if family not in ("IPv4", "IPv6"):
+            yield not_supported(f"spec.ipFamilies[{i}]", family, ("IPv4", "IPv6"))
+        if family in families[:i]:
+            yield duplicate(f"spec.ipFamilies[{i}]", Enum(family))
+    policy = spec.get("ipFamilyPolicy")
+    if policy is not None and policy not in _FAMILY_POLICIES:
+        yield not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
+    for i, text in enumerate(addresses):
+        if text != "None" and find_ip(text) is None:
+            yield invalid(f"spec.clusterIPs[{i}]", text, IP_MESSAGE)
 
 
 def _validate_external_name(spec: Document) -> Errors:
@@ -96,6 +119,8 @@ def _validate_ports(ports: list[Document], kind: str) -> Errors:
             yield not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
         if (target := port.get("targetPort")) not in (None, 0, ""):
             yield from validate_port_reference(target, f"{at}.targetPort")
+        if (application := port.get("appProtocol")) is not None:
+            yield from each_invalid(f"{at}.appProtocol", application, check_label_key(application))
         if port.get("nodePort") and kind == "ClusterIP":
             yield forbidden(f"{at}.nodePort", "may not be used when `type` is 'ClusterIP'")
     for i, port in enumerate(ports):
@@ -130,10 +155,21 @@ def validate_endpoints(new: Document, old: Document | None, context: Context) ->
             yield required(at, "must specify `addresses` or `notReadyAddresses`")
         for name, addresses in (("addresses", ready), ("notReadyAddresses", not_ready)):
             for a, address in enumerate(addresses):
-                text = address.get("ip") or ""
-                yield from each_invalid(f"{at}.{name}[{a}].ip", text, check_ip(text))
+                yield from _validate_endpoint_address(address, f"{at}.{name}[{a}]")
         for p, port in enumerate(subset.get("ports") or ()):
             yield from _validate_endpoint_port(port, f"{at}.ports[{p}]", len(subset["ports"]) > 1)
+
+
+def _validate_endpoint_address(address: Document, at: str) -> Errors:
+    text = address.get("ip") or ""
+    if find_ip(text) is None:
+        yield invalid(f"{at}.ip", text, IP_MESSAGE)
+    if hostname := address.get("hostname"):
+        yield from each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
+    if (node := address.get("nodeName")) is not None:
+        yield from each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
+    if find_ip(text) is None:
+        yield invalid(f"{at}.ip", text, "must be a valid IP address")
 
 
 def _validate_endpoint_port(port: Document, at: str, needs_name: bool) -> Errors:
@@ -148,6 +184,8 @@ def _validate_endpoint_port(port: Document, at: str, needs_name: bool) -> Errors
     protocol = port.get("protocol") or "TCP"
     if protocol not in _PROTOCOLS:
         yield not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
+    if (application := port.get("appProtocol")) is not None:
+        yield from each_invalid(f"{at}.appProtocol", application, check_label_key(application))
 
 
 def validate_endpoint_slice(new: Document, old: Document | None, context: Context) -> Errors:
@@ -166,9 +204,15 @@ def validate_endpoint_slice(new: Document, old: Document | None, context: Contex
     names: set[str] = set()
     for i, port in enumerate(ports):
         name = port.get("name") or ""
+        if name:
+            yield from each_invalid(f"ports[{i}].name", name, check_dns1123_label(name))
         if name in names:
             yield duplicate(f"ports[{i}].name", name)
         names.add(name)
+        if (protocol := port.get("protocol") or "TCP") not in _PROTOCOLS:
+            yield not_supported(f"ports[{i}].protocol", protocol, _PROTOCOLS)
+        if (application := port.get("appProtocol")) is not None:
+            yield from each_invalid(f"ports[{i}].appProtocol", application, check_label_key(application))
     if old is not None and kind != (old.get("addressType") or ""):
         yield invalid("addressType", Enum(kind), IMMUTABLE)
 
@@ -176,7 +220,7 @@ def validate_endpoint_slice(new: Document, old: Document | None, context: Contex
 def _validate_endpoint(endpoint: Document, kind: str, at: str) -> Errors:
     addresses = endpoint.get("addresses") or []
     if not addresses:
-        yield required(f"{at}.addresses", "must contain at least 1 address")
+        yield required(f"{at}.addresses")
     elif len(addresses) > 100:
         yield too_many(f"{at}.addresses", len(addresses), 100)
     for a, address in enumerate(addresses):
@@ -185,5 +229,9 @@ def _validate_endpoint(endpoint: Document, kind: str, at: str) -> Errors:
             yield from each_invalid(f"{at}.addresses[{a}]", address, check_dns1123_subdomain(address))
         elif found is None or f"IPv{found.version}" != kind:
             yield from each_invalid(f"{at}.addresses[{a}]", address, check_ip(address))
+    if (node := endpoint.get("nodeName")) is not None:
+        yield from each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
     for key in sorted(endpoint.get("deprecatedTopology") or {}):
         yield from each_invalid(f"{at}.deprecatedTopology", key, check_label_key(key))
+    if (hostname := endpoint.get("hostname")) is not None:
+        yield from each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))

@@ -103,7 +103,8 @@ def validate_csi_driver(new: Document, old: Document | None, context: Context) -
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     yield from validate_meta(new, old, context)
     if old is None:
-        yield from validate_csi_driver_name((new.get("metadata") or {}).get("name") or "", "metadata.name")
+        if name := (new.get("metadata") or {}).get("name"):
+            yield from validate_csi_driver_name(name, "metadata.name")
     else:
         for name in ("attachRequired", "fsGroupPolicy", "volumeLifecycleModes"):
             if not same(spec.get(name), before.get(name)):
@@ -111,9 +112,23 @@ def validate_csi_driver(new: Document, old: Document | None, context: Context) -
     for name, allowed in (("fsGroupPolicy", ("File", "None", "ReadWriteOnceWithFSType")),):
         if (value := spec.get(name)) is not None and value not in allowed:
             yield not_supported(f"spec.{name}", value, allowed)
+    audiences: set[str] = set()
+    for i, request in enumerate(spec.get("tokenRequests") or ()):
+        at, audience, seconds = (
+            f"spec.tokenRequests[{i}]",
+            request.get("audience") or "",
+            request.get("expirationSeconds"),
+        )
+        if audience in audiences:
+            yield duplicate(f"{at}.audience", audience)
+        audiences.add(audience)
+        if seconds is not None and seconds < 600:
+            yield invalid(
+                f"{at}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
+            )
     for mode in spec.get("volumeLifecycleModes") or ():
         if mode not in ("Persistent", "Ephemeral"):
-            yield not_supported("spec.volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
+            yield not_supported("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
 
 
 def validate_csi_node(new: Document, old: Document | None, context: Context) -> Errors:

@@ -20,8 +20,8 @@ from weir.validate.field import (
     required,
 )
 from weir.validate.label_selector import validate_label_selector
-from weir.validate.meta import validate_meta
-from weir.values.names import LABEL_MESSAGE, check_dns1123_label, check_dns1123_subdomain
+from weir.validate.meta import validate_generic_meta
+from weir.values.names import check_dns1035_label, check_dns1123_subdomain, check_label_key
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
@@ -34,7 +34,7 @@ _URL: Final = "; desired format: https://host[/path]"
 
 def validate_webhook_configuration(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a validating or mutating webhook configuration."""
-    yield from validate_meta(new, old, context)
+    yield from validate_generic_meta(new, old, context)
     names: set[str] = set()
     for i, hook in enumerate(new.get("webhooks") or ()):
         name = hook.get("name") or ""
@@ -64,16 +64,33 @@ def _validate_webhook(hook: Document, at: str) -> Errors:
         yield not_supported(f"{at}.reinvocationPolicy", policy, ("IfNeeded", "Never"))
     for field in ("namespaceSelector", "objectSelector"):
         yield from validate_label_selector(hook.get(field), f"{at}.{field}")
+    names: set[str] = set()
+    for i, condition in enumerate(hook.get("matchConditions") or ()):
+        yield from _validate_condition(condition, f"{at}.matchConditions[{i}]", names)
     yield from _validate_client(hook.get("clientConfig") or {}, f"{at}.clientConfig")
     yield from _validate_versions(hook.get("admissionReviewVersions") or [], f"{at}.admissionReviewVersions")
+
+
+def _validate_condition(condition: Document, at: str, names: set[str]) -> Errors:
+    name = condition.get("name") or ""
+    if not (condition.get("expression") or "").strip():
+        yield required(f"{at}.expression")
+    if not name:
+        yield required(f"{at}.name")
+        return
+    yield from each_invalid(f"{at}.name", name, check_label_key(name))
+    if name in names:
+        yield duplicate(f"{at}.name", name)
+    names.add(name)
 
 
 def _validate_qualified(name: str, at: str) -> Errors:
     if not name:
         yield required(at)
         return
-    yield from each_invalid(at, name, check_dns1123_subdomain(name))
-    if name.count(".") < 2:
+    messages = check_dns1123_subdomain(name)
+    yield from each_invalid(at, name, messages)
+    if not messages and name.count(".") < 2:
         yield invalid(at, name, "should be a domain with at least three segments separated by dots")
 
 
@@ -86,27 +103,27 @@ def _validate_versions(versions: list[str], at: str) -> Errors:
         if version in seen:
             yield invalid(f"{at}[{i}]", version, "duplicate version")
         seen.add(version)
-        if check_dns1123_label(version):
-            yield invalid(f"{at}[{i}]", version, LABEL_MESSAGE)
+        yield from each_invalid(f"{at}[{i}]", version, check_dns1035_label(version))
     if not seen & {*_REVIEWS}:
         yield invalid(at, versions, f"must include at least one of {', '.join(_REVIEWS)}")
 
 
 def _validate_rule(rule: Document, at: str) -> Errors:
-    for field in ("apiGroups", "apiVersions", "resources", "operations"):
+    for field in ("operations", "apiGroups", "apiVersions", "resources"):
         values: list[str] = rule.get(field) or []
         if not values:
             yield required(f"{at}.{field}")
         if len(values) > 1 and "*" in values and field != "resources":
             detail = "if '*' is present, must not specify other " + _plural(field)
             yield invalid(f"{at}.{field}", values, detail)
-        if field == "apiVersions":
+        if field == "apiVersions" or field == "resources":
             for i, value in enumerate(values):
                 if not value:
                     yield required(f"{at}.{field}[{i}]")
-    for i, operation in enumerate(rule.get("operations") or ()):
-        if operation not in _OPERATIONS:
-            yield not_supported(f"{at}.operations[{i}]", operation, _OPERATIONS)
+        elif field == "operations":
+            for i, value in enumerate(values):
+                if value not in _OPERATIONS:
+                    yield not_supported(f"{at}.{field}[{i}]", value, _OPERATIONS)
     scope = rule.get("scope")
     if scope is not None and scope not in _SCOPES:
         yield not_supported(f"{at}.scope", scope, _SCOPES)
@@ -124,9 +141,10 @@ def _validate_client(client: Document, at: str) -> Errors:
     if url is not None:
         yield from _validate_url(url, f"{at}.url")
     if service is not None:
-        for field in ("name", "namespace"):
+        # Upstream reports each of the two on the other's path.
+        for field, reported in (("name", "namespace"), ("namespace", "name")):
             if not service.get(field):
-                yield required(f"{at}.service.{field}", f"service {field} is required")
+                yield required(f"{at}.service.{reported}")
         port = service.get("port")
         if port is not None and not 1 <= port <= 65535:
             yield invalid(
