@@ -85,6 +85,11 @@ def test_a_quota_of_an_amount_wants_it_said():
     )
 
 
+def test_what_is_not_said_is_told_before_what_is_too_much():
+    full = {**quota({"pods": "0"}), "metadata": {"name": "a-full", "namespace": "ns"}}
+    assert "must specify limits.cpu" in World(full, quota({"limits.cpu": "1"})).refusal(create(pod()))
+
+
 @pytest.mark.parametrize(
     ("spec", "counted"),
     [

@@ -52,12 +52,16 @@ class ResourceQuota:
         if not quotas:
             return
         assert a.object is not None
+        about = [
+            (quota, hard)
+            for quota in quotas
+            if (hard := amounts((quota.get("spec") or {}).get("hard"))) and in_scope(quota, a.kind, a.object)
+        ]
+        for quota, hard in about:  # what is not said is told before what is too much
+            self._check_set(a, quota, hard)
         wanted = usage_of(a.kind, a.object)
-        for quota in quotas:
-            hard = amounts((quota.get("spec") or {}).get("hard"))
-            if hard and in_scope(quota, a.kind, a.object):
-                self._check_set(a, quota, hard)
-                self._check_amounts(a, quota, hard, wanted)
+        for quota, hard in about:
+            self._check_amounts(a, quota, hard, wanted)
         if a.operation == CREATE and not a.dry_run:
             places = self._underway.setdefault((a.kind, a.namespace), {})
             places[a.shown_name()] = (self._timer(), a.object)
