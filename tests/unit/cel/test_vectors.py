@@ -36,5 +36,7 @@ def test_a_wrong_vector_is_reported_and_fails_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = tmp_path / "wrong.json"
-    wrong.write_text('{"cases": [{"expr": "1 + 1", "outcome": "value", "value": {"type": "int", "value": 3}}]}')
+    wrong.write_text(
+        '{"cases": [{"expr": "1 + 1", "outcome": "value", "value": {"type": "int", "value": 3}}]}'
+    )
     assert (main([str(wrong)]), capsys.readouterr().out.splitlines()[-1]) == (1, "0 passed, 1 failed")
