@@ -6,15 +6,15 @@ Spec: cel.md 9, formats: README of the conformance vectors. Types and devices ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from weir.cel import types, wellknown
-from weir.cel.env import Env, Function, Library, ObjectType, Overload
+from weir.cel.env import Env, Function, Library, Overload
 from weir.cel.library import BIND, KUBERNETES
 from weir.cel.types import Type, list_of, map_of, opaque, optional_of, param, type_of_type, wrapper
-from weir.cel.values import DefaultMap, Value
+from weir.devices.expression import Device, environment, read_device
+from weir.objects.core import Taint
+from weir.taints.expression import ENV
 
 _SIMPLE = {
     "bool": types.BOOL, "int": types.INT, "uint": types.UINT, "double": types.DOUBLE, "string": types.STRING,
@@ -97,99 +97,35 @@ def conformance_env(test: Mapping[str, Any], kubernetes: bool) -> Env:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BoundTaint:
-    """A taint as the variable `taint`."""
-
-    key: str
-    value: str
-    effect: str
-
-
-@cache
 def toleration_env() -> Env:
     """cel.md 9.2."""
-    taint = ObjectType(
-        "kubernetes.Taint", dict.fromkeys(("key", "value", "effect"), types.STRING), BoundTaint
-    )
-    sizes = {("taint",): 0, ("taint", "key"): 317, ("taint", "value"): 63, ("taint", "effect"): 16}
-    return Env(KUBERNETES, {"taint": taint.type}, (taint,), sizes)
+    return ENV
 
 
-def taint_value(taint: Mapping[str, str] | None) -> BoundTaint:
+#: The class bound to `taint`.
+BoundTaint = Taint
+
+
+def taint_value(taint: Mapping[str, str] | None) -> Taint:
     """The bound value of a taint in a vector."""
     taint = taint or {}
-    return BoundTaint(taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""))
+    return Taint(taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class BoundDevice:
-    """A device as the variable `device`."""
-
-    driver: str
-    attributes: dict[str, Any]
-    capacity: dict[str, Any]
-    allowMultipleAllocations: bool  # noqa: N815 - the name expressions use
-
-
-@cache
 def device_env(name: str) -> Env:
     """cel.md 9.3; the name says what is switched on: `dra`, `dra-list`, `dra-multi`, `dra-list-multi`."""
-    value = types.DYN if "list" in name else types.ANY
-    quantity = opaque("kubernetes.Quantity")
-    fields = {
-        "driver": types.STRING,
-        "attributes": map_of(types.STRING, map_of(types.STRING, value)),
-        "capacity": map_of(types.STRING, map_of(types.STRING, quantity)),
-    }
-    if "multi" in name:
-        fields["allowMultipleAllocations"] = types.BOOL
-    device = ObjectType("kubernetes.DRADevice", fields, BoundDevice)
-    sizes = {("device",): 0, ("device", "driver"): 63, ("device", "allowMultipleAllocations"): 1}
-    for part, size in (("attributes", 64), ("capacity", 0)):
-        sizes |= {
-            ("device", part): 32,
-            ("device", part, "@keys"): 63,
-            ("device", part, "@values"): 32,
-            ("device", part, "@values", "@keys"): 32,
-            ("device", part, "@values", "@values"): size,
-        }
-        sizes[("device", part, "@values", "*")] = 64
-    return Env((*KUBERNETES, BIND), {"device": device.type}, (device,), sizes)
+    return environment(list_attributes="list" in name, multiple_allocations="multi" in name)
 
 
-def device_value(device: Mapping[str, Any] | None) -> BoundDevice:
+def device_value(device: Mapping[str, Any] | None) -> Device:
     """The bound value of a device in a vector."""
     device = device or {}
-    driver = device.get("driver", "")
-    return BoundDevice(
-        driver,
-        _by_domain(driver, device.get("attributes", {}), _attribute),
-        _by_domain(driver, device.get("capacity", {}), lambda text: _call("quantity", text)),
-        bool(device.get("allowMultipleAllocations")),
-    )
+    return read_device(device.get("driver", ""), device)
 
 
-def _by_domain(driver: str, flat: Mapping[str, Any], read: Any) -> DefaultMap:
-    domains: dict[str, dict[str, Value]] = {}
-    for name, value in flat.items():
-        domain, slash, identifier = name.rpartition("/")
-        domains.setdefault(domain if slash else driver, {})[identifier] = read(value)
-    return DefaultMap(domains, {})
-
-
-def _attribute(written: Mapping[str, Any]) -> Value:
-    ((kind, value),) = written.items()
-    if kind == "version":
-        return _call("semver", value)
-    if kind == "versions":
-        return [_call("semver", v) for v in value]
-    return value
-
-
-def _call(function: str, text: str) -> Value:
-    """A library value, made by the library's own function."""
-    overloads = toleration_env().functions[function].overloads
-    impl = next(o.impl for o in overloads if o.params == (types.STRING,))
-    assert impl is not None
-    return impl(text)
+def object_fields(value: Any) -> dict[str, Any] | None:
+    """The fields of a bound object, as upstream prints one; None for anything else."""
+    for declared in (*ENV.objects, *device_env("dra-list-multi").objects):
+        if declared.python_class is not None and isinstance(value, declared.python_class):
+            return {name: getattr(value, name) for name in declared.fields}
+    return None

@@ -9,7 +9,6 @@ Texts, types, static estimates and runtime costs are compared exactly.
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 import math
 import re
@@ -23,6 +22,7 @@ from tests.cel_environments import (
     conformance_env,
     device_env,
     device_value,
+    object_fields,
     parse_type,
     taint_value,
     toleration_env,
@@ -82,8 +82,8 @@ def to_json(value: Value) -> Any:
         return {"type": "type", "value": value.name}
     if isinstance(value, Optional):
         return {"type": "optional", "value": to_json(value.value) if value.has_value else None}
-    if dataclasses.is_dataclass(value) and not hasattr(value, "cel_type"):
-        return to_json({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if (fields := object_fields(value)) is not None:
+        return to_json(fields)
     declared = type_of(value).name if hasattr(value, "cel_type") else type(value).__name__
     return {"type": declared, "value": str(value)}
 
