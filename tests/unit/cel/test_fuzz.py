@@ -52,7 +52,7 @@ def outcome(run: Any) -> tuple[Any, ...]:
 
 
 @given(seeds)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_generated_code_and_the_plain_evaluator_agree_on_value_error_and_cost(seed: int) -> None:
     checked = grow(seed)
     try:
@@ -68,7 +68,7 @@ def test_generated_code_and_the_plain_evaluator_agree_on_value_error_and_cost(se
 
 
 @given(seeds)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_estimate_is_never_below_what_is_metered(seed: int) -> None:
     """Save for the documented cases: 1 per access path that starts at no variable, and UNDERESTIMATED."""
     checked = grow(seed)
