@@ -63,7 +63,7 @@ class Engine:
         devices: Sequence[PluginOfPods] = (),
         rng: random.Random | None = None,
     ) -> None:
-        self.table = table or NodeTable()
+        self.table = NodeTable() if table is None else table  # an empty table counts as false
         self.tally = Tally(self.table, namespaces)
         self.profile = Profile(
             self.table,
@@ -125,6 +125,19 @@ class Engine:
         totals = standing.totals(feasible)
         row = self._choose(totals, feasible)
         return Placement(self._name(row), count, int(totals[row]))
+
+    def place_on(
+        self, pod: Pod, node: str, nominated: Mapping[str, list[PodClass]] | None = None
+    ) -> Placement | None:
+        """Return a placement on *node*, which was promised to *pod*, if it still takes it."""
+        row = self.table.row_of.get(node)
+        if row is None:
+            return None
+        standing = self.standing(self._class_of(pod))
+        if self._prefilter(standing) is not None or standing.statuses(np.array([row], np.int64)):
+            return None
+        rivals = (nominated or {}).get(node, [])
+        return Placement(node, 1) if not rivals or self._leaves_room(standing, row, rivals) else None
 
     def scores(self, pod: Pod) -> dict[str, int]:
         """Return the total score of every feasible node, by name."""

@@ -307,7 +307,8 @@ class SchedulingQueue:
     def _to_backoff_or_active(self, item: QueuedPod, event: str, now: float) -> None:
         item.expiry = self._expiry(item)
         if item.expiry >= self._floor(now) and self._wait(item) > 0:
-            heap = self._error_backoff if item.errors else self._backoff
+            # Only a pod that plugins rejected may be taken early; an attempt that broke waits its time out.
+            heap = self._backoff if item.rejected_by or item.pending else self._error_backoff
             heap.push(item, (item.expiry, *item.order))
             self._incoming("backoff", event)
         else:

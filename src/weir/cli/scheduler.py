@@ -1,0 +1,105 @@
+"""`weir scheduler`: place pods of any Kubernetes API, weir's or a real cluster's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import click
+
+from weir.gates import ALL_FEATURES, GateError, Gates
+
+
+@click.command()
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
+)
+@click.option("--context", default="", help="The context of the kubeconfig.")
+@click.option(
+    "--config", "config_file", type=click.Path(path_type=Path), help="A KubeSchedulerConfiguration file."
+)
+@click.option(
+    "--scheduler-name", help="Place only pods with this schedulerName (default: default-scheduler)."
+)
+@click.option("--leader-elect/--no-leader-elect", default=None, help="Only one of several schedulers binds.")
+@click.option(
+    "--feature-gates",
+    metavar="A=true,B=false",
+    help="The scheduler's feature gates; without it all features of the four KEPs are on.",
+)
+@click.option(
+    "--reason-style",
+    type=click.Choice(["taints", "upstream"]),
+    default="taints",
+    show_default=True,
+    help="Name the untolerated taint in messages, or leave it out as Kubernetes 1.35 does.",
+)
+@click.option(
+    "--seed", type=int, default=0, help="For the few random choices: the same seed, the same choices."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
+def scheduler(
+    kubeconfig: Path | None,
+    context: str,
+    config_file: Path | None,
+    scheduler_name: str | None,
+    leader_elect: bool | None,
+    feature_gates: str | None,
+    reason_style: str,
+    seed: int,
+    verbose: bool,
+) -> None:
+    """Watch a cluster and place its pods.
+
+    \b
+    weir scheduler --kubeconfig .weir/kubeconfig
+    weir scheduler --scheduler-name weir      # beside a real cluster's own scheduler
+    """
+    from dataclasses import replace
+
+    from weir.scheduler.config import SchedulerConfig, read_config
+
+    try:
+        gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
+    except GateError as error:
+        raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+    config = SchedulerConfig()
+    if config_file is not None:
+        config = read_config(config_file.read_bytes(), str(config_file))
+    if scheduler_name is not None:
+        config = replace(config, profiles=(replace(config.profiles[0], name=scheduler_name),))
+    if leader_elect is not None:
+        config = replace(config, leader_elect=leader_elect)
+    upstream = reason_style == "upstream"
+    config = replace(config, profiles=tuple(replace(p, upstream_reasons=upstream) for p in config.profiles))
+    click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
+    try:
+        asyncio.run(_run(kubeconfig, context, config, gates, seed, verbose))
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+
+
+async def _run(
+    kubeconfig: Path | None, context: str, config: object, gates: Gates, seed: int, verbose: bool
+) -> None:
+    from weir.client.http import connect
+    from weir.clock import RealClock
+    from weir.observe.logs import Log, configure
+    from weir.scheduler.config import SchedulerConfig
+    from weir.scheduler.run import Scheduler
+
+    assert isinstance(config, SchedulerConfig)
+    configure("debug" if verbose else "info")
+    client = connect(kubeconfig, context=context, user_agent="weir-scheduler")
+    identity = f"{socket.gethostname()}_{os.getpid()}"
+    names = ", ".join(profile.name for profile in config.profiles)
+    log = Log("weir.scheduler")
+    log.info("Scheduling", profiles=names, leaderElect=config.leader_elect)
+    try:
+        await Scheduler(
+            client, gates, RealClock(), config=config, identity=identity, seed=seed, log=log
+        ).run()
+    finally:
+        await client.close()

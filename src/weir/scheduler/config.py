@@ -1,0 +1,300 @@
+"""How is the scheduler set up? A file in the shape of KubeSchedulerConfiguration.
+
+Spec: core.md 3.4, 3.5, 3.7 (plugin arguments). Profiles with their own name, plugins switched on and off, weights,
+the arguments of the plugins weir has. A setting that cannot be used is one clear error naming its place; a setting
+weir does not have is refused rather than ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from weir.objects.core import NodeAffinity, TopologySpreadConstraint, ViewError, read
+from weir.objects.manifest import read_manifest
+from weir.scheduler.plugins.node_resources_fit import FitArguments
+from weir.scheduler.profile import DEFAULT_WEIGHTS, ProfileArguments
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+
+FILTERS: Final = (
+    "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
+    "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
+    "InterPodAffinity", "DynamicResources",
+)  # fmt: skip
+PLUGINS: Final = (
+    "SchedulingGates", "PrioritySort", *FILTERS, "DefaultPreemption", "NodeResourcesBalancedAllocation",
+    "ImageLocality", "DefaultBinder",
+)  # fmt: skip
+POINTS: Final = (
+    "multiPoint", "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve",
+    "permit", "preBind", "bind", "postBind",
+)  # fmt: skip
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used: the place, and what to write."""
+
+
+@dataclass(frozen=True)
+class SchedulerConfig:
+    """Everything the scheduler can be told."""
+
+    profiles: tuple[ProfileArguments, ...] = (ProfileArguments(),)
+    leader_elect: bool = True
+    lease_namespace: str = "kube-system"
+    lease_name: str = "kube-scheduler"
+    lease_seconds: float = 15.0
+    renew_seconds: float = 10.0
+    retry_seconds: float = 2.0
+    initial_backoff_seconds: float = 1.0
+    max_backoff_seconds: float = 10.0
+    parallelism: int = 64  #: bindings under way at once
+    disabled: frozenset[str] = (
+        frozenset()
+    )  #: plugins without filter or score: DefaultPreemption, SchedulingGates
+
+
+def read_config(text: str | bytes, file: str = "<config>") -> SchedulerConfig:
+    """Return the configuration that *text* holds.
+
+    >>> read_config("apiVersion: kubescheduler.config.k8s.io/v1\\nkind: KubeSchedulerConfiguration").leader_elect
+    True
+    """
+    documents = read_manifest(text, file)
+    if len(documents) != 1 or not isinstance(documents[0].value, dict):
+        raise ConfigError(f"{file}: one {KIND} is expected")
+    document = documents[0].value
+    try:
+        return _Reader(file).config(document)
+    except ViewError as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+class _Reader:
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def _wrong(self, at: str, what: str) -> ConfigError:
+        return ConfigError(f"{self._file}: {at}: {what}")
+
+    def _fields(self, value: Any, at: str, *known: str) -> dict[str, Any]:
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self._wrong(at, "a mapping is expected")
+        for name in value:
+            if name not in known:
+                raise self._wrong(f"{at}.{name}" if at else name, f"unknown; known are {', '.join(known)}")
+        return value
+
+    def _number(self, value: Any, at: str, low: float, high: float) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self._wrong(at, f"{value!r} is not a whole number from {low:.0f} to {high:.0f}")
+        return value
+
+    def config(self, document: dict[str, Any]) -> SchedulerConfig:
+        if document.get("apiVersion") != API_VERSION or document.get("kind") != KIND:
+            raise self._wrong("apiVersion, kind", f"write apiVersion: {API_VERSION} and kind: {KIND}")
+        fields = self._fields(
+            document, "", "apiVersion", "kind", "profiles", "leaderElection", "clientConnection", "parallelism",
+            "percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "enableProfiling",
+            "enableContentionProfiling", "healthzBindAddress", "metricsBindAddress", "delayCacheUntilActive",
+        )  # fmt: skip
+        defaults = SchedulerConfig()
+        share = None
+        if fields.get("percentageOfNodesToScore") is not None:
+            share = self._number(fields["percentageOfNodesToScore"], "percentageOfNodesToScore", 0, 100)
+        profiles = fields.get("profiles") or [{}]
+        if not isinstance(profiles, list):
+            raise self._wrong("profiles", "a list is expected")
+        read_profiles = tuple(self._profile(p, f"profiles[{i}]", share) for i, p in enumerate(profiles))
+        names = [profile.name for profile in read_profiles]
+        for name in names:
+            if names.count(name) > 1:
+                raise self._wrong("profiles", f"two profiles are called {name!r}; schedulerName must differ")
+        election = self._fields(
+            fields.get("leaderElection"), "leaderElection", "leaderElect", "leaseDuration", "renewDeadline",
+            "retryPeriod", "resourceLock", "resourceName", "resourceNamespace",
+        )  # fmt: skip
+        initial = fields.get("podInitialBackoffSeconds", 1)
+        longest = fields.get("podMaxBackoffSeconds", 10)
+        self._number(initial, "podInitialBackoffSeconds", 0, 86400)
+        self._number(longest, "podMaxBackoffSeconds", 0, 86400)
+        if longest < initial:
+            raise self._wrong("podMaxBackoffSeconds", "must not be below podInitialBackoffSeconds")
+        return SchedulerConfig(
+            read_profiles,
+            bool(election.get("leaderElect", True)),
+            str(election.get("resourceNamespace", defaults.lease_namespace)),
+            str(election.get("resourceName", defaults.lease_name)),
+            self._duration(
+                election.get("leaseDuration"), "leaderElection.leaseDuration", defaults.lease_seconds
+            ),
+            self._duration(
+                election.get("renewDeadline"), "leaderElection.renewDeadline", defaults.renew_seconds
+            ),
+            self._duration(election.get("retryPeriod"), "leaderElection.retryPeriod", defaults.retry_seconds),
+            float(initial),
+            float(longest),
+            self._number(fields.get("parallelism", 64), "parallelism", 1, 10_000),
+            frozenset(name for p in profiles for name in self._switched_off(p)),
+        )
+
+    def _duration(self, value: Any, at: str, default: float) -> float:
+        if value is None:
+            return default
+        text = str(value)
+        for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)):
+            if text.endswith(suffix) and text.removesuffix(suffix).replace(".", "", 1).isdigit():
+                return float(text.removesuffix(suffix)) * factor
+        raise self._wrong(at, f"{value!r} is not a duration; write 15s")
+
+    def _switched_off(self, profile: Any) -> Iterator[str]:
+        plugins = profile.get("plugins") or {} if isinstance(profile, dict) else {}
+        for point in plugins.values() if isinstance(plugins, dict) else ():
+            for entry in (point or {}).get("disabled") or ():
+                if isinstance(entry, dict) and entry.get("name") in ("DefaultPreemption", "SchedulingGates"):
+                    yield entry["name"]
+
+    # ── profiles ──
+
+    def _profile(self, value: Any, at: str, share: int | None) -> ProfileArguments:
+        fields = self._fields(
+            value, at, "schedulerName", "plugins", "pluginConfig", "percentageOfNodesToScore"
+        )
+        profile = ProfileArguments(name=str(fields.get("schedulerName") or "default-scheduler"))
+        own = fields.get("percentageOfNodesToScore", share)
+        if own is not None:
+            profile = replace(
+                profile,
+                percentage_of_nodes_to_score=self._number(own, f"{at}.percentageOfNodesToScore", 0, 100),
+            )
+        profile = self._plugins(profile, fields.get("plugins"), f"{at}.plugins")
+        for number, entry in enumerate(fields.get("pluginConfig") or ()):
+            place = f"{at}.pluginConfig[{number}]"
+            inner = self._fields(entry, place, "name", "args")
+            profile = self._arguments(profile, str(inner.get("name")), inner.get("args") or {}, place)
+        return profile
+
+    def _plugins(self, profile: ProfileArguments, value: Any, at: str) -> ProfileArguments:
+        filters, scores = set(profile.disabled_filters), set(profile.disabled_scores)
+        weights: dict[str, int] = dict(DEFAULT_WEIGHTS)
+        for point, choice in self._fields(value, at, *POINTS).items():
+            place = f"{at}.{point}"
+            inner = self._fields(choice, place, "enabled", "disabled")
+            for name in self._names(inner.get("disabled"), f"{place}.disabled"):
+                chosen = set(PLUGINS) if name == "*" else {name}
+                if point in ("multiPoint", "filter", "preFilter"):
+                    filters |= chosen
+                if point in ("multiPoint", "score", "preScore"):
+                    scores |= chosen
+            for number, entry in enumerate(inner.get("enabled") or ()):
+                where = f"{place}.enabled[{number}]"
+                name = str(self._fields(entry, where, "name", "weight").get("name"))
+                self._known(name, where)
+                filters -= {name} if point in ("multiPoint", "filter", "preFilter") else set()
+                scores -= {name} if point in ("multiPoint", "score", "preScore") else set()
+                if entry.get("weight"):
+                    weights[name] = self._number(entry["weight"], f"{where}.weight", 1, 2**31 - 1)
+        return replace(
+            profile,
+            disabled_filters=frozenset(filters),
+            disabled_scores=frozenset(scores),
+            weights=weights,
+        )
+
+    def _names(self, entries: Any, at: str) -> Iterator[str]:
+        for number, entry in enumerate(entries or ()):
+            name = str(self._fields(entry, f"{at}[{number}]", "name").get("name"))
+            if name != "*":
+                self._known(name, f"{at}[{number}]")
+            yield name
+
+    def _known(self, name: str, at: str) -> None:
+        if name not in PLUGINS:
+            raise self._wrong(at, f"unknown plugin {name!r}; there are {', '.join(PLUGINS)}")
+
+    # ── arguments of plugins ──
+
+    def _arguments(self, profile: ProfileArguments, plugin: str, args: Any, at: str) -> ProfileArguments:
+        place = f"{at}.args"
+        match plugin:
+            case "NodeResourcesFit":
+                return replace(profile, fit=self._fit(args, place))
+            case "NodeResourcesBalancedAllocation":
+                inner = self._fields(args, place, "apiVersion", "kind", "resources")
+                names = tuple(str(r.get("name")) for r in inner.get("resources") or ())
+                return replace(profile, balanced_resources=names or profile.balanced_resources)
+            case "NodeAffinity":
+                inner = self._fields(args, place, "apiVersion", "kind", "addedAffinity")
+                return replace(profile, added_affinity=read(NodeAffinity, inner.get("addedAffinity") or {}))
+            case "InterPodAffinity":
+                inner = self._fields(
+                    args,
+                    place,
+                    "apiVersion",
+                    "kind",
+                    "hardPodAffinityWeight",
+                    "ignorePreferredTermsOfExistingPods",
+                )
+                weight = self._number(
+                    inner.get("hardPodAffinityWeight", 1), f"{place}.hardPodAffinityWeight", 0, 100
+                )
+                ignore = bool(inner.get("ignorePreferredTermsOfExistingPods", False))
+                return replace(
+                    profile, hard_pod_affinity_weight=weight, ignore_preferred_terms_of_existing_pods=ignore
+                )
+            case "PodTopologySpread":
+                inner = self._fields(
+                    args, place, "apiVersion", "kind", "defaultConstraints", "defaultingType"
+                )
+                constraints = tuple(
+                    read(TopologySpreadConstraint, c) for c in inner.get("defaultConstraints") or ()
+                )
+                system = inner.get("defaultingType", "System") == "System"
+                if system and constraints:
+                    raise self._wrong(f"{place}.defaultConstraints", "needs defaultingType: List")
+                if system:
+                    return profile
+                return replace(profile, spread_defaults=constraints, system_spread_defaults=False)
+            case "DefaultPreemption" | "VolumeBinding" | "DynamicResources":
+                return profile  # arguments that tune waits and samples; the defaults hold
+        raise self._wrong(at, f"no arguments are known for {plugin!r}")
+
+    def _fit(self, args: Any, at: str) -> FitArguments:
+        fields = self._fields(
+            args, at, "apiVersion", "kind", "ignoredResources", "ignoredResourceGroups", "scoringStrategy"
+        )
+        strategy = self._fields(
+            fields.get("scoringStrategy"),
+            f"{at}.scoringStrategy",
+            "type",
+            "resources",
+            "requestedToCapacityRatio",
+        )
+        kind = strategy.get("type", "LeastAllocated")
+        if kind not in ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"):
+            raise self._wrong(
+                f"{at}.scoringStrategy.type",
+                f"{kind!r}: LeastAllocated, MostAllocated or RequestedToCapacityRatio",
+            )
+        weights: Mapping[str, int] | None = None
+        if strategy.get("resources"):
+            weights = {
+                str(r.get("name")): self._number(
+                    r.get("weight", 1), f"{at}.scoringStrategy.resources", 1, 100
+                )
+                for r in strategy["resources"]
+            }
+        ratio = strategy.get("requestedToCapacityRatio") or {}
+        shape = tuple((int(p["utilization"]), int(p["score"])) for p in ratio.get("shape") or ())
+        return FitArguments(
+            kind,
+            weights,
+            shape or FitArguments().shape,
+            frozenset(fields.get("ignoredResources") or ()),
+            frozenset(fields.get("ignoredResourceGroups") or ()),
+        )

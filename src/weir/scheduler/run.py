@@ -1,0 +1,512 @@
+"""The scheduler at work: watches, decides, binds, tells.
+
+Everything that decides is elsewhere and pure; here are the watches that feed it and the writes that carry it out. A
+pod is counted on its node the moment it is decided (assumed), bound in the background, and confirmed when the watch
+shows it; a binding that fails takes the pod off again and sends it back to the queue. A lost watch is listed anew,
+and what was assumed meanwhile stays counted, so nothing is placed twice.
+Not here: plugins and the cycle (weir.scheduler.cycle), the queue (.queue), who to preempt (.preemption).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from weir.client.api import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from weir.client.cache import Informer, wait_all_synced
+from weir.client.events import ObjectReference
+from weir.client.leases import Elector, Leadership, Timing
+from weir.client.series import SeriesRecorder
+from weir.clock import Clock
+from weir.errors import ApiError, NotFound, WeirError
+from weir.gates import Gates
+from weir.objects.core import LabelSelector, Node, Pod, View
+from weir.objects.kinds import by_kind
+from weir.observe.logs import Log
+from weir.scheduler.config import SchedulerConfig
+from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.framework import Diagnosis, NoNodes
+from weir.scheduler.metrics import SchedulerMetrics
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.preemption import DisruptionBudget, Preemption, preempt, priority
+from weir.scheduler.queue import QueuedPod, SchedulingQueue
+from weir.scheduler.table import NodeTable
+from weir.scheduler.wakeups import ClusterEvent, Hints, node_events, pod_events
+from weir.taints.operators import NUMERIC
+
+PODS = by_kind("v1", "Pod")
+NODES = by_kind("v1", "Node")
+NAMESPACES = by_kind("v1", "Namespace")
+BUDGETS = by_kind("policy/v1", "PodDisruptionBudget")
+
+#: After this many decisions in a row the loop lets messages in and out.
+_DECISIONS_AT_ONCE: Final = 16
+_PREEMPTED: Final = "PreemptionByScheduler"
+
+
+class _BudgetSpec(View, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class _BudgetStatus(View, frozen=True):
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] | None = None
+
+
+class _Metadata(View, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Budget(View, frozen=True):
+    metadata: _Metadata = _Metadata()
+    spec: _BudgetSpec = _BudgetSpec()
+    status: _BudgetStatus = _BudgetStatus()
+
+
+class _Namespace(View, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+def _decoder(view: type[Any]) -> Callable[[msgspec.Raw], Any]:
+    return msgspec.json.Decoder(view).decode
+
+
+class Scheduler:
+    """One scheduler over one client."""
+
+    def __init__(
+        self,
+        client: Client,
+        gates: Gates,
+        clock: Clock,
+        *,
+        config: SchedulerConfig | None = None,
+        metrics: SchedulerMetrics | None = None,
+        identity: str = "weir-scheduler",
+        seed: int = 0,
+        log: Log | None = None,
+    ) -> None:
+        self.client, self.gates, self.clock = client, gates, clock
+        self.config = config or SchedulerConfig()
+        self.metrics = metrics or SchedulerMetrics()
+        self.identity = identity
+        self._log = log
+        self._rng = random.Random(seed)
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.table = NodeTable()
+        self.engines = {
+            profile.name: Engine(gates, profile, table=self.table, namespaces=self.namespaces)
+            for profile in self.config.profiles
+        }
+        self.hints = Hints(gates, self.namespaces)
+        self.queue = SchedulingQueue(
+            self.hints,
+            pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
+            initial_backoff=self.config.initial_backoff_seconds,
+            max_backoff=self.config.max_backoff_seconds,
+            incoming=lambda queue, event: self.metrics.incoming.child(queue, event).inc(),
+        )
+        self.pods: dict[str, Pod] = {}  #: pods on nodes, by key
+        self.assumed: dict[str, str] = {}  #: key → node, until the watch confirms it
+        self.nominated: dict[str, tuple[str, Pod]] = {}  #: key → node promised to it, and the pod
+        self._work = asyncio.Event()
+        self._binding: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(self.config.parallelism)
+        self._leadership: Leadership | None = None
+        self.recorders = {
+            name: SeriesRecorder(client, clock, name, f"{name}-{identity}") for name in self.engines
+        }
+        self.informers: dict[str, Informer[Any]] = {
+            "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
+            "pods": Informer(client, PODS, clock, _decoder(Pod), seed=seed + 1),
+            "namespaces": Informer(client, NAMESPACES, clock, _decoder(_Namespace), seed=seed + 2),
+            "budgets": Informer(client, BUDGETS, clock, _decoder(_Budget), seed=seed + 3),
+        }
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Schedule until cancelled; with leader election, only while elected."""
+        if not self.config.leader_elect:
+            await self._schedule_pods(None)
+            return
+        timing = Timing(self.config.lease_seconds, self.config.renew_seconds, self.config.retry_seconds)
+        elector = Elector(
+            self.client,
+            self.clock,
+            name=self.config.lease_name,
+            namespace=self.config.lease_namespace,
+            identity=self.identity,
+            timing=timing,
+        )
+        await elector.run(self._schedule_pods)
+
+    async def _schedule_pods(self, leadership: Leadership | None) -> None:
+        self._leadership = leadership
+        tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers.values()]
+        tasks += [asyncio.ensure_future(recorder.run()) for recorder in self.recorders.values()]
+        try:
+            await wait_all_synced(self.informers)
+            self.informers["namespaces"].cache.listen(self._namespace_changed)
+            self.informers["nodes"].cache.listen(self._node_changed)
+            self.informers["pods"].cache.listen(self._pod_changed)
+            tasks.append(asyncio.ensure_future(self._tick()))
+            await self._loop()
+        finally:
+            for task in (*tasks, *self._binding):
+                task.cancel()
+            await asyncio.gather(*tasks, *self._binding, return_exceptions=True)
+
+    async def _loop(self) -> None:
+        decisions = 0
+        while True:
+            item = self.queue.pop(self.clock.time())
+            if item is None:
+                self._work.clear()
+                self._measure()
+                await self._work.wait()
+                continue
+            await self._room.acquire()
+            self._attempt(item)
+            decisions += 1
+            if decisions % _DECISIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _tick(self) -> None:
+        """Do every second what time alone does."""
+        while True:
+            now = self.clock.time()
+            await self.clock.sleep(1.0 - now % 1.0)
+            if self.queue.tick(self.clock.time()):
+                self._work.set()
+
+    def _measure(self) -> None:
+        for place, count in self.queue.counts().items():
+            self.metrics.pending.child(place).set(count)
+        for plugin, count in self.queue.rejecting().items():
+            self.metrics.unschedulable.child(plugin, "default-scheduler").set(count)
+        self.metrics.cache_size.child("nodes").set(len(self.table))
+        self.metrics.cache_size.child("pods").set(len(self.table.row_of_pod))
+        self.metrics.cache_size.child("assumed_pods").set(len(self.assumed))
+
+    # ── changes of the cluster ───────────────────────────────────────────────────────────────────
+
+    def _namespace_changed(self, old: _Namespace | None, new: _Namespace | None) -> None:
+        if new is None and old is not None:
+            self.namespaces.pop(old.metadata.name, None)
+        elif new is not None:
+            self.namespaces[new.metadata.name] = new.metadata.labels or {}
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            assert old is not None
+            self.table.remove_node(old.name)
+        else:
+            self.table.put_node(new)
+        for event in node_events(old, new):
+            self._happened(event)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        was_here = old is not None and bool(old.spec.node_name) and not old.terminated
+        is_here = new is not None and bool(new.spec.node_name) and not new.terminated
+        if is_here or was_here:
+            self._assigned_changed(old if was_here else None, new if is_here else None)
+        pod = new or old
+        assert pod is not None
+        waits = new is not None and not new.spec.node_name and not new.terminated
+        if waits and pod.spec.scheduler_name in self.engines:
+            self._note_nomination(pod)
+            if pod.metadata.deletion_timestamp:
+                self.queue.delete(pod.key)
+            elif pod.key not in self.assumed:
+                self.queue.add(pod, self.clock.time())
+                self._work.set()
+        elif new is None or new.spec.node_name or new.terminated:
+            self.queue.delete(pod.key)
+            self.nominated.pop(pod.key, None)
+
+    def _assigned_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None:
+            assert old is not None
+            self.pods.pop(old.key, None)
+            self.assumed.pop(old.key, None)
+            self.table.remove_pod(old.key)
+        else:
+            known = self.pods.get(new.key)
+            self.pods[new.key] = new
+            confirmed = self.assumed.pop(new.key, None) == new.spec.node_name
+            if not confirmed and (
+                known is None or known.spec != new.spec or known.metadata.labels != new.metadata.labels
+            ):
+                engine = self._engine_of(new)
+                self.table.add_pod(new.key, engine.classes.of(_unbound(new)), new.spec.node_name)
+        for event in pod_events(old, new):
+            self._happened(event)
+
+    def _happened(self, event: ClusterEvent) -> None:
+        if self.queue.happened(event, self.clock.time()):
+            self._work.set()
+
+    def _engine_of(self, pod: Pod) -> Engine:
+        return self.engines.get(pod.spec.scheduler_name) or next(iter(self.engines.values()))
+
+    def _note_nomination(self, pod: Pod) -> None:
+        node = pod.status.nominated_node_name
+        if node:
+            self.nominated[pod.key] = (node, pod)
+        else:
+            self.nominated.pop(pod.key, None)
+
+    # ── one attempt ──────────────────────────────────────────────────────────────────────────────
+
+    def _attempt(self, item: QueuedPod) -> None:
+        """Decide for one pod and start what follows; the room taken for it is given back then."""
+        pod, started = item.pod, self.clock.monotonic()
+        if pod.metadata.deletion_timestamp:
+            self._tell(
+                pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}"
+            )
+            self.queue.done(item.key)
+            self._room.release()
+            return
+        engine = self.engines[pod.spec.scheduler_name]
+        rivals = self._rivals(pod, engine)
+        try:
+            answer = self._decide(engine, pod, rivals)
+        except NoNodes as nothing:
+            self._start(self._reject(item, Diagnosis(0), str(nothing), None, started))
+            return
+        except Exception as error:
+            self._start(self._fail(item, f"{type(error).__name__}: {error}", started))
+            return
+        self.metrics.algorithm_duration.child().observe(self.clock.monotonic() - started)
+        if isinstance(answer, Placement):
+            engine.assume(pod.key, pod, answer.node)
+            self.assumed[pod.key] = answer.node
+            self.nominated.pop(pod.key, None)
+            self._start(self._bind(item, answer.node, started))
+        else:
+            self._start(self._after_rejection(item, engine, answer, rivals, started))
+
+    def _decide(self, engine: Engine, pod: Pod, rivals: dict[str, list[PodClass]]) -> Placement | Diagnosis:
+        promised = pod.status.nominated_node_name
+        if promised and promised in self.table.row_of:
+            alone = engine.place_on(pod, promised, rivals)
+            if alone is not None:
+                return alone
+        return engine.place(pod, rivals)
+
+    def _rivals(self, pod: Pod, engine: Engine) -> dict[str, list[PodClass]]:
+        """Return the pods at least as important that were promised room, by node."""
+        found: dict[str, list[PodClass]] = {}
+        for key, (node, other) in self.nominated.items():
+            if key != pod.key and priority(other) >= priority(pod):
+                found.setdefault(node, []).append(engine.classes.of(other))
+        return found
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(self._with_room(work))
+        self._binding.add(task)
+        task.add_done_callback(self._binding.discard)
+
+    async def _with_room(self, work: Any) -> None:
+        try:
+            await work
+        finally:
+            self._room.release()
+
+    # ── binding ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _bind(self, item: QueuedPod, node: str, started: float) -> None:
+        pod = item.pod
+        try:
+            if self._leadership is not None:
+                self._leadership.check()
+            await self.client.bind(pod.metadata.name, pod.metadata.namespace, node, uid=pod.metadata.uid)
+        except asyncio.CancelledError:
+            raise
+        except (WeirError, OSError, TimeoutError) as error:
+            await self._unbind(item, node, error, started)
+            return
+        self.queue.done(item.key)
+        profile = pod.spec.scheduler_name
+        self.metrics.attempts.child("scheduled", profile).inc()
+        self.metrics.attempt_duration.child("scheduled", profile).observe(self.clock.monotonic() - started)
+        self.metrics.pod_attempts.child().observe(item.attempts)
+        waited = self.clock.time() - (item.first_attempt or item.timestamp)
+        attempts = str(item.attempts) if item.attempts < 15 else "15+"
+        self.metrics.sli_duration.child(attempts).observe(max(waited, 0.0))
+        if any(toleration.operator in NUMERIC for toleration in pod.tolerations):
+            self.metrics.numeric_tolerations.child(profile).inc()
+        note = f"Successfully assigned {pod.key} to {node}"
+        self._tell(pod, "Normal", "Scheduled", "Binding", note)
+
+    async def _unbind(self, item: QueuedPod, node: str, error: Exception, started: float) -> None:
+        """Take back a binding that failed: free the node and let the pod try again."""
+        key = item.key
+        if self.assumed.pop(key, None) is not None and key not in self.pods:
+            self.table.remove_pod(key)
+            self._happened(ClusterEvent("AssignedPodDelete", item.pod, None))
+        if isinstance(error, NotFound):
+            self.queue.done(key)  # the pod is gone
+            return
+        await self._fail(item, f"binding rejected: {error}", started)
+
+    async def _fail(self, item: QueuedPod, why: str, started: float) -> None:
+        profile = item.pod.spec.scheduler_name
+        self.metrics.attempts.child("error", profile).inc()
+        self.metrics.attempt_duration.child("error", profile).observe(self.clock.monotonic() - started)
+        self.queue.failed(item, self.clock.time())
+        self._work.set()
+        self._tell(item.pod, "Warning", "FailedScheduling", "Scheduling", why)
+        await self._set_condition(item.pod, "SchedulerError", why, None)
+
+    # ── rejection ────────────────────────────────────────────────────────────────────────────────
+
+    async def _after_rejection(
+        self,
+        item: QueuedPod,
+        engine: Engine,
+        diagnosis: Diagnosis,
+        rivals: dict[str, list[PodClass]],
+        started: float,
+    ) -> None:
+        message, promised = diagnosis.message, None
+        if "DefaultPreemption" not in self.config.disabled:
+            self.metrics.preemption_attempts.child().inc()
+            found = preempt(engine, item.pod, diagnosis, self.pods, self._budgets(), rivals, self._rng)
+            message = f"{message} {found.message}"
+            promised = ""
+            if isinstance(found, Preemption):
+                promised = found.node
+                self.metrics.preemption_victims.child().observe(len(found.victims))
+                self.nominated[item.key] = (promised, item.pod)
+                self.queue.held[item.key] = "waiting for the preemption for this pod to be finished"
+                await self._evict(item.pod, found)
+        await self._reject(item, diagnosis, message, promised, started)
+        self.queue.release(item.key, self.clock.time())
+        self._work.set()
+
+    async def _reject(
+        self, item: QueuedPod, diagnosis: Diagnosis, message: str, promised: str | None, started: float
+    ) -> None:
+        profile = item.pod.spec.scheduler_name
+        self.metrics.attempts.child("unschedulable", profile).inc()
+        self.metrics.attempt_duration.child("unschedulable", profile).observe(
+            self.clock.monotonic() - started
+        )
+        self.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.time())
+        self._work.set()
+        self._tell(item.pod, "Warning", "FailedScheduling", "Scheduling", message)
+        await self._set_condition(item.pod, "Unschedulable", message, promised)
+
+    def _budgets(self) -> list[DisruptionBudget]:
+        return [
+            DisruptionBudget(
+                budget.metadata.namespace,
+                budget.metadata.name,
+                budget.spec.selector,
+                budget.status.disruptions_allowed,
+                frozenset(budget.status.disrupted_pods or ()),
+            )
+            for budget in self.informers["budgets"].cache
+        ]
+
+    async def _evict(self, pod: Pod, preemption: Preemption) -> None:
+        """Send the victims away, and take back promises of room to less important pods."""
+        for key, (node, other) in list(self.nominated.items()):
+            if node == preemption.node and priority(other) < priority(pod):
+                del self.nominated[key]
+                await self._patch_status(other, {"nominatedNodeName": None})
+        for victim in preemption.victims:
+            if victim.metadata.deletion_timestamp:
+                continue
+            condition = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": _PREEMPTED,
+                "message": f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+                "lastTransitionTime": _timestamp(self.clock),
+                "observedGeneration": victim.metadata.generation,
+            }
+            await self._patch_status(victim, {"conditions": [condition]})
+            try:
+                await self.client.delete(PODS, victim.metadata.name, victim.metadata.namespace)
+            except ApiError:
+                continue  # already gone, or to be tried again by a later attempt
+            note = f"Preempted by pod {pod.metadata.uid} on node {preemption.node}"
+            self._tell(victim, "Normal", "Preempted", "Preempting", note, about=pod)
+
+    # ── telling ──────────────────────────────────────────────────────────────────────────────────
+
+    def _tell(
+        self, pod: Pod, type: str, reason: str, action: str, note: str, about: Pod | None = None
+    ) -> None:
+        recorder = self.recorders.get((about or pod).spec.scheduler_name)
+        if recorder is not None:
+            related = _reference(about) if about is not None else None
+            recorder.record(_reference(pod), type, reason, action, note, related=related)
+
+    async def _set_condition(self, pod: Pod, reason: str, message: str, promised: str | None) -> None:
+        """Write the PodScheduled condition (and the promise of a node) when it says something new."""
+        present = next((c for c in pod.status.conditions or () if c.type == "PodScheduled"), None)
+        same = present is not None and (present.status, present.reason, present.message) == (
+            "False",
+            reason,
+            message,
+        )
+        status: dict[str, Any] = {}
+        if not same:
+            status["conditions"] = [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": reason,
+                    "message": message,
+                    "observedGeneration": pod.metadata.generation,
+                    "lastProbeTime": None,
+                    "lastTransitionTime": _timestamp(self.clock),
+                }
+            ]
+        if promised is not None and promised != pod.status.nominated_node_name:
+            status["nominatedNodeName"] = promised or None
+        if status:
+            await self._patch_status(pod, status)
+
+    async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
+        kind = STRATEGIC_MERGE_PATCH if "conditions" in status else MERGE_PATCH
+        try:
+            await self.client.patch(
+                PODS,
+                pod.metadata.name,
+                {"metadata": {"uid": pod.metadata.uid}, "status": status},
+                pod.metadata.namespace,
+                patch_type=kind,
+                subresource="status",
+            )
+        except (WeirError, OSError, TimeoutError) as error:
+            # The next attempt writes it again; a pod that is gone needs no status.
+            if self._log is not None and not isinstance(error, NotFound):
+                self._log.info("pod status not written", pod=pod.key, error=str(error))
+
+
+def _timestamp(clock: Clock) -> str:
+    return clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _reference(pod: Pod) -> ObjectReference:
+    metadata = pod.metadata
+    return ObjectReference(
+        "Pod", metadata.name, metadata.namespace, metadata.uid, "v1", metadata.resource_version
+    )
+
+
+def _unbound(pod: Pod) -> Pod:
+    """Return the pod as it was before it had a node, so that it is of the same class."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))

@@ -1,0 +1,158 @@
+"""The scheduler at work against the real API server, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.contract.test_client import a_server
+from weir.apiserver.http import Request
+from weir.client.api import Client
+from weir.client.local import LocalTransport
+from weir.clock import RealClock
+from weir.gates import ALL_FEATURES
+from weir.objects.kinds import by_kind
+from weir.scheduler.config import SchedulerConfig
+from weir.scheduler.run import Scheduler
+
+PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")
+
+
+class Cluster:
+    def __init__(self, running):
+        self.client = Client(
+            LocalTransport(running.server.handle, Request, {"authorization": "Bearer admin-token"})
+        )
+        config = SchedulerConfig(leader_elect=False)
+        self.scheduler = Scheduler(self.client, ALL_FEATURES, RealClock(), config=config)
+        self.task = asyncio.ensure_future(self.scheduler.run())
+
+    async def node(self, name, taints=(), cpu="4"):
+        amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+        await self.client.create(
+            NODES, {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
+        )
+        await self.taint(name, *taints)
+
+    async def taint(self, name, *taints):
+        await self.client.patch(NODES, name, {"spec": {"taints": list(taints)}})
+
+    async def pod(self, name, cpu="100m", **spec):
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        await self.client.create(
+            PODS,
+            {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": [container], **spec}},
+        )
+
+    async def until(self, check, seconds=20.0):
+        async with asyncio.timeout(seconds):
+            while True:
+                assert not self.task.done(), self.task.result()
+                found = await check()
+                if found:
+                    return found
+                await asyncio.sleep(0.02)
+
+    async def placed(self, name):
+        async def check():
+            return (await self.client.get(PODS, name, "default"))["spec"].get("nodeName")
+
+        return await self.until(check)
+
+    async def refused(self, name):
+        async def check():
+            pod = await self.client.get(PODS, name, "default")
+            conditions = pod["status"].get("conditions") or ()
+            return next(
+                (c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), None
+            )
+
+        return await self.until(check)
+
+
+@asynccontextmanager
+async def a_cluster(tmp_path):
+    async with a_server(tmp_path, gates=ALL_FEATURES) as running:
+        cluster = Cluster(running)
+        try:
+            yield cluster
+        finally:
+            cluster.task.cancel()
+            await asyncio.gather(cluster.task, return_exceptions=True)
+
+
+@pytest.fixture
+async def cluster(tmp_path):
+    async with a_cluster(tmp_path) as made:
+        yield made
+
+
+def taint(key, value="", effect="NoSchedule"):
+    return {"key": key, "value": value, "effect": effect}
+
+
+async def test_a_pod_goes_to_the_node_whose_taint_it_tolerates(cluster):
+    await cluster.node("low", [taint("sla", "800")])
+    await cluster.node("high", [taint("sla", "950")])
+    await cluster.pod("p", tolerations=[{"key": "sla", "operator": "Gt", "value": "900"}])
+    assert await cluster.placed("p") == "high"
+
+
+async def test_a_refused_pod_says_why_in_the_words_people_know(cluster):
+    await cluster.node("n1", [taint("failure-probability", "5")])
+    await cluster.node("n2", [taint("disk-iops", "5000")])
+    await cluster.pod("p", tolerations=[{"key": "failure-probability", "operator": "Lt", "value": "1"}])
+    condition = await cluster.refused("p")
+    assert (condition["reason"], condition["message"]) == (
+        "Unschedulable",
+        "0/2 nodes are available: 1 node(s) had untolerated taint {disk-iops: 5000}, 1 node(s) had untolerated taint "
+        "{failure-probability: 5}. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+    )
+
+
+async def test_a_removed_taint_lets_a_waiting_pod_in(cluster):
+    await cluster.node("n", [taint("sla", "800")])
+    await cluster.pod("p")
+    await cluster.refused("p")
+    await cluster.taint("n")
+    assert await cluster.placed("p") == "n"
+
+
+async def test_room_is_made_for_the_more_important_pod(cluster):
+    await cluster.node("n", cpu="1")
+    await cluster.client.create(
+        by_kind("scheduling.k8s.io/v1", "PriorityClass"), {"metadata": {"name": "high"}, "value": 1000}
+    )
+    await cluster.pod("small", cpu="900m")
+    await cluster.placed("small")
+    await cluster.pod("big", cpu="900m", priorityClassName="high")
+
+    async def victim_is_leaving():
+        victim = await cluster.client.find(PODS, "small", "default")
+        return victim is None or victim["metadata"].get("deletionTimestamp")
+
+    await cluster.until(victim_is_leaving)
+    victim = await cluster.client.find(PODS, "small", "default")
+    if victim is not None:
+        (target,) = [c for c in victim["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert target["reason"] == "PreemptionByScheduler"
+        await cluster.client.delete(PODS, "small", "default", grace_period_seconds=0)
+    assert await cluster.placed("big") == "n"
+
+
+async def test_a_thousand_pods_are_each_placed_once_and_no_node_is_overfull(cluster):
+    for number in range(20):
+        await cluster.node(f"n{number}", cpu="8")
+    await asyncio.gather(*(cluster.pod(f"p{number}") for number in range(1000)))
+
+    async def all_placed():
+        pods = (await cluster.client.list(PODS, "default")).documents()
+        return all(pod["spec"].get("nodeName") for pod in pods) and pods
+
+    pods = await cluster.until(all_placed, 60.0)
+    per_node = {}
+    for pod in pods:
+        per_node[pod["spec"]["nodeName"]] = per_node.get(pod["spec"]["nodeName"], 0) + 1
+    assert len(pods) == 1000 and max(per_node.values()) <= 80
