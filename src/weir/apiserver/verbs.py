@@ -176,7 +176,7 @@ class Verbs:
             raise errors.InternalError("resourceVersion should not be set on objects to be created")
         if kind.has_status and not kind.status_on_create:
             new.pop("status", None)
-        defaults.default(new, kind)
+        defaults.default(new, kind, self.now)
         if not owned:
             server_side.update_managed_fields(new, None, kind, manager=manager, subresource="", now=self.now)
         attributes = Attributes(
@@ -217,6 +217,7 @@ class Verbs:
             if self.store.get(key) is not None:
                 raise errors.AlreadyExists.object(kind, name)
             return Outcome(201, body_of(new))
+        defaults.settle(new, kind)
         write = Write(key, stored.encode(new, kind), 0, stored.STAMP, kind.ttl_seconds or 0.0)
         (result,) = await self.store.commit((write,))
         if result.error is not None:
@@ -241,7 +242,7 @@ class Verbs:
         manager = options.field_manager or manager_of(request)
         sent_version = metadata.get("resourceVersion") or ""
         expected = parse_version(sent_version) if sent_version else 0
-        defaults.default(new, kind)
+        defaults.default(new, kind, self.now)
 
         if self.store.get(kind.key(namespace, name)) is None:
             if not (kind.create_on_update and subresource == ""):
@@ -377,6 +378,7 @@ class Verbs:
         pending = self.admission.validate(attributes)
         if pending is not None:
             await pending
+        defaults.settle(new, kind)
         if new == old:
             return Outcome(code, stored.served(kind, found.value))
         if gone_with_this_update(kind, new):
@@ -426,7 +428,7 @@ class Verbs:
                 new, found = self.check_patched(new, kind, options.field_validation)
             warnings.extend(found)
             check_patched_identity(new, kind, namespace, name)
-            defaults.default(new, kind)
+            defaults.default(new, kind, self.now)
             return new
 
         for _ in range(_ATTEMPTS):
@@ -481,7 +483,7 @@ class Verbs:
             metadata["name"] = name
             if kind.namespaced:
                 metadata["namespace"] = namespace
-            defaults.default(new, kind)
+            defaults.default(new, kind, self.now)
             return new
 
         for _ in range(_ATTEMPTS):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.unit.objects.documents import documents
 from weir.objects import schema
-from weir.objects.defaults import default
+from weir.objects.defaults import default, settle
 from weir.objects.document import check, decode
 from weir.objects.kinds import KINDS, Kind, by_kind
 
@@ -181,6 +181,33 @@ def test_other_kinds(api_version: str, kind: str, fields: dict[str, Any], path: 
             }
         ]
     assert found == value
+
+
+def test_an_always_printed_empty_list_reads_back_as_null() -> None:
+    kind = by_kind("rbac.authorization.k8s.io/v1", "ClusterRole")
+    role = defaulted(kind, rules=[])
+    settle(role, kind)
+    assert role["rules"] is None
+
+
+def test_device_taints_get_the_time_only_where_it_is_given() -> None:
+    rule = by_kind("resource.k8s.io/v1", "DeviceTaintRule")
+    document = {"spec": {"taint": {"key": "a", "effect": "NoExecute"}}}
+    default(document, rule)
+    untimed = "timeAdded" in document["spec"]["taint"]
+    default(document, rule, "2026-01-01T00:00:00Z")
+    assert (untimed, document["spec"]["taint"].get("timeAdded")) == (False, "2026-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize(("given", "operator"), [({}, "Equal"), ({"expression": "true"}, None)])
+def test_a_device_toleration_with_an_expression_has_no_operator(
+    given: dict[str, Any], operator: str | None
+) -> None:
+    request = {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": [given]}}
+    claim = defaulted(
+        by_kind("resource.k8s.io/v1", "ResourceClaim"), spec={"devices": {"requests": [request]}}
+    )
+    assert claim["spec"]["devices"]["requests"][0]["exactly"]["tolerations"][0].get("operator") == operator
 
 
 @settings(max_examples=150, deadline=None)

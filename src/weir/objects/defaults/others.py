@@ -5,11 +5,15 @@ Spec: apiserver.md 5.2 (StorageClass, PriorityClass), dra.md 1.14 (device reques
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from weir.objects.defaults.core import fill
 
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+RESOURCE_GROUP: Final = "resource.k8s.io"
+#: Fields whose default in the field table depends on something else; a rule below sets them.
+CONDITIONAL: Final = frozenset({("DeviceToleration", "operator")})
 
 
 def priority_class(priority_class: dict[str, Any]) -> None:
@@ -88,6 +92,25 @@ def flattened_device_request(request: dict[str, Any]) -> None:
         device_request(request)
 
 
+def device_toleration(toleration: dict[str, Any]) -> None:
+    """An expression stands alone: it has no operator."""
+    if not toleration.get("operator") and not toleration.get("expression"):
+        toleration["operator"] = "Equal"
+
+
+def device_taints(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the device taints of a rule or slice, whatever its version."""
+    spec = document.get("spec") or {}
+    if isinstance(spec.get("taint"), dict):
+        yield spec["taint"]
+    devices = spec.get("devices")
+    for device in devices if isinstance(devices, list) else ():
+        yield from device.get("taints") or ()
+        yield from (device.get("basic") or {}).get("taints") or ()
+    for entry in spec.get("taints") or ():
+        yield entry["taint"]
+
+
 RULES: Final = {
     "scheduling.v1.PriorityClass": priority_class,
     "storage.v1.StorageClass": storage_class,
@@ -107,4 +130,5 @@ RULES: Final = {
     "resource.v1beta2.DeviceSubRequest": device_request,
     "resource.v1beta1.DeviceRequest": flattened_device_request,
     "resource.v1beta1.DeviceSubRequest": device_request,
+    **{f"resource.{version}.DeviceToleration": device_toleration for version in ("v1", "v1beta1", "v1beta2")},
 }

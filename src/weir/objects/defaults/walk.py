@@ -1,4 +1,4 @@
-"""Where in a document does which rule apply? Compiles one defaulter per struct from the schema.
+"""Where in a document does which rule apply? Compiles one visitor per struct from the schema.
 
 A struct is visited when it, or anything below it, has a rule; fields without rules below them cost nothing.
 Not here: the rules (the other modules of this package).
@@ -6,8 +6,7 @@ Not here: the rules (the other modules of this package).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from weir.objects import schema
@@ -15,79 +14,99 @@ from weir.objects.defaults import apps, batch, core, others
 from weir.objects.document import KindRow, root_of
 from weir.values.quantity import parse_quantity
 
+__all__ = ["Visitors", "default", "settle"]
+
 Rule = Callable[[dict[str, Any]], None]
-Walker = Callable[[Any], None]
+Visitor = Callable[[Any], None]
+
+
+class Visitors:
+    """Visitors for one set of rules, made when first asked for."""
+
+    def __init__(
+        self, rule_of: Callable[[schema.Struct], Rule | None], on_shape: Mapping[str, Visitor]
+    ) -> None:
+        self._rule_of = rule_of
+        self._on_shape = on_shape  #: visitors of lists and maps by their Go type
+        self._known: dict[str, Visitor | None] = {}
+
+    def of(self, name: str) -> Visitor | None:
+        """Return the visitor of the struct *name*, or None when nothing in it has a rule."""
+        if name not in self._known:
+            self._known[name] = self._struct(schema.struct(name))
+        return self._known[name]
+
+    def _struct(self, of: schema.Struct) -> Visitor | None:
+        rule = self._rule_of(of)
+        children = tuple(
+            (field.name, visit)
+            for field in of.fields.values()
+            if (visit := self._shape(field.shape)) is not None
+        )
+        if not children:
+            return rule
+
+        def visit_struct(value: dict[str, Any]) -> None:
+            if rule is not None:
+                rule(value)
+            for key, visit in children:
+                child = value.get(key)
+                if child is not None:
+                    visit(child)
+
+        return visit_struct
+
+    def _shape(self, shape: schema.Shape) -> Visitor | None:
+        if shape.kind == "struct":
+            return self.of(shape.struct_name)
+        if shape.go in self._on_shape:
+            return self._on_shape[shape.go]
+        if shape.item is None or (each := self._shape(shape.item)) is None:
+            return None
+        visit_item = each
+        if shape.kind == "list":
+
+            def visit_list(items: list[Any]) -> None:
+                for item in items:
+                    if item is not None:
+                        visit_item(item)
+
+            return visit_list
+
+        def visit_map(items: dict[str, Any]) -> None:
+            for item in items.values():
+                if item is not None:
+                    visit_item(item)
+
+        return visit_map
+
+
+# ── defaults ─────────────────────────────────────────────────────────────────────────────────────
 
 RULES: dict[str, Rule] = {**core.RULES, **apps.RULES, **batch.RULES, **others.RULES}
 
 
-def default(document: dict[str, Any], kind: KindRow) -> None:
-    """Fill in the defaults of *document* in place.
-
-    >>> from weir.objects.kinds import by_kind
-    >>> secret = {"data": {}}
-    >>> default(secret, by_kind("v1", "Secret"))
-    >>> secret["type"]
-    'Opaque'
-    """
-    walk = walker(root_of(kind).name)
-    if walk is not None:
-        walk(document)
-
-
-@cache
-def walker(name: str) -> Walker | None:
-    """Return the defaulter of the struct *name*, or None when nothing below it has a default."""
-    of = schema.struct(name)
-    rule = RULES.get(name)
+def _default_rule(of: schema.Struct) -> Rule | None:
+    """Return the rule of a struct together with the constants its field table gives."""
+    rule = RULES.get(of.name)
     constants = tuple(
         (f.name, f.default, f.shape.pointer)
         for f in of.fields.values()
-        if f.default is not None and (f.default or f.shape.pointer)
+        if f.default is not None
+        and (f.default or f.shape.pointer)
+        and (of.go, f.name) not in others.CONDITIONAL
     )
-    children = tuple(
-        (field.name, walk) for field in of.fields.values() if (walk := _shape_walker(field.shape)) is not None
-    )
-    if rule is None and not constants and not children:
-        return None
+    if not constants:
+        return rule
 
-    def walk_struct(value: dict[str, Any]) -> None:
+    def set_constants(value: dict[str, Any]) -> None:
         if rule is not None:
             rule(value)
         for key, constant, pointer in constants:
             if (value.get(key) is None) if pointer else (not value.get(key)):
                 value[key] = constant
-        for key, walk in children:
-            child = value.get(key)
-            if child is not None:
-                walk(child)
 
-    return walk_struct
-
-
-def _shape_walker(shape: schema.Shape) -> Walker | None:
-    if shape.kind == "struct":
-        return walker(shape.struct_name)
-    if shape.go == "v1.ResourceList":
-        return _round_up_resources
-    if shape.item is None or (inner := _shape_walker(shape.item)) is None:
-        return None
-    each = inner
-    if shape.kind == "list":
-
-        def walk_list(items: list[Any]) -> None:
-            for item in items:
-                if item is not None:
-                    each(item)
-
-        return walk_list
-
-    def walk_map(items: dict[str, Any]) -> None:
-        for item in items.values():
-            if item is not None:
-                each(item)
-
-    return walk_map
+    return set_constants
 
 
 def _round_up_resources(resources: dict[str, str]) -> None:
@@ -95,3 +114,60 @@ def _round_up_resources(resources: dict[str, str]) -> None:
     for name, text in resources.items():
         if text[-1:] in "nu" or "e-" in text:
             resources[name] = str(parse_quantity(f"{parse_quantity(text).scaled(-3)}m"))
+
+
+_DEFAULTS = Visitors(_default_rule, {"v1.ResourceList": _round_up_resources})
+
+
+def default(document: dict[str, Any], kind: KindRow, now: str = "") -> None:
+    """Fill in the defaults of *document* in place; those that are a time only when *now* is given.
+
+    >>> from weir.objects.kinds import by_kind
+    >>> secret = {"data": {}}
+    >>> default(secret, by_kind("v1", "Secret"))
+    >>> secret["type"]
+    'Opaque'
+    """
+    visit = _DEFAULTS.of(root_of(kind).name)
+    if visit is not None:
+        visit(document)
+    if now and kind.group == others.RESOURCE_GROUP:
+        for taint in others.device_taints(document):
+            core.fill(taint, "timeAdded", now)
+
+
+# ── what storing leaves ──────────────────────────────────────────────────────────────────────────
+
+
+def _settle_rule(of: schema.Struct) -> Rule | None:
+    names = tuple(
+        f.name
+        for f in of.fields.values()
+        if f.shape.kind in ("list", "map") and not f.omit_empty and not f.shape.pointer
+    )
+    if not names:
+        return None
+
+    def empty_is_null(value: dict[str, Any]) -> None:
+        for name in names:
+            if name in value and not value[name]:
+                value[name] = None
+
+    return empty_is_null
+
+
+_SETTLED = Visitors(_settle_rule, {})
+
+
+def settle(document: dict[str, Any], kind: KindRow) -> None:
+    """Make of *document* what storing leaves of it: an empty list that is always printed reads back as null.
+
+    >>> from weir.objects.kinds import by_kind
+    >>> role = {"rules": []}
+    >>> settle(role, by_kind("rbac.authorization.k8s.io/v1", "Role"))
+    >>> role
+    {'rules': None}
+    """
+    visit = _SETTLED.of(root_of(kind).name)
+    if visit is not None:
+        visit(document)

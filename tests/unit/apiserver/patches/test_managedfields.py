@@ -17,7 +17,7 @@ from weir.apiserver.patches.compare import compare, created
 from weir.apiserver.patches.managedfields import update_managed_fields, zero_document
 from weir.apiserver.patches.structure import Unkeyed, root_node
 from weir.objects import kinds, schema
-from weir.objects.defaults import default
+from weir.objects.defaults import default, settle
 from weir.objects.document import check, decode
 
 POD = kinds.by_kind("v1", "Pod")
@@ -209,7 +209,7 @@ def test_recorded_creates_are_owned_as_recorded(name: str, exchange: dict[str, A
     kind = kinds.by_kind(answer["apiVersion"], answer["kind"])
     yaml = "yaml" in exchange["request"].get("headers", {}).get("Content-Type", "")
     document, _ = decode(body_of(exchange), kind, yaml=yaml)
-    default(document, kind)
+    default(document, kind, T0)
     update_managed_fields(document, None, kind, manager="golden", now=T0)
     assert timeless(document["metadata"].get("managedFields")) == timeless(
         answer["metadata"].get("managedFields")
@@ -223,6 +223,7 @@ def test_recorded_creates_hold_every_default(name: str, exchange: dict[str, Any]
     yaml = "yaml" in exchange["request"].get("headers", {}).get("Content-Type", "")
     document, _ = decode(body_of(exchange), kind, yaml=yaml)
     default(document, kind)
+    settle(document, kind)
     document.pop("status", None)
     assert missing(document, answer) == []
 
