@@ -46,8 +46,14 @@ class EtcdServer:
     """One etcd process and its data, which survive `stop` and are there again after `start`."""
 
     def __init__(
-        self, program: str, directory: Path, arguments: Sequence[str] = (), scheme: str = "http"
+        self,
+        program: str,
+        directory: Path,
+        arguments: Sequence[str] = (),
+        scheme: str = "http",
+        name: str = "default",
     ) -> None:
+        self.name, self.members = name, [self]
         self._program, self._directory, self._arguments, self._scheme = program, directory, arguments, scheme
         self._client, self._peer = free_port(), free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -56,7 +62,14 @@ class EtcdServer:
     def endpoint(self) -> str:
         return f"127.0.0.1:{self._client}"
 
+    def _cluster(self) -> str:
+        return ",".join(f"{one.name}=http://127.0.0.1:{one._peer}" for one in self.members)
+
     def start(self) -> None:
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
         client, peer = f"{self._scheme}://127.0.0.1:{self._client}", f"http://127.0.0.1:{self._peer}"
         log = (self._directory / "etcd.log").open("ab")
         self._process = subprocess.Popen(
@@ -65,14 +78,18 @@ class EtcdServer:
                 *("--data-dir", str(self._directory / "data")),
                 *("--listen-client-urls", client, "--advertise-client-urls", client),
                 *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
-                *("--initial-cluster", f"default={peer}"),
+                *("--name", self.name, "--initial-cluster", self._cluster()),
                 *self._arguments,
             ],
             stdout=log,
             stderr=log,
             env={**os.environ, "ETCD_UNSUPPORTED_ARCH": platform.machine().replace("aarch64", "arm64")},
         )
+
+    def wait(self) -> None:
+        """Return when it serves."""
         deadline = time.monotonic() + 30
+        assert self._process is not None
         while time.monotonic() < deadline and self._process.poll() is None:
             if b"serving client requests" in self.log() or b"serving insecure client requests" in self.log():
                 return
@@ -102,3 +119,27 @@ def running_etcd(arguments: Sequence[str] = (), scheme: str = "http") -> Iterato
             yield server
         finally:
             server.kill()
+
+
+@contextmanager
+def running_cluster(size: int = 3) -> Iterator[list[EtcdServer]]:
+    """Several members that elect a leader among them."""
+    program = find_etcd()
+    fast = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=fast if fast.is_dir() else None, prefix="weir-etcd-") as directory:
+        members = []
+        for number in range(size):
+            place = Path(directory) / f"m{number}"
+            place.mkdir()
+            quick = ["--heartbeat-interval", "50", "--election-timeout", "500"]
+            members.append(EtcdServer(program, place, quick, name=f"m{number}"))
+        for member in members:
+            member.members = members
+            member.launch()
+        try:
+            for member in members:
+                member.wait()
+            yield members
+        finally:
+            for member in members:
+                member.kill()

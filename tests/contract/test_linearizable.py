@@ -7,12 +7,15 @@ import itertools
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import pytest
 
 from tests.contract.backends import Backend
+from tests.contract.etcd_server import running_etcd
 from tests.contract.linearizability import ANY, Operation, is_linearizable
 from weir.store import KeyValue, Result, Store, StoreUnavailable, Write
+from weir.store.etcd import EtcdStore
 from weir.store.memory import MemoryStore
 
 Histories = dict[str, list[Operation]]
@@ -44,7 +47,11 @@ class Client:
 
     async def _read(self, key: str) -> None:
         began = self._tick()
-        await self._store.fresh()
+        try:
+            await self._store.fresh()
+        except StoreUnavailable:
+            await self._recovery()
+            return  # a read that was not answered says nothing
         item = self._seen[key] = self._store.get(key)
         self._histories[key].append(Operation(began, self._tick(), "read", found=value_of(item)))
 
@@ -61,8 +68,17 @@ class Client:
             [result] = await self._store.commit([Write(key, value, revision)])
         except StoreUnavailable:
             self._histories[key].append(Operation(began, None, "write", "unknown", expect, value))
+            await self._recovery()
             return
         self._note(key, began, expect, value, result)
+
+    async def _recovery(self) -> None:
+        """Return when the store answers again: as real clients, and to keep the unknown few."""
+        for _ in range(500):
+            with suppress(StoreUnavailable):
+                await self._store.fresh()
+                return
+            await asyncio.sleep(0.02)
 
     def _note(self, key: str, began: int, expect: bytes | None, value: bytes | None, result: Result) -> None:
         ended = self._tick()
@@ -106,6 +122,22 @@ async def test_the_history_has_all_kinds_of_outcome(backend: Backend) -> None:
     histories = await record([await backend.open()])
     kinds = {(one.action, one.outcome) for history in histories.values() for one in history}
     assert kinds == {("read", "done"), ("write", "done"), ("write", "refused")}
+
+
+async def test_histories_are_linearizable_although_etcd_is_killed_while_they_happen() -> None:
+    with running_etcd() as server:
+        stores = [await EtcdStore.open(server.endpoint) for _ in range(2)]
+        recording = asyncio.create_task(record(stores, steps=150))
+        for _ in range(2):
+            await asyncio.wait_for(stores[0].until(stores[0].revision + 20 * 1024), 20)
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        histories = await asyncio.wait_for(recording, 60)
+        for store in stores:
+            await store.close()
+    outcomes = {one.outcome for history in histories.values() for one in history}
+    assert outcomes >= {"done", "refused"}
+    assert all(map(is_linearizable, histories.values()))
 
 
 # ------------------------------------------------------------------------------- the checker is able to fail

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.etcd_server import running_etcd
+from tests.contract.etcd_server import running_cluster, running_etcd
 from weir.store import Event, Store, StoreUnavailable, Write
 from weir.store.etcd import EtcdStore
 from weir.store.sqlite import SqliteStore
@@ -149,3 +149,29 @@ async def fresh_again(store: EtcdStore) -> None:
         except StoreUnavailable:
             await asyncio.sleep(0.05)
     pytest.fail("the store did not reconnect")
+
+
+async def test_a_cluster_of_etcd_members_loses_nothing_when_one_after_another_dies() -> None:
+    with running_cluster(3) as members:
+        store = await EtcdStore.open(",".join(member.endpoint for member in members))
+        told: list[int] = []
+        store.watch("/", store.revision, lambda events: told.extend(event.revision for event in events))
+        kept: dict[str, int] = {}
+        unknown: set[str] = set()
+        for member in members:
+            await asyncio.to_thread(member.kill)
+            for n in range(60):
+                key = f"/{member.name}/{n}"
+                try:
+                    [result] = await asyncio.wait_for(store.commit([Write(key, b"x", expect=0)]), 20)
+                    kept[key] = result.check().revision
+                except StoreUnavailable:
+                    unknown.add(key)
+                    await asyncio.sleep(0.02)
+            await asyncio.to_thread(member.start)
+            await fresh_again(store)
+        assert len(kept) > 100, "two members of three are enough to write"
+        held = {item.key: item.mod_revision for item in store.range("/").items}
+        assert kept.items() <= held.items() and held.keys() <= kept.keys() | unknown
+        assert told == sorted(held.values())
+        await store.close()

@@ -56,6 +56,7 @@ _TXN_BYTES = 1 << 20  # and of more than 1.5 MiB
 _PAGE = 1000
 _LEASE_KEYS = 500  # they expire in one revision, and a revision has places for 1024
 _BEHIND_SECONDS = 0.05
+_VISIBLE_SECONDS = 10.0
 
 
 class _Asked(NamedTuple):
@@ -208,6 +209,7 @@ class EtcdStore:
         """Keep memory up with etcd, for ever; reconnect after a failure, start over after a gap."""
         pause = 0.05
         while not self._closed:
+            endpoint = self._etcd.endpoint
             try:
                 stream = await self._etcd.watch(self._first, self._end, self._main + 1)
                 try:
@@ -228,7 +230,10 @@ class EtcdStore:
                     continue
             except (grpc.aio.AioRpcError, StoreUnavailable):
                 self._etcd.forget_token()
-                await self._etcd.next_endpoint()
+                self._etcd.leave(endpoint)
+            except Exception as defect:  # must not end the following silently: reads would grow old unnoticed
+                context = {"message": "the store failed to follow etcd and tries again", "exception": defect}
+                asyncio.get_running_loop().call_exception_handler(context)
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 
@@ -327,7 +332,7 @@ class EtcdStore:
             answer = await self._etcd.txn(request)
             if answer.succeeded:
                 main: int = answer.header.revision
-                await self._log.until(revision_of(main))
+                await self._seen(revision_of(main))
                 for place, (number, write) in enumerate(left):
                     results[number] = self._done(write, revision_of(main, place))
                 break
@@ -340,12 +345,22 @@ class EtcdStore:
                     again.append((number, write))
                     continue
                 if found is not None:  # whoever now reads from memory must see what refused the write
-                    await self._log.until(found.mod_revision)
+                    await self._seen(found.mod_revision)
                 results[number] = Result(None, error, found)
             if len(again) == len(left):
                 raise StoreUnavailable("etcd refused a transaction whose conditions hold")
             left = again
         return [results[number] for number in range(len(writes))]
+
+    async def _seen(self, revision: int) -> None:
+        """Return when memory shows *revision*, which etcd has."""
+        if revision <= self._log.revision:
+            return
+        try:
+            await asyncio.wait_for(self._log.until(revision), _VISIBLE_SECONDS)
+        except TimeoutError:
+            message = "etcd took the write, but its watch did not bring it back"
+            raise StoreUnavailable(message, unknown=True) from None
 
     async def _operation(self, write: Write, key: bytes, place: int) -> dict[str, Any]:
         if write.value is None:

@@ -91,28 +91,25 @@ class EtcdConnection:
         self._options = options
         self._at = 0
         self._token = ""
-        self._channel = self._open_channel()
-        self._calls: dict[str, Any] = {}
+        self._channels = [self._open_channel(endpoint) for endpoint in options.endpoints]
+        self._calls: dict[tuple[int, str], Any] = {}
 
-    def _open_channel(self) -> Any:
+    def _open_channel(self, endpoint: str) -> Any:
         options = self._options
         settings: list[tuple[str, Any]] = [
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
             ("grpc.keepalive_time_ms", 10_000),
             ("grpc.keepalive_timeout_ms", 5_000),
+            ("grpc.max_reconnect_backoff_ms", 1_000),
         ]
-        endpoint = options.endpoints[self._at % len(options.endpoints)]
-        secure = (
-            endpoint.startswith("https://") or options.ca_file is not None or options.cert_file is not None
-        )
+        secure = bool(endpoint.startswith("https://") or options.ca_file or options.cert_file)
         target = endpoint.split("://", 1)[-1]
         if not secure:
             return grpc.aio.insecure_channel(target, settings)
         try:
-            pem = [
-                p.read_bytes() if p else None for p in (options.ca_file, options.key_file, options.cert_file)
-            ]
+            files = (options.ca_file, options.key_file, options.cert_file)
+            pem = [path.read_bytes() if path else None for path in files]
         except OSError as error:
             raise StoreUnavailable(f"cannot read {error.filename}: {error.strerror}") from None
         if options.server_name:
@@ -120,21 +117,27 @@ class EtcdConnection:
         credentials = grpc.ssl_channel_credentials(*pem)  # type: ignore[no-untyped-call]
         return grpc.aio.secure_channel(target, credentials, settings)
 
-    async def next_endpoint(self) -> None:
-        """Use the next endpoint from now on."""
-        if len(self._options.endpoints) > 1:
-            old, self._at = self._channel, self._at + 1
-            self._channel, self._calls = self._open_channel(), {}
-            await old.close()
+    @property
+    def endpoint(self) -> int:
+        """Which endpoint is used now."""
+        return self._at
+
+    def leave(self, endpoint: int) -> None:
+        """Use the next endpoint from now on, unless somebody already left *endpoint*. Calls under way there
+        go on: closing their channel would end the watch together with the call that failed."""
+        if self._at == endpoint:
+            self._at = (endpoint + 1) % len(self._channels)
 
     async def close(self) -> None:
-        await self._channel.close()
+        for channel in self._channels:
+            await channel.close()
 
     def _call(self, path: str, request: Any, response: Any, *, stream: bool = False) -> Any:
-        call = self._calls.get(path)
+        call = self._calls.get((self._at, path))
         if call is None:
-            make = self._channel.stream_stream if stream else self._channel.unary_unary
-            call = self._calls[path] = make(
+            channel = self._channels[self._at]
+            make = channel.stream_stream if stream else channel.unary_unary
+            call = self._calls[self._at, path] = make(
                 f"/etcdserverpb.{path}",
                 request_serializer=request.SerializeToString,
                 response_deserializer=response.FromString,
@@ -151,6 +154,7 @@ class EtcdConnection:
 
     async def _invoke(self, path: str, message: Any, response: Any) -> Any:
         """Call; a token that ran out is renewed once (etcd refused, so nothing happened yet)."""
+        endpoint = self._at
         try:
             if self._options.username and not self._token:
                 await self._authenticate()
@@ -163,8 +167,8 @@ class EtcdConnection:
                 await self._authenticate()
                 return await call(message, timeout=_CALL_SECONDS, metadata=self._metadata())
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                await self.next_endpoint()
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                self.leave(endpoint)
             raise unavailable(error) from None
         except asyncio.InvalidStateError as error:  # the channel was closed under the call
             raise StoreUnavailable("etcd: the connection was closed", unknown=True) from error
@@ -197,7 +201,8 @@ class EtcdConnection:
             except grpc.aio.AioRpcError as error:
                 raise unavailable(error) from None
         call = self._call("Watch/Watch", pb.WatchRequest, pb.WatchResponse, stream=True)
-        stream = call(metadata=self._metadata())
+        # a member cut off from the others must say so instead of staying silent
+        stream = call(metadata=(*self._metadata(), ("hasleader", "true")))
         create = {"key": key, "range_end": range_end, "start_revision": start}
         await stream.write(pb.WatchRequest(create_request=create))
         return stream
