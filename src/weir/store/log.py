@@ -116,7 +116,9 @@ class Log:
             current = self._current
             if limit:
                 return self._first_of_range(low, stop, limit)
-            items = [current[key] for key in self._order.between(low, stop)]
+            items = []
+            for run in self._order.runs(low, stop):
+                items += map(current.__getitem__, run)
         if limit and len(items) > limit:
             return Page(items[:limit], revision, len(items) - limit)
         return Page(items, revision or self.revision)

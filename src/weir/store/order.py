@@ -89,10 +89,11 @@ class OrderedKeys:
 
     def between(self, start: str, stop: str) -> Iterator[str]:
         """Yield the keys from *start* on and before *stop* (empty: to the end)."""
-        for run in self._slices(start, stop):
+        for run in self.runs(start, stop):
             yield from run
 
-    def _slices(self, start: str, stop: str) -> Iterator[list[str]]:
+    def runs(self, start: str, stop: str) -> Iterator[list[str]]:
+        """Yield the same keys, many at a time; the lists are not the caller's to change."""
         if not self._runs:
             return
         for at in range(self._run_of(start), len(self._runs)):
@@ -105,4 +106,4 @@ class OrderedKeys:
 
     def count(self, start: str, stop: str) -> int:
         """Return how many keys lie from *start* on and before *stop*."""
-        return sum(map(len, self._slices(start, stop)))
+        return sum(map(len, self.runs(start, stop)))
