@@ -153,6 +153,10 @@ class Replay:
         if whole:
             yield before(exchange, body)
             yield before(exchange, body, spec_changed=False)
+            if exchange.request["method"] == "DELETE" and "deletionTimestamp" in body["metadata"]:
+                yield body  # a second delete that changes nothing
+                longer = {**body["metadata"], "deletionGracePeriodSeconds": 30}
+                yield {**body, "metadata": longer}  # a second delete that shortens the wait
             touched = set(sent) if isinstance(sent, dict) else set()
             if touched and touched <= ({"spec"} if info.subresource == "status" else {"status"}):
                 yield body  # the endpoint ignores all of the patch, so the object was what it is

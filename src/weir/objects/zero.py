@@ -104,6 +104,13 @@ _ZERO: dict[tuple[str, str], dict[str, Any]] = {
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): {
         "roleRef": {"apiGroup": "", "kind": "", "name": ""}
     },
+    ("resource.k8s.io", "ResourceClaim"): {"spec": {"devices": {}}, "status": {}},
+    ("resource.k8s.io", "ResourceClaimTemplate"): {"spec": {"metadata": {}, "spec": {"devices": {}}}},
+    ("resource.k8s.io", "DeviceClass"): {"spec": {}},
+    ("resource.k8s.io", "ResourceSlice"): {
+        "spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}
+    },
+    ("resource.k8s.io", "DeviceTaintRule"): {"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
     ("discovery.k8s.io", "EndpointSlice"): {"addressType": "", "endpoints": None, "ports": None},
 }
 
