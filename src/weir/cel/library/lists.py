@@ -15,7 +15,7 @@ from typing import Final
 from weir.cel import costs
 from weir.cel.env import Function, Library, Overload
 from weir.cel.library.declare import MOST_ELEMENTS, bounded, function, method, plain
-from weir.cel.library.standard import NOT_ORDERED, int64, uint64
+from weir.cel.library.standard import int64, uint64
 from weir.cel.library.times import duration
 from weir.cel.types import (
     BOOL,
@@ -34,6 +34,7 @@ from weir.cel.types import (
     list_of,
 )
 from weir.cel.values import (
+    NO_SUCH_OVERLOAD,
     Duration,
     EvaluationError,
     Timestamp,
@@ -45,6 +46,7 @@ from weir.cel.values import (
 
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _MOST_RANGE: Final = 1_000_000
+_NUMBERS: Final = frozenset({int, UInt, float})
 _DIRECT: Final = frozenset({int, UInt, float, str, bytes})
 #: Comparing more elements than this each with each is beyond any budget.
 _MOST_COMPARED: Final = 5_000
@@ -116,8 +118,10 @@ def includes(container: Value, wanted: Value) -> bool:
 
 
 def _compare(a: Value, b: Value) -> int:
-    if a != a or b != b:
-        raise EvaluationError(NOT_ORDERED)
+    """Return -1, 0 or 1; 0 also for NaN and for values that have no common order, as upstream ignores the error."""
+    kind = a.__class__
+    if kind is not b.__class__ and not (kind in _NUMBERS and b.__class__ in _NUMBERS):
+        return 0
     return int(a > b) - int(a < b)
 
 
@@ -139,39 +143,25 @@ def _extreme(name: str, sign: int) -> Callable[[Sequence[Value]], Value]:
     return extreme
 
 
-def _sum_int(values: Iterable[int]) -> int:
-    total = 0
-    for value in values:
-        total = int64(total + value)
+def _sum(kind: type, zero: Value, add: Callable[[Value, Value], Value]) -> Callable[[Iterable[Value]], Value]:
+    """Return the sum of values of one kind; another one among them (a list from dyn) has no `+`."""
+
+    def total(values: Iterable[Value]) -> Value:
+        found = zero
+        for value in values:
+            if value.__class__ is not kind:
+                raise EvaluationError(NO_SUCH_OVERLOAD)
+            found = add(found, value)
+        return found
+
     return total
-
-
-def _sum_uint(values: Iterable[UInt]) -> UInt:
-    total = UInt(0)
-    for value in values:
-        total = uint64(int(total) + int(value))
-    return total
-
-
-def _sum_double(values: Iterable[float]) -> float:
-    total = 0.0
-    for value in values:  # not sum(): newer Pythons compensate rounding, CEL does not
-        total += value
-    return total
-
-
-def _sum_duration(values: Iterable[Duration]) -> Duration:
-    total = 0
-    for value in values:
-        total = duration(total + value.ns).ns
-    return Duration(total)
 
 
 _SUMS: Final[tuple[tuple[Type, Callable[..., Value]], ...]] = (
-    (INT, _sum_int),
-    (UINT, _sum_uint),
-    (DOUBLE, _sum_double),
-    (DURATION, _sum_duration),
+    (INT, _sum(int, 0, lambda a, b: int64(a + b))),
+    (UINT, _sum(UInt, UInt(0), lambda a, b: uint64(int(a) + int(b)))),
+    (DOUBLE, _sum(float, 0.0, lambda a, b: a + b)),  # not sum(): newer Pythons compensate rounding
+    (DURATION, _sum(Duration, Duration(0), lambda a, b: duration(a.ns + b.ns))),
 )
 
 

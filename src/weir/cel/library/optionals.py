@@ -14,7 +14,7 @@ from weir.cel.ast import INDEX, OPT_INDEX, OPT_SELECT
 from weir.cel.env import Library
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, DYN, INT, STRING, K, V, list_of, map_of, optional_of
-from weir.cel.values import NONE, Duration, Optional, Timestamp, Value
+from weir.cel.values import NO_SUCH_OVERLOAD, NONE, Duration, EvaluationError, Optional, Timestamp, Value
 from weir.values.timestamp import MIN_SECONDS, NANOSECONDS
 
 _OPTIONAL: Final = optional_of(V)
@@ -34,6 +34,8 @@ def is_zero(value: Value) -> bool:
 
 
 def _unwrap(optionals: Sequence[Optional]) -> list[Value]:
+    if any(element.__class__ is not Optional for element in optionals):  # a list from dyn
+        raise EvaluationError(NO_SUCH_OVERLOAD)
     return [element.value for element in optionals if element.has_value]
 
 
@@ -108,10 +110,12 @@ LIBRARY: Final = Library(
             method("list_last", (_LIST,), _OPTIONAL, lambda x: Optional(x[-1]) if x else NONE, costs.FLAT),
         ),
         function(
-            "optional.unwrap", plain("optional_unwrap", (list_of(_OPTIONAL),), _LIST, _unwrap, costs.FLAT)
+            "optional.unwrap",
+            plain("optional_unwrap", (list_of(_OPTIONAL),), _LIST, _unwrap, costs.FLAT, fails=True),
         ),
         function(
-            "unwrapOpt", method("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, _unwrap, costs.FLAT)
+            "unwrapOpt",
+            method("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, _unwrap, costs.FLAT, fails=True),
         ),
     ),
     types=(types.optional_of(DYN),),

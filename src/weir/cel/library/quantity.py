@@ -15,8 +15,8 @@ from weir.cel.env import Library
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError
+from weir.values.quantity import Format, QuantityError, find_quantity, parse_quantity
 from weir.values.quantity import Quantity as Amount
-from weir.values.quantity import QuantityError, find_quantity, parse_quantity
 
 QUANTITY: Final = types.opaque("kubernetes.Quantity")
 
@@ -63,8 +63,13 @@ def _as_integer(of: Quantity) -> int:
     return number
 
 
+def _plain(number: int) -> Amount:
+    """Return an int as an amount; zero plus an int is therefore printed with an exponent."""
+    return Amount(number, 0, Format.DECIMAL_EXPONENT)
+
+
 def _add(a: Quantity, b: Quantity | int) -> Quantity:
-    addend = b.amount if isinstance(b, Quantity) else Amount(b)
+    addend = b.amount if isinstance(b, Quantity) else _plain(b)
     try:
         return Quantity(a.amount + addend, computed=True)
     except QuantityError as error:
@@ -72,7 +77,7 @@ def _add(a: Quantity, b: Quantity | int) -> Quantity:
 
 
 def _subtract(a: Quantity, b: Quantity | int) -> Quantity:
-    subtrahend = b.amount if isinstance(b, Quantity) else Amount(b)
+    subtrahend = b.amount if isinstance(b, Quantity) else _plain(b)
     try:
         return Quantity(a.amount - subtrahend, computed=True)
     except QuantityError as error:

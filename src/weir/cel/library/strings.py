@@ -16,7 +16,7 @@ from weir.cel import costs
 from weir.cel.env import Library
 from weir.cel.library.declare import MOST_CHARACTERS, bounded, function, method, plain
 from weir.cel.types import INT, STRING, list_of
-from weir.cel.values import EvaluationError
+from weir.cel.values import EvaluationError, type_of
 
 _STRINGS: Final = list_of(STRING)
 #: Unicode's white space; Python's strip() would also take U+001C to U+001F.
@@ -83,6 +83,9 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 def join(parts: Sequence[str], separator: str = "") -> str:
     """Return *parts* in one string with *separator* between them."""
+    for part in parts:
+        if part.__class__ is not str:  # a list from dyn
+            raise EvaluationError(f"unsupported type conversion from '{type_of(part).name}' to string")
     bounded(sum(map(len, parts)) + len(separator) * len(parts), MOST_CHARACTERS)
     return separator.join(parts)
 
@@ -167,8 +170,8 @@ LIBRARY: Final = Library(
         function("upperAscii", method("string_upper_ascii", (STRING,), STRING, upper_ascii, costs.REWRITE)),
         function(
             "join",
-            method("list_join", (_STRINGS,), STRING, join, costs.JOIN),
-            method("list_join_string", (_STRINGS, STRING), STRING, join, costs.JOIN),
+            method("list_join", (_STRINGS,), STRING, join, costs.JOIN, fails=True),
+            method("list_join_string", (_STRINGS, STRING), STRING, join, costs.JOIN, fails=True),
         ),
         function("strings.quote", plain("strings_quote", (STRING,), STRING, quote, costs.QUOTE)),
     ),

@@ -140,3 +140,7 @@ def test_normalising_reads_what_the_forgiving_parser_of_taints_reads(text: str) 
     forgiving = find_tolerant(text)
     assert is_semver(text, True) == (forgiving is not None)
     assert forgiving is None or parse(text, True).version == forgiving
+
+
+def test_zero_plus_an_int_prints_with_an_exponent() -> None:
+    assert str(value("quantity('0').add(5000)")) == "5e3"

@@ -146,3 +146,28 @@ def test_inserting_copies_and_inserting_in_place_does_not() -> None:
 def test_inserting_a_key_twice_fails() -> None:
     with pytest.raises(EvaluationError, match="insert failed: key true already exists"):
         insert({True: 1}, True, 2)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("dyn([dyn(1), dyn('a')]).sum() == 1", "no such overload"),
+        ("dyn([dyn('a'), dyn(1)]).join() == ''", "unsupported type conversion from 'int' to string"),
+        ("optional.unwrap([dyn(optional.of(1)), dyn(1)]).size() == 1", "no such overload"),
+    ],
+)
+def test_a_list_that_is_mixed_at_run_time_fails_in_cels_words(expression: str, message: str) -> None:
+    assert error(expression) == message
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("[double('nan'), 1.0].isSorted()", True),
+        ("[2.0, double('nan'), 1.0].min()", 1.0),
+        ("dyn([dyn(3), dyn('a'), dyn(5)]).max()", 5),
+        ("dyn([dyn(1), dyn(0.5)]).min()", 0.5),
+    ],
+)
+def test_values_without_a_common_order_are_passed_over(expression: str, expected: object) -> None:
+    assert value(expression) == expected
