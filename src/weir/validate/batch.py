@@ -23,7 +23,7 @@ from weir.validate.field import (
 )
 from weir.validate.gonames import equal, go_struct
 from weir.validate.job_policies import validate_failure_policy, validate_success_policy
-from weir.validate.label_selector import selector_json, selects, validate_label_selector
+from weir.validate.label_selector import is_sound, selector_json, selects, validate_label_selector
 from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.ratchet import Options, pod_options
 from weir.validate.template import MISMATCH, validate_not_negative, validate_template
@@ -47,8 +47,8 @@ def validate_job(new: Document, old: Document | None, context: Context) -> Error
     if context.subresource == "status":
         yield from validate_not_negative(new.get("status") or {}, ("active", "succeeded", "failed"), "status")
         return
-    yield from _validate_generated_selector(spec, context)
     yield from _validate_job_spec(spec, "spec", options)
+    yield from _validate_generated_selector(spec, context)
     if old is None and spec.get("completionMode") == "Indexed" and spec.get("completions"):
         name = (new.get("metadata") or {}).get("name") or ""
         last = f"{name}-{spec['completions'] - 1}"
@@ -69,7 +69,7 @@ def _validate_generated_selector(spec: Document, context: Context) -> Errors:
         return
     yield from validate_label_selector(selector, "spec.selector")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    if not selects(selector, labels) and not context.raw:
+    if is_sound(selector) and not selects(selector, labels) and not context.raw:
         yield invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
 
 
@@ -148,7 +148,7 @@ def _validate_job_update(new: Document, old: Document, status: Document) -> Erro
         elastic = new.get("completionMode") == "Indexed" and new.get("completions") == new.get("parallelism")
         if not elastic:
             yield invalid("spec.completions", new.get("completions"), IMMUTABLE)
-    if not same(new.get("selector"), old.get("selector")):
+    if selector_json(new.get("selector")) != selector_json(old.get("selector")):
         yield invalid("spec.selector", selector_json(new.get("selector")), IMMUTABLE)
     if old.get("suspend") and not status.get("startTime"):
         munged = _with_scheduling_undone(after, before)
@@ -160,7 +160,9 @@ def _validate_job_update(new: Document, old: Document, status: Document) -> Erro
         yield invalid("spec.template", _go_template(after), IMMUTABLE)
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         if not same(new.get(name), old.get(name)):
-            yield invalid(f"spec.{name}", new.get(name), IMMUTABLE)
+            struct = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPolicy"}.get(name)
+            shown = go_struct(struct, new.get(name)) if struct else new.get(name)
+            yield invalid(f"spec.{name}", shown, IMMUTABLE)
 
 
 def _with_scheduling_undone(new: Document, old: Document) -> Document:

@@ -85,6 +85,8 @@ def validate_lease(new: Document, old: Document | None, context: Context) -> Err
 def validate_namespace(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a Namespace, whose name is a DNS label."""
     yield from validate_meta(new, old, context, check_dns1123_label)
+    if old is not None and context.subresource != "finalize":
+        return
     for finalizer in (new.get("spec") or {}).get("finalizers") or ():
         messages = check_label_key(finalizer)
         yield from each_invalid("spec.finalizers", finalizer, messages)

@@ -153,6 +153,15 @@ _TABLE: Final = {
         "AccessModes:p Selector:p Resources:VolumeResourceRequirements VolumeName StorageClassName:p VolumeMode:p "
         "DataSource:p DataSourceRef:p VolumeAttributesClassName:p"
     ),
+    "PodFailurePolicyOnPodConditionsPattern": "Type Status",
+    "PodFailurePolicyOnExitCodesRequirement": "ContainerName:p Operator Values:p",
+    "PodFailurePolicyRule": (
+        "Action OnExitCodes:*PodFailurePolicyOnExitCodesRequirement "
+        "OnPodConditions:[]PodFailurePolicyOnPodConditionsPattern"
+    ),
+    "PodFailurePolicy": "Rules:[]PodFailurePolicyRule",
+    "SuccessPolicyRule": "SucceededIndexes:p SucceededCount:p",
+    "SuccessPolicy": "Rules:[]SuccessPolicyRule",
     "PersistentVolumeClaimStatus": (
         "Phase AccessModes:p Capacity:m Conditions:p AllocatedResources:m AllocatedResourceStatuses:m "
         "CurrentVolumeAttributesClassName:p ModifyVolumeStatus:p"

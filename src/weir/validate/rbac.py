@@ -12,7 +12,7 @@ from typing import Final
 from weir.validate.context import Context
 from weir.validate.field import Document, Errors, FieldError, each_invalid, invalid, not_supported, required
 from weir.validate.label_selector import is_sound, validate_label_selector
-from weir.validate.meta import same, validate_meta
+from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.values.names import check_dns1123_subdomain, check_path_segment
 
 _GROUP: Final = "rbac.authorization.k8s.io"
@@ -102,7 +102,7 @@ def _validate_reference_kept(new: Document, old: Document | None) -> Errors:
         reference = new.get("roleRef") or {}
         shown = {"APIGroup": reference.get("apiGroup") or "", "Kind": reference.get("kind") or "",
                  "Name": reference.get("name") or ""}  # fmt: skip
-        yield invalid("roleRef", shown, "cannot change roleRef")
+        yield invalid("roleRef", shown, IMMUTABLE)
 
 
 def _validate_reference(reference: Document, kinds: tuple[str, ...], missing: list[FieldError]) -> Errors:

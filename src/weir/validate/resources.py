@@ -174,9 +174,10 @@ def _validate_against_limit(name: str, value: Any, limits: Document, at: str) ->
     if value == limits[name]:
         return
     request, limit = amount(value), amount(limits[name])
-    if request != limit and not _may_overcommit(name):
-        yield invalid(f"{at}.requests", str(request), f"must be equal to {name} limit of {limit}")
-    elif request > limit:
+    if not _may_overcommit(name):
+        if request != limit:
+            yield invalid(f"{at}.requests", str(request), f"must be equal to {name} limit of {limit}")
+    elif limit < request:
         yield invalid(
             f"{at}.requests", str(request), f"must be less than or equal to {name} limit of {limit}"
         )

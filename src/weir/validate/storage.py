@@ -158,6 +158,21 @@ def validate_csi_node(new: Document, old: Document | None, context: Context) -> 
         if name in names:
             yield duplicate(f"{at}.name", name)
         names.add(name)
+    before = {driver.get("name"): driver for driver in ((old or {}).get("spec") or {}).get("drivers") or ()}
+    for driver in drivers:
+        was = before.get(driver.get("name"))
+        if was is not None and not same({**driver, "allocatable": None}, {**was, "allocatable": None}):
+            yield invalid("spec.drivers", _go_driver(driver), IMMUTABLE)
+
+
+def _go_driver(driver: Document) -> Document:
+    """Return a driver as the server prints it; what may change was taken out before the comparison."""
+    return {
+        "Name": driver.get("name") or "",
+        "NodeID": driver.get("nodeID") or "",
+        "TopologyKeys": driver.get("topologyKeys"),
+        "Allocatable": None,
+    }
 
 
 def validate_csi_storage_capacity(new: Document, old: Document | None, context: Context) -> Errors:
@@ -199,6 +214,7 @@ def validate_volume_attachment(new: Document, old: Document | None, context: Con
         message = ((new.get("status") or {}).get(field) or {}).get("message") or ""
         if byte_length(message) > _ATTACHMENT_MESSAGE_MAX:
             yield too_long(f"status.{field}.message", _ATTACHMENT_MESSAGE_MAX)
-    if old is not None and not same(spec, old.get("spec")):
-        yield invalid("spec", spec, IMMUTABLE)
-    yield from validate_driver_reference(spec.get("attacher") or "", "spec.attacher")
+    if old is None:
+        yield from validate_driver_reference(spec.get("attacher") or "", "spec.attacher")
+    elif not same(spec, old.get("spec")):
+        yield invalid("spec", None, IMMUTABLE)
