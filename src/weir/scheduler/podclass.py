@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from weir.objects.core import Affinity, Pod, Toleration, TopologySpreadConstraint
+from weir.objects.core import Affinity, Pod, Toleration, TopologySpreadConstraint, Volume
 from weir.objects.requests import container_requests, pod_requests, restarts
 
 #: What a container without a request counts as in scoring, so that many such pods still spread.
@@ -114,7 +114,7 @@ def class_key(pod: Pod) -> Hashable:
         _frozen(spec.init_containers) if spec.init_containers else None,
         _frozen(spec.resources) if spec.resources else None,
         _frozen(spec.overhead) if spec.overhead else None,
-        _frozen(spec.volumes) if spec.volumes else None,
+        _frozen(volumes) if spec.volumes and (volumes := relevant_volumes(pod)) else None,
         spec.node_name,
         spec.host_network,
         spec.scheduler_name,
@@ -122,6 +122,11 @@ def class_key(pod: Pod) -> Hashable:
         # The selector of the default spread constraints comes from the pod's controller.
         next((owner.uid for owner in metadata.owner_references or () if owner.controller), ""),
     )
+
+
+def relevant_volumes(pod: Pod) -> tuple[Volume, ...]:
+    """Return the volumes a node is chosen by; the token volume every pod has, with a name of its own, is none."""
+    return tuple(v for v in pod.spec.volumes or () if v != Volume(name=v.name))
 
 
 def _frozen(value: object) -> Hashable:
