@@ -1,15 +1,17 @@
-"""Is this an absolute URL, and which parts has it? Go's reading of a request URI.
+"""Is this an absolute URL, and which parts has it? Go's reading of one.
 
-Spec: cel.md 10.8. Python's urllib.parse never refuses anything, so the parser is here, with Go's messages.
-What surprises: `#` has no meaning (a fragment stays in path or query), a scheme without slashes makes the rest
-opaque (`mailto:a@b.c` has no host), a host may hold almost any character, and the port is not range checked.
+Spec: cel.md 10.8. Python's urllib.parse never refuses anything, so the parser is here, with Go's messages. A text is
+read twice, as Kubernetes does: as the URI of a request, which must be absolute and knows no fragment, then as a
+URL, which does. What surprises: `//host/path` is an absolute path to the first and has a host for the second; a
+scheme without slashes makes the rest opaque (`mailto:a@b.c` has no host); the port is not range checked.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
 from weir.values.netip import AddressError, parse_address
 from weir.values.quoting import quote
@@ -24,7 +26,9 @@ _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 _PATH: Final = _UNRESERVED | frozenset(b"$&+,/:;=@")
 _USER: Final = _UNRESERVED | frozenset(b"$&+,;=")
 _HOST: Final = _UNRESERVED | frozenset(b"!$&'()*+,;=:[]<>\"")
-_VALID_PATH: Final = _PATH | frozenset(b"!'()*[]%")
+_FRAGMENT: Final = _UNRESERVED | frozenset(b"$&+,/:;=?@!()*")
+#: Bytes that may stand in a text that is escaped already.
+_ESCAPED: Final = frozenset(b"!'()*[]%")
 _HEX: Final = frozenset(b"0123456789ABCDEFabcdef")
 
 
@@ -34,7 +38,10 @@ class UrlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """The parts of a URL; `path` is unescaped, `raw_path` is set when escaping it again gives another text."""
+    """The parts of a URL; `path` is unescaped, `raw_path` is set when escaping it again gives another text.
+
+    `fragment` is held as it is printed.
+    """
 
     scheme: str = ""
     opaque: str = ""
@@ -45,6 +52,7 @@ class Url:
     force_query: bool = False
     raw_query: str = ""
     omit_host: bool = False
+    fragment: str = ""
 
     @property
     def hostname(self) -> str:
@@ -59,7 +67,7 @@ class Url:
     @property
     def escaped_path(self) -> str:
         """The path with escapes; as written when that is a valid escaping."""
-        if self.raw_path and _VALID_PATH.issuperset(self.raw_path.encode()):
+        if self.raw_path and (_PATH | _ESCAPED).issuperset(self.raw_path.encode()):
             return self.raw_path
         return "*" if self.path == "*" else _escape(self.path, _PATH)
 
@@ -87,32 +95,55 @@ class Url:
             text += self.opaque
         else:
             path = self.escaped_path
-            if self.scheme or self.host or self.user is not None:
-                if not (self.omit_host and not self.host and self.user is None):
-                    if self.host or path or self.user is not None:
-                        text += "//"
-                    text += f"{self.user}@" if self.user is not None else ""
-                    text += _escape(self.host, _HOST)
+            hostless = self.omit_host and not self.host and self.user is None
+            if (self.scheme or self.host or self.user is not None) and not hostless:
+                text += "//" if self.host or path or self.user is not None else ""
+                text += f"{self.user}@" if self.user is not None else ""
+                text += _escape(self.host, _HOST)
             text += path
-        return text + (f"?{self.raw_query}" if self.force_query or self.raw_query else "")
+        text += f"?{self.raw_query}" if self.force_query or self.raw_query else ""
+        return text + (f"#{self.fragment}" if self.fragment else "")
+
+
+def check_request_uri(text: str) -> None:
+    """Raise UrlError unless *text* is an absolute URL or an absolute path.
+
+    >>> check_request_uri("../x")
+    Traceback (most recent call last):
+    weir.values.url.UrlError: parse "../x": invalid URI for request
+    """
+    _named(text, lambda: _parse(text, request=True))
 
 
 def parse_url(text: str) -> Url:
     """Return the parts of an absolute URL or absolute path.
 
-    >>> parse_url("https://[::1]:80/a b").hostname, parse_url("mailto:a@b.c").host
-    ('::1', '')
-    >>> parse_url("../x")
-    Traceback (most recent call last):
-    weir.values.url.UrlError: parse "../x": invalid URI for request
+    >>> parse_url("https://[::1]:80/a b").hostname, parse_url("mailto:a@b.c").host, parse_url("/a?b#c").raw_query
+    ('::1', '', 'b')
     """
+    check_request_uri(text)
+    address, _, fragment = text.partition("#")
+    url = _named(address, lambda: _parse(address, request=False))
+    return replace(url, fragment=_named(text, lambda: _printed_fragment(fragment))) if fragment else url
+
+
+_Read = TypeVar("_Read")
+
+
+def _named(text: str, read: Callable[[], _Read]) -> _Read:
+    """Return what *read* gives; its error is told with the text it was about."""
     try:
-        return _parse(text)
+        return read()
     except UrlError as error:
         raise UrlError(f"parse {quote(text)}: {error}") from None
 
 
-def _parse(text: str) -> Url:
+def _printed_fragment(written: str) -> str:
+    plain = _unescape(written)
+    return written if (_FRAGMENT | _ESCAPED).issuperset(written.encode()) else _escape(plain, _FRAGMENT)
+
+
+def _parse(text: str, *, request: bool) -> Url:
     if _CONTROL.search(text):
         raise UrlError("net/url: invalid control character in URL")
     if not text:
@@ -131,7 +162,7 @@ def _parse(text: str) -> Url:
             return Url(scheme, opaque=rest, force_query=force_query, raw_query=raw_query)
         raise UrlError("invalid URI for request")
     user, host, omit_host = None, "", False
-    if scheme and rest.startswith("//"):
+    if rest.startswith("//") and (scheme or (not request and not rest.startswith("///"))):
         authority, slash, path = rest[2:].partition("/")
         user, host = _authority(authority)
         rest = slash + path

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.values.url import UrlError, parse_url
+from weir.values.url import UrlError, check_request_uri, parse_url
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,10 @@ def test_what_is_no_url_says_why(text: str, problem: str) -> None:
         ("http://x?", "http://x?", "x", ""),
         ("*", "*", "", "*"),
         ("http://é/ü", "http://%C3%A9/%C3%BC", "é", "/%C3%BC"),
+        ("//host/path", "//host/path", "host", "/path"),
+        ("///path", "///path", "", "///path"),
+        ("http://x/a#b c", "http://x/a#b%20c", "x", "/a"),
+        ("http://x/?q#f%41", "http://x/?q#f%41", "x", "/"),
     ],
 )  # fmt: skip
 def test_parts_and_print(text: str, printed: str, host: str, path: str) -> None:
@@ -68,6 +72,16 @@ def test_parts_and_print(text: str, printed: str, host: str, path: str) -> None:
 def test_host_and_port_are_split(text: str, hostname: str, port: str) -> None:
     url = parse_url(text)
     assert (url.hostname, url.port) == (hostname, port)
+
+
+def test_a_fragment_is_no_part_of_the_query() -> None:
+    assert parse_url("http://x/?a=1#b").query() == {"a": ["1"]}
+
+
+def test_a_host_without_scheme_is_checked_only_when_it_is_asked_for() -> None:
+    check_request_uri("//a b/")
+    with pytest.raises(UrlError, match="invalid character"):
+        parse_url("//a b/")
 
 
 def test_a_query_is_read_pair_by_pair() -> None:

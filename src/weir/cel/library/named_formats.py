@@ -18,7 +18,7 @@ from weir.cel.types import STRING, Type, list_of, optional_of
 from weir.cel.values import NONE, Optional
 from weir.values import names
 from weir.values.timestamp import parse_date
-from weir.values.url import UrlError, parse_url
+from weir.values.url import UrlError, check_request_uri
 
 NAMED_FORMAT: Final = types.opaque("kubernetes.NamedFormat")
 
@@ -66,7 +66,7 @@ def _prefix(check: Check) -> Check:
 
 def _uri(text: str) -> Sequence[str]:
     try:
-        parse_url(text)
+        check_request_uri(text)
     except UrlError as error:
         return [str(error)]
     return []

@@ -15,7 +15,7 @@ from weir.cel.env import Function, Library
 from weir.cel.library.declare import function, method, plain
 from weir.cel.types import BOOL, STRING, Type, list_of, map_of
 from weir.cel.values import EvaluationError
-from weir.values.url import Url, UrlError, parse_url
+from weir.values.url import Url, UrlError, check_request_uri, parse_url
 
 URL_TYPE: Final = types.opaque("kubernetes.URL")
 
@@ -53,7 +53,7 @@ def parse(text: str) -> URL:
 def is_url(text: str) -> bool:
     """Return whether *text* writes an absolute URL or path."""
     try:
-        parse_url(text)
+        check_request_uri(text)
     except UrlError:
         return False
     return True
