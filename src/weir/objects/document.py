@@ -16,7 +16,7 @@ import msgspec
 from weir.errors import BadRequest, DecodeError
 from weir.objects import schema, typed
 from weir.objects.exact import Unreadable, decode_exactly
-from weir.objects.jsontext import JsonError, Pairs, parse_json, plain
+from weir.objects.jsontext import TOO_DEEP, JsonError, Pairs, may_be_too_deep, parse_json, plain, too_deep
 from weir.objects.manifest import ManifestError, read_manifest
 from weir.values.quoting import quote
 
@@ -67,6 +67,8 @@ def check(
     Raises DecodeError with the decoder's sentence alone, for whoever has to wrap it (the result of a patch).
     """
     root = root_of(kind)
+    if too_deep(document):
+        raise DecodeError(TOO_DEEP)
     try:
         return _keep_reset(typed.convert(document, root), document), []
     except typed.Refused:
@@ -131,6 +133,8 @@ def _decode_fast(body: bytes, kind: KindRow) -> dict[str, Any] | None:
     try:
         raw = msgspec.json.decode(body)
     except (ValueError, RecursionError):
+        return None
+    if may_be_too_deep(body) and too_deep(raw):
         return None
     if (
         type(raw) is not dict

@@ -54,11 +54,15 @@ def decode_exactly(value: Any, root: Struct, within: str = "") -> tuple[dict[str
     """
     walk = _Walk()
     if type(value) is not Pairs:
-        raise Unreadable(f"json: cannot unmarshal {_word(value)} into Go value of type {root.name}")
+        raise Unreadable(f"json: cannot unmarshal {_word(value)} into Go value of type {_go_name(root)}")
     document = walk.struct(value, root, {}, "", ())
     if walk.wrong_type:
         raise Unreadable(walk.wrong_type)
     return printed(document, root), list(walk.strict)
+
+
+def _go_name(root: Struct) -> str:
+    return ".".join(root.name.split(".")[-2:])
 
 
 class _Walk:

@@ -13,8 +13,11 @@ from typing import Any, Final
 
 from weir.values.quoting import quote
 
-__all__ = ["Fraction", "JsonError", "Pairs", "parse_json", "plain"]
+__all__ = ["Fraction", "JsonError", "Pairs", "may_be_too_deep", "parse_json", "plain", "too_deep"]
 
+#: Objects are a few dozen levels deep. Deeper text is refused, so that no walk ever runs out of stack.
+DEEPEST: Final = 200
+TOO_DEEP: Final = "exceeded max depth"
 _WHITE: Final = " \t\r\n"
 _LONGEST_INTEGER: Final = 20
 
@@ -51,11 +54,44 @@ def parse_json(body: bytes) -> Any:
     """
     text = body.decode("utf-8", "replace")
     try:
-        return _DECODER.decode(text)
+        value = _DECODER.decode(text)
     except RecursionError:
-        raise JsonError("exceeded max depth") from None
+        raise JsonError(TOO_DEEP) from None
     except ValueError:
         raise JsonError(_Scanner(text).problem()) from None
+    if too_deep(value):
+        raise JsonError(TOO_DEEP)
+    return value
+
+
+def may_be_too_deep(body: bytes) -> bool:
+    """Whether the text has enough brackets to be nested deeper than DEEPEST; cheap, and true for large objects."""
+    return body.count(b"{") + body.count(b"[") > DEEPEST
+
+
+def too_deep(value: Any) -> bool:
+    """Whether *value* is nested deeper than DEEPEST.
+
+    >>> deep: list[Any] = []
+    >>> for _ in range(300):
+    ...     deep = [deep]
+    >>> too_deep({"a": [1]}), too_deep(deep)
+    (False, True)
+    """
+    level = [value]
+    for _ in range(DEEPEST):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += [inner for inner in item.values() if isinstance(inner, dict | list)]
+            elif type(item) is Pairs:
+                below += [inner for _, inner in item if isinstance(inner, dict | list)]
+            elif isinstance(item, list):
+                below += [inner for inner in item if isinstance(inner, dict | list)]
+        if not below:
+            return False
+        level = below
+    return True
 
 
 def plain(value: Any) -> Any:
@@ -115,7 +151,7 @@ class _Scanner:
         except _Problem as problem:
             return str(problem)
         except RecursionError:
-            return "exceeded max depth"
+            return TOO_DEEP
         return "unexpected end of JSON input"
 
     def _peek(self) -> str:

@@ -37,6 +37,7 @@ from weir.apiserver.patches.overlay import ensure_named, overlay, remove_fields
 from weir.apiserver.patches.structure import Node, root_node
 from weir.errors import BadRequest, Conflict, DecodeError, InternalError
 from weir.objects.document import KindRow, check, copied, root_of
+from weir.objects.jsontext import TOO_DEEP, may_be_too_deep, too_deep
 from weir.objects.manifest import ManifestError, read_manifest
 from weir.values.quoting import quote
 
@@ -103,6 +104,8 @@ def _parse(body: bytes) -> dict[str, Any]:
         value = documents[0].value if documents else {}
     if value is None:
         return {}
+    if may_be_too_deep(body) and too_deep(value):
+        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {TOO_DEEP}")
     if not isinstance(value, dict):
         word = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
         raise BadRequest(

@@ -11,10 +11,48 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-__all__ = ["FieldSet", "covers", "difference", "intersection", "keep_only", "paths", "union", "without"]
+import msgspec
+
+__all__ = [
+    "FieldSet",
+    "covers",
+    "difference",
+    "intersection",
+    "is_field_set",
+    "keep_only",
+    "paths",
+    "union",
+    "without",
+]
 
 FieldSet = dict[str, Any]
 _MEMBER: Final[FieldSet] = {}
+
+
+def is_field_set(value: Any) -> bool:
+    """Whether *value*, which a client wrote, has the form of a set.
+
+    >>> is_field_set({"f:a": {".": {}, "f:b": {}}}), is_field_set({"f:a": 5}), is_field_set({"k:x": {}})
+    (True, False, False)
+    """
+    if not isinstance(value, dict):
+        return False
+    return all(
+        (key == "." and below == {}) or (_is_element(key) and is_field_set(below))
+        for key, below in value.items()
+    )
+
+
+def _is_element(key: str) -> bool:
+    if key[:2] == "f:":
+        return True
+    if key[:2] not in ("k:", "v:", "i:"):
+        return False
+    try:
+        found = msgspec.json.decode(key[2:])
+    except ValueError:
+        return False
+    return isinstance(found, dict) if key[0] == "k" else True
 
 
 def is_member(below: FieldSet) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NoReturn
 
+import msgspec
+
 from weir.errors import ApiError, BadRequest, Invalid, RequestTooLarge
 from weir.objects.document import copied
 from weir.objects.jsontext import JsonError, Pairs, parse_json, plain
@@ -17,6 +19,7 @@ from weir.objects.jsontext import JsonError, Pairs, parse_json, plain
 __all__ = ["patch"]
 
 MOST_OPERATIONS: Final = 10_000
+MOST_COPIED_BYTES: Final = 3 * 1024 * 1024
 REJECTED: Final = "the server rejected our request due to an error in our request"
 _GO_TYPE: Final = "[]handlers.jsonPatchOp"
 _INDEX: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -34,12 +37,26 @@ def patch(document: dict[str, Any], body: bytes) -> Any:
     """
     operations = _operations(body)
     result: Any = copied(document)
+    budget = _Budget()
     try:
         for operation in operations:
-            result = _apply(result, operation)
+            result = _apply(result, operation, budget)
     except (_Failed, RecursionError):
         raise Invalid(REJECTED, details=ApiError.EMPTY) from None
     return result
+
+
+class _Budget:
+    """What all copies of one patch may weigh: an object copied into itself doubles every time."""
+
+    def __init__(self) -> None:
+        self._left = MOST_COPIED_BYTES
+
+    def copy(self, value: Any) -> Any:
+        self._left -= len(msgspec.json.encode(value))
+        if self._left < 0:
+            raise _Failed("copies too much")
+        return copied(value)
 
 
 def _operations(body: bytes) -> list[dict[str, Any]]:
@@ -77,7 +94,7 @@ def _wrong_type(value: Any, into: str) -> NoReturn:
     raise BadRequest(f"error decoding patch: json: cannot unmarshal {word} into {into}")
 
 
-def _apply(document: Any, operation: dict[str, Any]) -> Any:
+def _apply(document: Any, operation: dict[str, Any], budget: _Budget) -> Any:
     path = operation.get("path")
     if not isinstance(path, str):
         raise _Failed("no path")
@@ -91,7 +108,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> Any:
         case "test":
             _test(document, path, operation.get("value"))
         case "copy":
-            _add(document, path, copied(_get(document, _source(operation))))
+            _add(document, path, budget.copy(_get(document, _source(operation))))
         case "move":
             source = _source(operation)
             moved = _get(document, source)

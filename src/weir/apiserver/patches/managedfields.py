@@ -238,10 +238,11 @@ def _create(new: dict[str, Any], kind: KindRow, manager: str, now: str) -> None:
 def _starting_point(sent: Any, old: dict[str, Any] | None, subresource: str) -> Managed:
     """Return the entries an update starts from: the client's own edit, else the stored ones."""
     stored = ((old or {}).get("metadata") or {}).get("managedFields")
-    if not subresource and sent is not None:
+    if not subresource and sent is not None and sent != stored:
         if sent in ([], [{}]):
             return {}
-        if found := read_managed(sent):
+        found = read_managed(sent)
+        if found and all(fieldset.is_field_set(entry.fields) for entry in found.values()):
             return found
     return read_managed(stored) or {}
 

@@ -12,6 +12,7 @@ import msgspec
 
 from weir.errors import BadRequest
 from weir.objects.document import copied
+from weir.objects.jsontext import may_be_too_deep, too_deep
 
 __all__ = ["merge", "patch"]
 
@@ -26,7 +27,7 @@ def patch(document: dict[str, Any], body: bytes) -> dict[str, Any]:
         overlay = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         raise BadRequest("invalid JSON patch") from None
-    if not isinstance(overlay, dict):
+    if not isinstance(overlay, dict) or (may_be_too_deep(body) and too_deep(overlay)):
         raise BadRequest("invalid JSON patch")
     merged: dict[str, Any] = merge(copied(document), overlay)
     return merged

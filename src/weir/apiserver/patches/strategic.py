@@ -18,7 +18,7 @@ import msgspec
 from weir.errors import ApiError, BadRequest, InternalError, Invalid
 from weir.objects import schema
 from weir.objects.document import KindRow, copied, root_of
-from weir.objects.jsontext import JsonError, parse_json, plain
+from weir.objects.jsontext import TOO_DEEP, JsonError, may_be_too_deep, parse_json, plain, too_deep
 from weir.values.quoting import quote
 
 __all__ = ["go_text", "go_type", "merge_map", "parse", "patch", "place_of"]
@@ -87,6 +87,8 @@ def parse(body: bytes) -> dict[str, Any]:
             raise BadRequest(str(error)) from None
     if overlay is None:
         return {}
+    if may_be_too_deep(body) and too_deep(overlay):
+        raise BadRequest(TOO_DEEP)
     if not isinstance(overlay, dict):
         word = {list: "array", str: "string", bool: "bool"}.get(type(overlay), "number")
         raise BadRequest(f"json: cannot unmarshal {word} into Go value of type map[string]interface {{}}")

@@ -1,0 +1,85 @@
+"""Bodies made to break a reader: nesting without end, copies that double, sets of fields out of nowhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from weir.apiserver.patches import apply, converter, merge
+from weir.apiserver.patches import json as json_patch
+from weir.apiserver.patches.apply import update_managed_fields
+from weir.errors import ApiError, Invalid
+from weir.objects.document import check, decode
+from weir.objects.kinds import by_kind
+
+POD = by_kind("v1", "Pod")
+LIVE: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "uid": "u"}, "spec": {}}
+NOW = "2026-01-01T00:00:00Z"
+
+
+def nested(depth: int, opening: str, closing: str) -> str:
+    return opening * depth + "1" + closing * depth
+
+
+def body(value: str) -> bytes:
+    return f'{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"x"}},"spec":{{"a":{value}}}}}'.encode()
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "decode": lambda value: decode(body(value), POD),
+    "yaml": lambda value: decode(body(value), POD, yaml=True),
+    "merge": lambda value: check(merge.patch(LIVE, body(value)), POD),
+    "strategic": lambda value: converter.patch(LIVE, body(value), POD),
+    "apply": lambda value: apply.apply(LIVE, body(value), POD, manager="m", now=NOW),
+    "json": lambda value: check(
+        json_patch.patch(LIVE, f'[{{"op":"add","path":"/spec/a","value":{value}}}]'.encode()), POD
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("depth", [150, 190, 250, 450, 900, 1000, 5000, 100_000])
+@pytest.mark.parametrize(("opening", "closing"), [('{"a":', "}"), ("[", "]")])
+def test_nesting_ends_in_an_answer(reader: str, depth: int, opening: str, closing: str) -> None:
+    try:
+        READERS[reader](nested(depth, opening, closing))
+    except ApiError as error:
+        assert error.message
+
+
+@pytest.mark.parametrize("depth", [100, 250, 900, 5000])
+def test_a_bottomless_set_of_fields_is_refused_or_kept(depth: int) -> None:
+    entry = '{"manager":"a","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":%s}'
+    fields = '{"f:a":' * depth + "{}" + "}" * depth
+    text = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","managedFields":[%s]}}' % (entry % fields)
+    try:
+        new, _ = decode(text.encode(), POD)
+    except ApiError as error:
+        assert "exceeded max depth" in error.message
+    else:
+        update_managed_fields(new, LIVE, POD, manager="b", now=NOW)
+
+
+def test_an_object_copied_into_itself_does_not_fill_the_memory() -> None:
+    doubling = [{"op": "copy", "from": "/spec", "path": f"/spec/k{index}"} for index in range(40)]
+    with pytest.raises(Invalid):
+        json_patch.patch({"spec": {"a": "x" * 1000}}, json.dumps(doubling).encode())
+
+
+@pytest.mark.parametrize("fields", [5, [], "x", {"f:a": 5}, {"k:not json": {}}, {"": {}}, {".": {"f:a": {}}}])
+def test_fields_that_are_no_set_leave_what_was_stored(fields: Any) -> None:
+    entry = {
+        "manager": "a",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+    new = {**LIVE, "metadata": {"name": "x", "managedFields": [entry]}}
+    known = {**entry, "manager": "z", "fieldsV1": {"f:spec": {"f:nodeName": {}}}}
+    old = {**LIVE, "metadata": {"name": "x", "uid": "u", "managedFields": [known]}}
+    update_managed_fields(new, old, POD, manager="b", now=NOW)
+    assert new["metadata"]["managedFields"] == [known]
