@@ -20,6 +20,7 @@ _SPACE: Final = (
 )
 
 _DIGITS: Final = re.compile(r"[0-9]*\Z", re.ASCII)
+_PLAIN: Final = re.compile(r"(0|[1-9][0-9]{0,17})\.(0|[1-9][0-9]{0,17})\.(0|[1-9][0-9]{0,17})", re.ASCII)
 _IDENTIFIER: Final = re.compile(r"[0-9A-Za-z-]*\Z", re.ASCII)
 _UINT64_MAX: Final = 2**64 - 1
 _MOST_DIGITS: Final = 20
@@ -121,18 +122,21 @@ def parse_strict(text: str) -> Version:
     >>> str(parse_strict("1.2.3-rc.1+b5"))
     '1.2.3-rc.1+b5'
     """
+    if plain := _PLAIN.fullmatch(text):  # most versions are three numbers
+        major, minor, patch = plain.groups()
+        return Version(int(major), int(minor), int(patch))
     if not text:
         raise SemverError("Version string empty")
     parts = text.split(".", 2)
     if len(parts) != 3:
         raise SemverError("No Major.Minor.Patch elements found")
-    major, minor = _number(parts[0], "Major"), _number(parts[1], "Minor")
+    # In this order: the first number that is wrong is the one the error names.
+    numbers = _number(parts[0], "Major"), _number(parts[1], "Minor")
     rest, plus, build = parts[2].partition("+")
-    patch, dash, prerelease = rest.partition("-")
+    last, dash, prerelease = rest.partition("-")
     return Version(
-        major,
-        minor,
-        _number(patch, "Patch"),
+        *numbers,
+        _number(last, "Patch"),
         tuple(map(_prerelease_identifier, prerelease.split("."))) if dash else (),
         tuple(map(_build_identifier, build.split("."))) if plus else (),
     )
