@@ -124,7 +124,7 @@ class ApiServer:
                 request.headers,
                 user,
                 self._security.authorizer,
-                action_of(info, params.get("fieldSelector", "")),
+                partial(action_of, info, params.get("fieldSelector", "")),
             )
             if limiter is not None:
                 lane = limiter.enter(info, user.groups)

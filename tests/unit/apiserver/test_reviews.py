@@ -252,9 +252,9 @@ def as_user(name):
 
 def test_speaking_for_a_user_can_be_limited_to_what_is_done():
     authorizer = may(speak("user-info", "users"), on("user-info"))
-    assert impersonate(as_user("joe"), JANE, authorizer, LIST_PODS).name == "joe"
+    assert impersonate(as_user("joe"), JANE, authorizer, lambda: LIST_PODS).name == "joe"
     with pytest.raises(Forbidden) as refused:
-        impersonate(as_user("joe"), JANE, authorizer, LIST_PODS._replace(verb="delete"))
+        impersonate(as_user("joe"), JANE, authorizer, lambda: LIST_PODS._replace(verb="delete"))
     assert refused.value.message == (
         'pods is forbidden: User "jane" cannot impersonate-on:user-info:delete resource "pods" in API group "" '
         'in the namespace "ns"'
@@ -275,7 +275,7 @@ def test_speaking_for_a_user_can_be_limited_to_what_is_done():
 )
 def test_nodes_and_accounts_have_modes_and_groups_of_their_own(mode, resource, name, groups):
     authorizer = may(speak(mode, resource), on(mode))
-    assert impersonate(as_user(name), JANE, authorizer, LIST_PODS).groups == groups
+    assert impersonate(as_user(name), JANE, authorizer, lambda: LIST_PODS).groups == groups
 
 
 def test_a_pod_may_speak_for_the_node_it_runs_on_and_no_other():
@@ -283,17 +283,26 @@ def test_a_pod_may_speak_for_the_node_it_runs_on_and_no_other():
         "system:serviceaccount:ns:agent", extra={"authentication.kubernetes.io/node-name": ("n1",)}
     )
     authorizer = may(speak("associated-node", "nodes"), on("associated-node"), name=agent.name)
-    assert impersonate(as_user("system:node:n1"), agent, authorizer, LIST_PODS).name == "system:node:n1"
+    assert (
+        impersonate(as_user("system:node:n1"), agent, authorizer, lambda: LIST_PODS).name == "system:node:n1"
+    )
     with pytest.raises(Forbidden):
-        impersonate(as_user("system:node:n2"), agent, authorizer, LIST_PODS)
+        impersonate(as_user("system:node:n2"), agent, authorizer, lambda: LIST_PODS)
 
 
 def test_constrained_speakers_never_become_masters():
     authorizer = may(speak("user-info", "users"), speak("user-info", "groups"), on("user-info"))
     headers = {**as_user("joe"), b"impersonate-group": b"system:masters"}
     with pytest.raises(Forbidden, match="impersonating the system:masters group is not allowed"):
-        impersonate(headers, JANE, authorizer, LIST_PODS)
+        impersonate(headers, JANE, authorizer, lambda: LIST_PODS)
+
+
+def test_constrained_speakers_name_extras_by_domain():
+    authorizer = may(speak("user-info", "users"), speak("user-info", "userextras/scopes"), on("user-info"))
+    headers = {**as_user("joe"), b"impersonate-extra-scopes": b"a"}
+    with pytest.raises(Forbidden, match="impersonating an invalid key in extra is not allowed"):
+        impersonate(headers, JANE, authorizer, lambda: LIST_PODS)
 
 
 def test_the_old_verb_still_opens_every_door():
-    assert impersonate(as_user("joe"), JANE, speaker("users"), LIST_PODS).name == "joe"
+    assert impersonate(as_user("joe"), JANE, speaker("users"), lambda: LIST_PODS).name == "joe"
