@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Coroutine
 from pathlib import Path
 
 import click
@@ -76,9 +77,19 @@ def scheduler(
     config = replace(config, profiles=tuple(replace(p, upstream_reasons=upstream) for p in config.profiles))
     click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
     try:
-        asyncio.run(_run(kubeconfig, context, config, gates, seed, verbose))
+        _run_loop(_run(kubeconfig, context, config, gates, seed, verbose))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
+
+
+def _run_loop(main: Coroutine[None, None, None]) -> None:
+    """Run *main* on the faster event loop where there is one."""
+    try:
+        import uvloop
+    except ImportError:  # not on every platform
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
 
 
 async def _run(

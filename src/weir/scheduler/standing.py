@@ -274,7 +274,8 @@ class Standing:
 
     def _judge(self, rows: Any) -> tuple[Bools, Ints]:
         """Return which rows take the pod as far as their own pods decide, and their unnormalised score."""
-        if self.bound.fused and not self.table.incomplete and not isinstance(rows, slice):
+        gaps = isinstance(rows, slice) and self.table.size != len(self.table)
+        if self.bound.fused and not self.table.incomplete and not gaps:
             return self._judge_fused(rows)
         ok = np.ones(len(self.table.alive[rows]), np.bool_)
         for plugin in self.bound.dynamic_filters:
@@ -286,17 +287,16 @@ class Standing:
             base += self.bound.balanced.raw(rows) * self.bound.weights["NodeResourcesBalancedAllocation"]
         return ok, base
 
-    def _judge_fused(self, rows: Rows) -> tuple[Bools, Ints]:
+    def _judge_fused(self, rows: Any) -> tuple[Bools, Ints]:
         """Return the same for the default plugins, in fewer steps: this is where the time goes."""
         table = self.table
-        state = table.state.take(rows, axis=1)
+        state = table.state[:, rows] if isinstance(rows, slice) else table.state.take(rows, axis=1)
         capacity = state[ALLOC_CPU : ALLOC_MEMORY + 1]
         ok: Bools = np.logical_and.reduce(state[FREE_CPU : FREE_PODS + 1] >= self._needed)
         for name, amount in self._others:
             column = table.resource(name)
             ok &= column.alloc[rows] - column.used[rows] >= amount
-        left = state[SPARE_CPU : SPARE_MEMORY + 1]
-        left -= self._counted
+        left = state[SPARE_CPU : SPARE_MEMORY + 1] - self._counted
         left //= capacity
         np.maximum(left, 0, out=left)
         base = left[0] + left[1]

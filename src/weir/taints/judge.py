@@ -21,6 +21,9 @@ from weir.values.integer import IntegerError, parse_integer
 Bools = npt.NDArray[np.bool_]
 
 
+_Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], dict[str, Bools]]
+
+
 class _Key:
     """The distinct taints of one key: their numbers, effects, and values where they are integers."""
 
@@ -31,7 +34,7 @@ class _Key:
         self.effects: list[str] = []
         self.integers: list[int] = []
         self.readable: list[bool] = []
-        self._columns: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools] | None = None
+        self._columns: _Columns | None = None
 
     def add(self, number: int, taint: Taint) -> None:
         try:
@@ -44,14 +47,16 @@ class _Key:
         self.readable.append(readable)
         self._columns = None
 
-    def columns(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools]:
-        """Return numbers, integer values, and where the values are integers."""
+    def columns(self) -> _Columns:
+        """Return numbers, integer values, and by effect (all effects under "") where values are integers."""
         if self._columns is None:
-            self._columns = (
-                np.asarray(self.numbers, np.int64),
-                np.asarray(self.integers, np.int64),
-                np.asarray(self.readable, np.bool_),
-            )
+            readable = np.asarray(self.readable, np.bool_)
+            by_effect = {
+                effect: readable & np.asarray([found == effect for found in self.effects], np.bool_)
+                for effect in set(self.effects)
+            }
+            numbers, integers = np.asarray(self.numbers, np.int64), np.asarray(self.integers, np.int64)
+            self._columns = (numbers, integers, {**by_effect, "": readable})
         return self._columns
 
 
@@ -120,9 +125,6 @@ class TaintJudge:
         except IntegerError:
             return
         numbers, values, readable = key.columns()
-        holds = readable & (values > limit if entry.operator == "Gt" else values < limit)
-        if entry.effect:
-            holds = holds & np.fromiter(
-                (effect == entry.effect for effect in key.effects), np.bool_, len(numbers)
-            )
-        flags[numbers[holds]] = True
+        if entry.effect in readable:
+            holds = readable[entry.effect] & (values > limit if entry.operator == "Gt" else values < limit)
+            flags[numbers[holds]] = True

@@ -35,6 +35,8 @@ class BoundImageLocality:
 
     def raw(self, rows: Any) -> Ints:
         """Return each node's score, which is final: this plugin has no normaliser."""
+        if not any(self._table.images.get(image) for image in self._images):
+            return np.zeros(len(self._table.alive[rows]), np.int64)
         total = np.zeros(len(self._table.alive), np.int64)
         nodes = len(self._table)
         for image in self._images:
