@@ -1,0 +1,194 @@
+"""How is a chain of selections and indices written? Also `has`, optional access and `?:`.
+
+Spec: cel.md 6, 8, 12. What cannot fail is plain Python attribute access; a map is tried and its KeyError caught;
+everything whose root may be an optional is left to a helper.
+"""
+
+from __future__ import annotations
+
+import keyword
+from typing import Final
+
+from weir.cel import runtime
+from weir.cel.codegen.writer import Atom, Unsupported, Writer
+from weir.cel.steps import Choice, Local, Path, Qualifier, Step, Unresolved, Variable
+from weir.cel.types import Kind
+from weir.cel.values import DefaultMap
+
+_MAYBE_OPTIONAL: Final = frozenset((Kind.OPTIONAL, Kind.DYN, Kind.ANY, Kind.ERROR, Kind.NULL))
+
+
+class PathWriter(Writer):
+    """Writes paths."""
+
+    def gen_path(self, step: Path) -> Atom:
+        self.cost(step.lead)
+        return self.gen_bare(step)
+
+    def gen_bare(self, step: Step) -> Atom:
+        """A path without the price of its root; anything else as usual."""
+        if not isinstance(step, Path):
+            return self.gen(step)
+        root = step.root
+        value = self.gen_root(root)
+        if not step.qualifiers:
+            return value
+        qualifiers = step.qualifiers
+        direct = 0
+        may_be_optional = root.type.kind in _MAYBE_OPTIONAL
+        while (
+            not may_be_optional
+            and direct < len(qualifiers)
+            and not qualifiers[direct].optional
+            and not qualifiers[direct].test
+        ):
+            value = self.gen_qualifier(value, qualifiers[direct])
+            direct += 1
+        rest = qualifiers[direct:]
+        if not rest:
+            return value
+        return self.gen_rest(value, rest, step.test, may_be_optional)
+
+    def gen_root(self, root: Step) -> Atom:
+        if isinstance(root, Variable):
+            local = self.variables.get(root.name)
+            if local is None:
+                local = self.variables[root.name] = f"v{len(self.variables)}"
+            return Atom(local, simple=True)
+        if isinstance(root, Local):
+            pending = self.lazy.get(root.slot)
+            if pending is not None:
+                return self.gen_lazy(root, pending)
+            return Atom(f"x{root.slot}", simple=True, error=root.slot in self.error_locals)
+        if isinstance(root, Choice):
+            return self.gen_choice(root)
+        if isinstance(root, Unresolved):
+            raise Unsupported
+        return self.gen(root)
+
+    def gen_qualifier(self, value: Atom, qualifier: Qualifier) -> Atom:
+        """One plain access; after one that can fail the next is only tried on success."""
+        target = self.fresh()
+        if value.error:
+            container = self.name(value)
+            with self.branch(
+                f"if {container}.__class__ is E: {target} = {container}\n{' ' * self.level}else:"
+            ):
+                self.access(target, container, qualifier)
+            return Atom(target, simple=True, error=True)
+        if qualifier.field and not qualifier.computed and _is_name(qualifier.key):
+            self.cost(1)
+            return Atom(f"{value.text}.{qualifier.key}")
+        self.access(target, self.name(value), qualifier)
+        return Atom(target, simple=True, error=not qualifier.field)
+
+    def access(self, target: str, container: str, qualifier: Qualifier) -> None:
+        if qualifier.computed:
+            key = self.gen_bare(qualifier.key)
+            charge = qualifier.key.lead if isinstance(qualifier.key, Path) else 1
+            self.cost(charge)
+            name = self.name(key)
+            if key.error:
+                head = f"if {name}.__class__ is E: {target} = {name}\n{' ' * self.level}else:"
+                with self.branch(head):
+                    self.lookup(target, container, name, qualifier)
+            else:
+                self.lookup(target, container, name, qualifier)
+            return
+        self.cost(1)
+        self.lookup(target, container, self.constant(qualifier.key), qualifier)
+
+    def lookup(self, target: str, container: str, key: str, qualifier: Qualifier) -> None:
+        operand = qualifier.operand_type
+        constant_text = not qualifier.computed and qualifier.key.__class__ is str
+        by_text = qualifier.computed and operand.kind is Kind.MAP and qualifier.key.type.kind is Kind.STRING
+        if operand.kind is Kind.MAP and (constant_text or by_text):
+            self.emit("try:")
+            self.emit(f" {target} = {container}[{key}]")
+            self.emit(f"except KeyError: {target} = {self.constant(runtime.missing)}({key})")
+            return
+        self.guarded(target, f"{self.constant(runtime.get)}({container}, {key}, {self.objects()})")
+
+    def gen_rest(self, value: Atom, rest: list[Qualifier], test: bool, root_optional: bool) -> Atom:
+        """Optional access, `has`, and everything whose root may be an optional: done by a helper."""
+        first = rest[0]
+        if test and len(rest) == 1 and not value.error and not root_optional:
+            if first.field:
+                self.cost(1)
+                return Atom("True", simple=True)
+            if first.operand_type.kind is Kind.MAP and first.key.__class__ is str:
+                self.cost(1)
+                container, defaults = self.name(value), self.constant(DefaultMap)
+                return Atom(
+                    f"({self.constant(first.key)} in {container} or {container}.__class__ is {defaults})"
+                )
+        if len(rest) > 1 and any(qualifier.computed for qualifier in rest):
+            raise Unsupported
+        keys = tuple((qualifier.key, qualifier.optional, qualifier.test) for qualifier in rest)
+        container = self.name(value)
+        target = self.fresh()
+        if rest[0].computed:
+            return self.gen_optional_index(container, value.error, rest[0], root_optional, target)
+        walk = self.constant(runtime.walk)
+        shape = self.constant(keys)
+        self.flush()
+        call = f"{walk}({container}, {shape}, {test}, {root_optional}, {self.objects()})"
+        if value.error:
+            self.emit(f"if {container}.__class__ is E: {target} = {container}")
+            self.emit(f"else: {target}, n = {call}; c += n")
+        else:
+            self.emit(f"{target}, n = {call}")
+            self.emit("c += n")
+        return Atom(target, simple=True, error=True)
+
+    def gen_optional_index(
+        self, container: str, error: bool, qualifier: Qualifier, root_optional: bool, target: str
+    ) -> Atom:
+        """`container[?key]` or an index into what may be an optional, with a computed key."""
+        index = self.constant(runtime.index)
+        charge = qualifier.key.lead if isinstance(qualifier.key, Path) else 1
+        head = f"if {container}.__class__ is E: {target} = {container}\n{' ' * self.level}else:"
+        empty = self.constant(runtime.is_none)
+        if not error:
+            head = "if True:"
+        with self.branch(head):
+            if root_optional:
+                inner = f"if {empty}({container}): {target} = {container}\n{' ' * self.level}else:"
+            else:
+                inner = "if True:"
+            with self.branch(inner):
+                key = self.name(self.gen_bare(qualifier.key))
+                self.flush()
+                self.emit(
+                    f"{target}, n = {index}({container}, {key}, {qualifier.optional}, {root_optional}, "
+                    f"{charge}, {self.objects()})"
+                )
+                self.emit("c += n")
+        return Atom(target, simple=True, error=True)
+
+    def gen_choice(self, root: Choice) -> Atom:
+        condition = self.gen(root.condition)
+        target = self.fresh()
+        sure = not condition.error and root.condition.type.kind is Kind.BOOL
+        test = condition.text if sure else f"{self.name(condition)} is True"
+        with self.branch(f"if {test}:"):
+            yes = self.gen_bare(root.yes)
+            self.emit(f"{target} = {yes.text}")
+        with self.branch("else:" if sure else f"elif {condition.text} is False:"):
+            no = self.gen_bare(root.no)
+            self.emit(f"{target} = {no.text}")
+        if not sure:
+            self.emit(f"else: {target} = {self.constant(runtime.as_error)}({condition.text})")
+        return Atom(target, simple=True, error=yes.error or no.error or not sure)
+
+    def gen_lazy(self, root: Local, init: Step) -> Atom:
+        with self.branch(f"if x{root.slot} is {self.constant(runtime.ELSE)}:"):
+            value = self.gen(init)
+            self.emit(f"x{root.slot} = {value.text}")
+        return Atom(f"x{root.slot}", simple=True, error=value.error)
+
+
+def _is_name(field: object) -> bool:
+    return (
+        isinstance(field, str) and field.isidentifier() and not keyword.iskeyword(field) and field.isascii()
+    )
