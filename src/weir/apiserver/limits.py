@@ -16,10 +16,10 @@ from weir.apiserver.authn import MASTERS
 from weir.errors import RequestTooLarge, Timeout, TooManyRequests
 
 BODY_BYTES = 3 * 1024 * 1024
-HEADER_BYTES = 128 * 1024
-HEADER_SECONDS = 32.0
-IDLE_SECONDS = 90.0
-REQUEST_SECONDS = 60.0
+HEAD_BYTES = 64 * 1024
+ARRIVAL_SECONDS = 30.0  # for a request to be here whole
+IDLE_SECONDS = 180.0  # between requests of a connection
+ANSWER_SECONDS = 60.0  # for an answer, except of what is long-running by nature
 MOST_READING = 400
 MOST_WRITING = 200
 RETRY_AFTER_SECONDS = 1

@@ -16,24 +16,20 @@ from http import HTTPStatus
 from typing import Any
 
 import httptools
+import msgspec
 
+from weir.apiserver import limits
 from weir.apiserver.http import Handler, Request, Response, Stream
 
 __all__ = ["Connections", "HttpProtocol"]
 
 logger = logging.getLogger("weir.apiserver.http")
-MAX_HEAD_BYTES = 64 * 1024
-MAX_BODY_BYTES = 3 * 1024 * 1024
-REQUEST_SECONDS = 30.0
-IDLE_SECONDS = 180.0
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: ".encode()
     for status in HTTPStatus
 }
-_TOO_LARGE = (
-    b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":'
-    b'"Request entity too large: limit is 3145728","reason":"RequestEntityTooLarge","code":413}'
-)
+_TOO_LARGE = msgspec.json.encode(limits.too_large().status())
+_TIMED_OUT = msgspec.json.encode(limits.timed_out().status())
 _BAD = b"400 Bad Request"
 
 
@@ -80,6 +76,7 @@ class HttpProtocol(asyncio.Protocol):
         "_since",
         "_sink",
         "_task",
+        "_timed_out",
         "_too_large",
         "_transport",
         "_url",
@@ -94,7 +91,7 @@ class HttpProtocol(asyncio.Protocol):
         self._body: list[bytes] = []
         self._body_size = self._head_size = self._head_bytes = 0
         self._url = b""
-        self._too_large = False
+        self._too_large = self._timed_out = False
         self._keep_alive = True
         self._queue: deque[tuple[Request, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -133,7 +130,7 @@ class HttpProtocol(asyncio.Protocol):
         except httptools.HttpParserError:
             self._refuse(400, _BAD)
         else:
-            if self._head_size > MAX_HEAD_BYTES and not self._url_done():
+            if self._head_size > limits.HEAD_BYTES and not self._url_done():
                 self._refuse(431, b"request header fields too large")
 
     def _url_done(self) -> bool:
@@ -178,7 +175,7 @@ class HttpProtocol(asyncio.Protocol):
         """A piece of the body."""
         self._head_size = 0
         self._body_size += len(body)
-        if self._body_size > MAX_BODY_BYTES:
+        if self._body_size > limits.BODY_BYTES:
             self._too_large = True
             self._body = []
         else:
@@ -187,7 +184,7 @@ class HttpProtocol(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The request is here."""
         self._head_size = 0
-        if self._head_bytes > MAX_HEAD_BYTES:  # a head that came in one piece with the rest
+        if self._head_bytes > limits.HEAD_BYTES:  # a head that came in one piece with the rest
             self._refuse(431, b"request header fields too large")
             return
         keep = self._parser.should_keep_alive()
@@ -231,7 +228,10 @@ class HttpProtocol(asyncio.Protocol):
                 keep = keep and not self._connections.closing
                 self._write(answer, keep, head_only=request.method == "HEAD")
         except asyncio.CancelledError:
-            raise
+            if not self._timed_out or self._transport.is_closing():
+                raise
+            self._write(Response(504, _TIMED_OUT), False)
+            keep = False
         except Exception:
             logger.exception("answering failed path=%s", request.path)
             keep = False
@@ -285,12 +285,15 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.close()
 
     def check_time(self, now: float) -> None:
-        """Close if nothing came for too long, or a request arrives too slowly."""
-        if self._task is not None:
-            return
+        """Close if nothing came for too long or a request arrives too slowly; give up answers that take too long."""
         waited = now - self._since
+        if self._task is not None:
+            if self._sink is None and waited > limits.ANSWER_SECONDS:
+                self._timed_out = True
+                self._task.cancel()
+            return
         arriving = bool(self._url)
-        if waited > (REQUEST_SECONDS if arriving and self._head_size else IDLE_SECONDS):
+        if waited > (limits.ARRIVAL_SECONDS if arriving and self._head_size else limits.IDLE_SECONDS):
             self._transport.close()
 
 

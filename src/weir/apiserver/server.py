@@ -29,7 +29,7 @@ from weir.apiserver.authz import Authorizer, action_of, forbidden
 from weir.apiserver.deletion import Deletion
 from weir.apiserver.http import TEXT, YAML, Request, Response, Stream
 from weir.apiserver.impersonation import impersonate
-from weir.apiserver.limits import InFlight, Lane, too_large
+from weir.apiserver.limits import BODY_BYTES, InFlight, Lane, too_large
 from weir.apiserver.lists import Lists, Page, list_body, parse_list_version
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.options import DeleteOptions, ListOptions, parse_bool
@@ -48,7 +48,6 @@ __all__ = ["ApiServer", "Security"]
 logger = logging.getLogger("weir.apiserver")
 Document = dict[str, Any]
 NOT_FOUND_PAGE = b"404 page not found\n"
-MAX_BODY_BYTES = 3 * 1024 * 1024
 GZIP_FROM_BYTES = 128 * 1024
 NO_CACHE = b"no-cache, private"
 _OBJECT_SUBRESOURCES = frozenset({"status", "ephemeralcontainers", "resize", "finalize"})
@@ -240,7 +239,7 @@ class ApiServer:
         verb = info.verb
         if verb not in kind.verbs:
             raise errors.MethodNotAllowed()
-        if len(request.body) > MAX_BODY_BYTES:
+        if len(request.body) > BODY_BYTES:
             raise too_large()
         form = JSON if not (accept := request.headers.get(b"accept")) else negotiate(accept.decode("latin-1"))
         namespace, name = info.namespace if kind.namespaced else "", info.name

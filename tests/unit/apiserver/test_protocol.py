@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from weir.apiserver.http import Request, Response, Stream
-from weir.apiserver.protocol import MAX_BODY_BYTES, Connections
+from weir.apiserver.limits import ANSWER_SECONDS, BODY_BYTES
+from weir.apiserver.protocol import Connections
 
 
 class FakeTransport:
@@ -76,7 +77,7 @@ async def test_a_connection_stays_open_unless_the_client_says_otherwise():
 
 
 async def test_a_body_beyond_the_limit_is_refused_and_the_connection_closed():
-    size = MAX_BODY_BYTES + 1
+    size = BODY_BYTES + 1
     head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode()
     transport = await talk(echo, head, b"x" * size)
     assert (transport.sent[:12], transport.closed) == (b"HTTP/1.1 413", True)
@@ -166,3 +167,32 @@ async def test_connections_idle_too_long_are_closed(seconds, closed):
     protocol.connection_made(transport)
     connections.sweep(asyncio.get_running_loop().time() + seconds)
     assert transport.closed is closed
+
+
+async def test_an_answer_that_takes_too_long_is_given_up_but_a_watch_is_not():
+    async def never(request: Request) -> Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def watching(request: Request) -> Stream:
+        return Stream(lambda sink: asyncio.Event().wait())
+
+    for handle, given_up in ((never, True), (watching, False)):
+        connections = Connections(handle)
+        protocol, transport = connections.protocol(), FakeTransport()
+        protocol.connection_made(transport)
+        protocol.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.sleep(0)
+        connections.sweep(asyncio.get_running_loop().time() + ANSWER_SECONDS + 1)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (transport.sent[:12] == b"HTTP/1.1 504", transport.closed) == (given_up, given_up)
+        protocol.connection_lost(None)
+
+
+async def test_any_code_a_webhook_refuses_with_can_be_sent():
+    async def odd(request: Request) -> Response:
+        return Response(499, b"no")
+
+    transport = await talk(odd, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert transport.sent.startswith(b"HTTP/1.1 499 ")
