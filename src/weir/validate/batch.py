@@ -14,6 +14,7 @@ from weir.validate.context import Context
 from weir.validate.cron import is_time_zone, validate_schedule
 from weir.validate.field import (
     Document,
+    Enum,
     Errors,
     each_invalid,
     invalid,
@@ -45,7 +46,7 @@ def validate_job(new: Document, old: Document | None, context: Context) -> Error
     options = pod_options(context.gates, ((before or {}).get("template") or {}).get("spec"), context.raw)
     yield from validate_meta(new, old, context)
     if context.subresource == "status":
-        yield from validate_not_negative(new.get("status") or {}, ("active", "succeeded", "failed"), "status")
+        yield from _validate_job_status(new, (old or {}).get("status") or {})
         return
     yield from _validate_job_spec(spec, "spec", options)
     yield from _validate_generated_selector(spec, context)
@@ -58,6 +59,22 @@ def validate_job(new: Document, old: Document | None, context: Context) -> Error
             )
     if before is not None and old is not None:
         yield from _validate_job_update(spec, before, old.get("status") or {})
+
+
+def _validate_job_status(new: Document, before: Document) -> Errors:
+    status = new.get("status") or {}
+    yield from validate_not_negative(
+        status, ("active", "ready", "terminating", "succeeded", "failed"), "status"
+    )
+    if (status.get("ready") or 0) > (status.get("active") or 0):
+        yield invalid("status.ready", status["ready"], "cannot set more ready pods than active")
+    for name in ("failed", "succeeded"):
+        if (status.get(name) or 0) < (before.get(name) or 0):
+            yield invalid(f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter")
+    started = before.get("startTime")
+    if started and status.get("startTime") != started and not (new.get("spec") or {}).get("suspend"):
+        shown = None if status.get("startTime") is None else Enum(status["startTime"])
+        yield invalid("status.startTime", shown, "field is immutable for unsuspended job once set")
 
 
 def _validate_generated_selector(spec: Document, context: Context) -> Errors:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from weir.validate.conditions import validate_conditions
 from weir.validate.context import Context
 from weir.validate.field import (
     Document,
@@ -32,6 +33,7 @@ from weir.validate.meta import (
 )
 from weir.validate.ratchet import CLOSED
 from weir.validate.resources import validate_container_resources
+from weir.validate.template import validate_not_negative
 from weir.validate.tolerations import validate_tolerations
 from weir.validate.workloads import validate_at_most_all, validate_int_or_percent
 from weir.values.names import check_dns1123_label, check_label_key, check_path_segment
@@ -85,6 +87,8 @@ def validate_lease(new: Document, old: Document | None, context: Context) -> Err
 def validate_namespace(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a Namespace, whose name is a DNS label."""
     yield from validate_meta(new, old, context, check_dns1123_label)
+    if old is not None and context.subresource == "status":
+        yield from _validate_phase(new)
     if old is not None and context.subresource != "finalize":
         return
     for finalizer in (new.get("spec") or {}).get("finalizers") or ():
@@ -92,6 +96,16 @@ def validate_namespace(new: Document, old: Document | None, context: Context) ->
         yield from each_invalid("spec.finalizers", finalizer, messages)
         if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             yield invalid("spec.finalizers", finalizer, NOT_A_FINALIZER)
+
+
+def _validate_phase(new: Document) -> Errors:
+    phase = (new.get("status") or {}).get("phase") or ""
+    if (new.get("metadata") or {}).get("deletionTimestamp"):
+        if phase != "Terminating":
+            detail = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+            yield invalid("status.Phase", Enum(phase), detail)
+    elif phase not in ("", "Active"):
+        yield invalid("status.Phase", Enum(phase), "may only be 'Active' if `deletionTimestamp` is empty")
 
 
 def validate_runtime_class(new: Document, old: Document | None, context: Context) -> Errors:
@@ -121,7 +135,13 @@ def validate_runtime_class(new: Document, old: Document | None, context: Context
 
 def validate_disruption_budget(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a PodDisruptionBudget; metadata is only looked at when the spec is sound."""
-    found = [] if context.subresource == "status" else list(_validate_budget(new))
+    if context.subresource == "status":
+        status = new.get("status") or {}
+        yield from validate_conditions(status.get("conditions") or [], "status.conditions")
+        names = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        yield from validate_not_negative(status, names, "status")
+        return
+    found = list(_validate_budget(new))
     yield from found
     if not found:
         yield from validate_generic_meta(new, old, context, check_path_segment)

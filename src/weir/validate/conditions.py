@@ -35,10 +35,10 @@ def validate_conditions(conditions: list[Document], at: str) -> Errors:
     seen: dict[str, int] = {}
     for i, condition in enumerate(conditions):
         where, kind = f"{at}[{i}]", condition.get("type") or ""
-        yield from _validate_condition(condition, kind, where)
-        if kind and kind in seen:
-            yield duplicate(f"{where}.type", kind)
+        if kind in seen:
+            yield duplicate(where, kind)
         seen[kind] = i
+        yield from _validate_condition(condition, kind, where)
 
 
 def _validate_condition(condition: Document, kind: str, at: str) -> Errors:

@@ -147,6 +147,5 @@ def _validate_status(status: Document) -> Errors:
     capacity = status.get("capacity") or {}
     for name in sorted(capacity):
         if amount(capacity[name]).sign < 0:
-            yield invalid(
-                f"status.capacity[{name}]", str(amount(capacity[name])), "must be greater than or equal to 0"
-            )
+            shown = amount(capacity[name]).value
+            yield invalid(f"status.capacity[{name}]", shown, "must be a valid resource quantity")

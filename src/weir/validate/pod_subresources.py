@@ -23,9 +23,9 @@ from weir.validate.field import (
     required,
 )
 from weir.validate.gonames import diff, equal
-from weir.validate.meta import validate_object_meta_update
+from weir.validate.meta import IMMUTABLE, validate_object_meta_update
 from weir.validate.resources import amount
-from weir.values.names import check_dns1123_subdomain
+from weir.values.names import check_dns1123_subdomain, check_label_key
 
 _QOS_RESOURCES: Final = ("cpu", "memory")
 QOS_CHANGED: Final = "Pod QOS Class may not change as a result of resizing"
@@ -53,32 +53,45 @@ def validate_status(new: Document, old: Document) -> Errors:
     restart = spec.get("restartPolicy")
     for name in ("containerStatuses", "initContainerStatuses"):
         yield from _validate_transitions(status, old.get("status") or {}, name, restart)
+    was, now = (old.get("status") or {}).get("qosClass"), status.get("qosClass")
+    if was and now and was != now:
+        yield invalid("status.qosClass", Enum(now), IMMUTABLE)
     yield from _validate_ips(_addresses(status, "podIPs", "podIP"), "status.podIPs")
-    yield from _validate_ips(_addresses(status, "hostIPs", "hostIP"), "status.hostIPs")
+    yield from _validate_host_ips(status)
     yield from _validate_claim_statuses(status, spec)
+    for i, condition in enumerate(status.get("conditions") or ()):
+        kind = condition.get("type") or ""
+        yield from each_invalid(f"status.conditions[{i}].Type", kind, check_label_key(kind))
+        generation = condition.get("observedGeneration") or 0
+        if generation < 0:
+            detail = "must be a non-negative integer"
+            yield invalid(f"status.conditions[{i}].observedGeneration", generation, detail)
 
 
 def _addresses(status: Document, plural: str, singular: str) -> list[str]:
-    """Return the addresses of a status; the list is what counts, the single field is its first entry."""
+    """Return the addresses of a status; where the single field and the list disagree, the single one wins."""
     listed = [entry.get("ip") or "" for entry in status.get(plural) or ()]
     single = status.get(singular)
-    return listed or ([single] if single else [])
+    return [single] if single and single != (listed or [""])[0] else listed
+
+
+def _validate_host_ips(status: Document) -> Errors:
+    listed = [entry.get("ip") or "" for entry in status.get("hostIPs") or ()]
+    if listed and listed[0] != (status.get("hostIP") or ""):
+        yield invalid("status.hostIPs[0].ip", listed[0], "must be equal to `hostIP`")
+    yield from _validate_ips(listed, "status.hostIPs")
 
 
 def _validate_ips(addresses: list[str], at: str) -> Errors:
-    seen: set[str] = set()
     families: set[int] = set()
     for i, text in enumerate(addresses):
         found = find_ip(text)
         if found is None:
             yield invalid(f"{at}[{i}]", text, IP_MESSAGE)
-        elif found.version in families and text not in seen:
+        elif found.version in families:
             yield invalid(
                 at, [{"IP": each} for each in addresses], "may specify no more than one IP for each IP family"
             )
-        if text in seen:
-            yield duplicate(f"{at}[{i}]", {"IP": text})
-        seen.add(text)
         if found:
             families.add(found.version)
 
@@ -90,10 +103,10 @@ def _validate_transitions(new: Document, old: Document, name: str, restart_polic
     after = {each.get("name"): each for each in new.get(name) or ()}
     for i, before in enumerate(old.get(name) or ()):
         ended = (before.get("state") or {}).get("terminated")
-        if not ended or (restart_policy == "OnFailure" and ended.get("exitCode")):
+        if ended is None or (restart_policy == "OnFailure" and ended.get("exitCode")):
             continue
         now = after.get(before.get("name"))
-        if now is not None and not (now.get("state") or {}).get("terminated"):
+        if now is not None and (now.get("state") or {}).get("terminated") is None:
             yield forbidden(f"status.{name}[{i}].state", "may not be transitioned to non-terminated state")
 
 
@@ -108,7 +121,7 @@ def _validate_claim_statuses(status: Document, spec: Document) -> Errors:
             yield duplicate(f"{at}.name", name)
         seen.add(name)
         if claim := entry.get("resourceClaimName"):
-            yield from each_invalid(f"{at}.name", claim, check_dns1123_subdomain(claim))
+            yield from each_invalid(f"{at}.resourceClaimName", claim, check_dns1123_subdomain(claim))
 
 
 def validate_ephemeral_update(new: Document, old: Document) -> Errors:

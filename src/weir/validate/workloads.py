@@ -70,8 +70,27 @@ def _validate_selector_kept(new: Document, old: Document | None) -> Errors:
 
 
 def _validate_status_counts(new: Document, names: tuple[str, ...]) -> Errors:
+    yield from validate_not_negative(new.get("status") or {}, names, "status")
+
+
+def _validate_collisions(new: Document, old: Document | None) -> Errors:
+    collisions = (new.get("status") or {}).get("collisionCount")
+    before = ((old or {}).get("status") or {}).get("collisionCount")
+    if before is not None and (collisions or 0) < before:
+        yield invalid("status.collisionCount", collisions or 0, "cannot be decremented")
+
+
+def _validate_subsets(new: Document, names: tuple[str, ...], ready: str = "readyReplicas") -> Errors:
+    """Yield counts of a status that exceed the count they are part of."""
     status = new.get("status") or {}
-    yield from validate_not_negative(status, names, "status")
+    counts = {name: status.get(name) or 0 for name in (*names, "replicas", "readyReplicas")}
+    for name in names:
+        if counts[name] > counts["replicas"]:
+            yield invalid(f"status.{name}", counts[name], "cannot be greater than status.replicas")
+    if counts["availableReplicas"] > counts["readyReplicas"]:
+        yield invalid(
+            "status.availableReplicas", counts["availableReplicas"], f"cannot be greater than {ready}"
+        )
 
 
 # ── numbers that may be percentages ──────────────────────────────────────────────────────────────
@@ -110,6 +129,8 @@ def validate_deployment(new: Document, old: Document | None, context: Context) -
             new, ("observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
                   "unavailableReplicas", "collisionCount"),
         )  # fmt: skip
+        yield from _validate_subsets(new, ("updatedReplicas", "readyReplicas", "availableReplicas"))
+        yield from _validate_collisions(new, old)
         return
     yield from validate_not_negative(spec, ("replicas",), "spec")
     yield from _validate_selector(spec.get("selector"), "deployment")
@@ -170,15 +191,7 @@ def validate_replica_set(new: Document, old: Document | None, context: Context) 
 def _validate_replica_status(new: Document) -> Errors:
     names = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
     yield from _validate_status_counts(new, names)
-    status = new.get("status") or {}
-    counts = {name: status.get(name) or 0 for name in names}
-    for name in ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"):
-        if counts[name] > counts["replicas"]:
-            yield invalid(f"status.{name}", counts[name], "cannot be greater than status.replicas")
-    if counts["availableReplicas"] > counts["readyReplicas"]:
-        yield invalid(
-            "status.availableReplicas", counts["availableReplicas"], "cannot be greater than readyReplicas"
-        )
+    yield from _validate_subsets(new, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"))
 
 
 def validate_replication_controller(new: Document, old: Document | None, context: Context) -> Errors:
@@ -205,8 +218,10 @@ def validate_daemon_set(new: Document, old: Document | None, context: Context) -
     if context.subresource == "status":
         yield from _validate_status_counts(
             new, ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
-                  "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"),
+                  "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable",
+                       "collisionCount"),
         )  # fmt: skip
+        yield from _validate_collisions(new, old)
         return
     template, selector = spec.get("template") or {}, spec.get("selector")
     yield from _validate_selector_kept(spec, before)
@@ -261,6 +276,9 @@ def validate_stateful_set(new: Document, old: Document | None, context: Context)
             new, ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas",
                   "observedGeneration", "collisionCount"),
         )  # fmt: skip
+        names = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+        yield from _validate_subsets(new, names, "status.readyReplicas")
+        yield from _validate_collisions(new, old)
         return
     policy = spec.get("podManagementPolicy")
     if policy and policy not in ("OrderedReady", "Parallel"):
