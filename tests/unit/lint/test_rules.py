@@ -58,6 +58,11 @@ FINDS = [
     ("W012", pod('{key: sla, operator: Equal, value: "0950"}'), NODES),
     ("W012", pod('{key: sla, operator: Gt, value: "9223372036854775808"}'), ""),
     ("W013", node("{key: a, value: '0950', effect: NoSchedule}"), ""),
+    ("W020", pod('{expression: "lists.range(400).all(x, lists.range(400).all(y, x >= 0))"}'), ""),
+    ("W021", pod('{expression: "1 < 2"}'), ""),
+    ("W021", pod("{expression: \"taint.effect == 'Never'\"}"), ""),
+    ("W022", pod("{expression: \"semver(taint.value).isGreaterThan(semver('5.15.0'))\"}"), NODES),
+    ("W023", pod("{expression: \"taint.key == 'sla'\"}"), NODES),
     ("W013", node("{key: a, value: V1.2.3, effect: NoSchedule}"), ""),
 ]  # fmt: skip
 
@@ -73,6 +78,7 @@ CLEAN = [
     pod('{key: sla, operator: Gt, value: "949"}', '{key: tier, operator: Equal, value: high}'),
     pod("{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}"),
     pod('{key: kernel, operator: SemverGt, value: "5.14.99"}'),
+    pod("{expression: \"taint.key == 'tier' && taint.effect == 'NoSchedule'\"}"),
     # the first entry's seconds decide, so the second is not useless
     pod(
         '{key: sla, operator: Gt, value: "900", effect: NoExecute}',

@@ -20,6 +20,10 @@ from weir.lint.rules import (
     w012_integer_spelling,
     w013_unreadable_taint,
     w014_gate_off,
+    w020_expression_cost,
+    w021_constant_expression,
+    w022_expression_fails,
+    w023_expression_noexecute,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -37,4 +41,8 @@ RULES: Final[tuple[Rule, ...]] = (
     w012_integer_spelling.RULE,
     w013_unreadable_taint.RULE,
     w014_gate_off.RULE,
+    w020_expression_cost.RULE,
+    w021_constant_expression.RULE,
+    w022_expression_fails.RULE,
+    w023_expression_noexecute.RULE,
 )
