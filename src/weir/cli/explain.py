@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 12
 #: A YAML dump beyond this takes more than two seconds to read.
-_SLOW_BYTES: Final = 2_000_000
+_SLOW_BYTES: Final = 10_000_000
 _KINDS: Final = {
     "po": "Pod", "pods": "Pod", "deploy": "Deployment", "deployments": "Deployment", "rs": "ReplicaSet",
     "sts": "StatefulSet", "ds": "DaemonSet", "cj": "CronJob", "jobs": "Job", "cronjobs": "CronJob",

@@ -16,6 +16,8 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from weir.objects.dump import Unusual, read_dump
+
 #: Kubernetes objects are a few dozen levels deep; text beyond this is refused before it is walked.
 DEEPEST: Final = 200
 #: How many values aliases may add to one text; a bomb passes this within its first lines.
@@ -136,14 +138,25 @@ def read_manifest(text: str | bytes, file: str = "<stdin>") -> list[Document]:
 
 
 def read_values(text: str | bytes, file: str = "<stdin>") -> list[Any]:
-    """Return the documents of *text* as plain values: fast for JSON, for dumps whose places never matter."""
+    """Return the documents of *text* as plain values: fast for JSON and what kubectl writes, without places."""
     raw = text.encode() if isinstance(text, str) else text
     if raw.lstrip()[:1] in (b"{", b"["):
         try:
             return [msgspec.json.decode(raw)]
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             pass  # the slow way says what is wrong, and where
-    return [document.value for document in read_manifest(text, file)]
+    decoded = _decode(text, file)
+    values = read_dump(decoded, plain_scalar, _read_item)
+    return [document.value for document in read_manifest(decoded, file)] if values is None else values
+
+
+def _read_item(text: str) -> Any:
+    """Return the one value of *text*, cut out of a dump; if it cannot be read alone, the dump is read whole."""
+    try:
+        (document,) = read_manifest(text)
+    except ValueError:  # unreadable, or nothing in it
+        raise Unusual from None
+    return document.value
 
 
 def _decode(text: str | bytes, file: str) -> str:
