@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypedDict
 from weir.cel import ast
 from weir.cel.env import RuntimeCost
 from weir.cel.types import Kind, Type
-from weir.cel.values import Value, size_of
+from weir.cel.values import EvaluationError, InternalError, Value, size_of
 
 MAX: Final = 2**64 - 1
 
@@ -437,6 +437,7 @@ def _allocate(size: Range, factor: float) -> Charge:
     return Charge(size.scaled(factor).plus(fixed(CALL + LIST)), size)
 
 
+_CONVERSION: Final = "internal error: interface conversion: "
 _RESULT_LENGTH: Final = RuntimeCost(lambda args, result: CALL + LIST + size_of(result), needs_result=True)
 
 
@@ -461,8 +462,8 @@ def _flatten(operands: Sequence[Operand]) -> Charge:
 
 def _flatten_values(args: Sequence[Value], result: Value) -> int:
     depth = args[1] if len(args) > 1 else 1
-    if depth.__class__ is not int:
-        return CALL
+    if depth.__class__ is EvaluationError:  # upstream's own tracker takes it for an int
+        raise InternalError(f"{_CONVERSION}ref.Val is *types.Err, not types.Int")
     return CALL + LIST + (depth if depth >= 0 else 1) * size_of(args[0])
 
 
@@ -470,6 +471,8 @@ FLATTEN: Final = Rule("11 + depth·len(L)", _flatten, RuntimeCost(_flatten_value
 
 
 def _self_compare_values(value: Value) -> int:
+    if value.__class__ is EvaluationError:  # upstream's own tracker takes it for a list
+        raise InternalError(f"{_CONVERSION}*types.Err is not traits.Lister: missing method Add")
     size = size_of(value)
     first = value[0] if size and value.__class__ in (list, tuple) else None
     factor = 21 if first.__class__ in (str, bytes) else 20

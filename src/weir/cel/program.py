@@ -26,7 +26,7 @@ from weir.cel.source import Source
 from weir.cel.steps import Step
 from weir.cel.types import DYN, Type
 from weir.cel.validators import validate
-from weir.cel.values import CostLimitExceeded, Value
+from weir.cel.values import CostLimitExceeded, InternalError, Value
 
 
 class Checked:
@@ -95,7 +95,7 @@ class Program:
         evaluate: Runner = self.evaluate
         try:
             result: tuple[Value, int] = evaluate(variables, True)
-        except (CostLimitExceeded, reference.InternalError):
+        except (CostLimitExceeded, InternalError):
             result = self._plainly(variables, True)
         return result
 

@@ -39,9 +39,9 @@ from weir.cel.values import (
     ABSENT,
     NO_SUCH_OVERLOAD,
     NONE,
-    CelError,
     CostLimitExceeded,
     EvaluationError,
+    InternalError,
     Optional,
     TypeValue,
     Value,
@@ -53,12 +53,6 @@ from weir.cel.values import (
 
 #: A value, or the error that took its place.
 Outcome = Any
-
-
-class InternalError(CelError):
-    """Upstream gives up here with a text of its own; nothing absorbs it."""
-
-    cost: int = 0
 
 
 _GO_NAMES: Final = {

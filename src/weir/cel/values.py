@@ -61,6 +61,12 @@ class CostLimitExceeded(CelError):
         self.cost = cost
 
 
+class InternalError(CelError):
+    """Upstream gives up here with a text of its own; nothing absorbs it."""
+
+    cost: int = 0
+
+
 NO_SUCH_OVERLOAD: Final = "no such overload"
 
 
