@@ -35,6 +35,7 @@ from weir.validate.gonames import go_list
 from weir.validate.meta import IMMUTABLE, validate_meta
 from weir.validate.node_selector import validate_node_selector
 from weir.validate.ratchet import options_for
+from weir.validate.request_policy import validate_request_policy
 from weir.validate.resources import amount
 from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain, check_label_key
 from weir.values.semver import SemverError, parse_strict
@@ -246,18 +247,7 @@ def _validate_capacity(capacity: Document, device: Document, at: str) -> Errors:
     if not device.get("allowMultipleAllocations"):
         yield forbidden(f"{at}.requestPolicy", "allowMultipleAllocations must be true")
         return
-    where, total = f"{at}.requestPolicy", amount(capacity.get("value") or "0")
-    values, span, default = policy.get("validValues") or [], policy.get("validRange"), policy.get("default")
-    if (values or span is not None) and default is None:
-        yield required(f"{where}.default")
-    if values and span is not None:
-        yield invalid(where, "", "at most one of `validValues` or `validRange` may be specified")
-    if len(values) > 10:
-        yield too_many(f"{where}.validValues", len(values), 10)
-    for i, value in enumerate(values):
-        if amount(value) > total:
-            detail = f"option is larger than capacity value: {total}"
-            yield invalid(f"{where}.validValues[{i}]", str(amount(value)), detail)
+    yield from validate_request_policy(policy, amount(capacity.get("value") or "0"), f"{at}.requestPolicy")
 
 
 def _validate_device_nodes(device: Document, at: str, per_device: bool, context: Context) -> Errors:
