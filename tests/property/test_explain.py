@@ -25,6 +25,12 @@ KEYS = ("sla", "driver", "node.kubernetes.io/unschedulable")
 VALUES = ("", "1", "5", "0950", "v1.2.0", "1.2.0-rc.1", "2.0.0", "high")
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 LABELS = {"zone": ("a", "b"), "kernel": ("5.10.0", "5.15.0-78-generic", "6.1.0"), "size": ("1", "10", "big")}
+EXPRESSIONS = (
+    "taint.key == 'sla' && int(taint.value) > 3",
+    "taint.key.startsWith('dr') && semver(taint.value).isLessThan(semver('2.0.0'))",
+    "taint.effect == 'NoExecute'",
+    "taint.value == ''",
+)
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "SemverGt", "SemverLt", "SemverEq")
 
 taints = st.lists(
@@ -65,6 +71,8 @@ def nodes(draw: st.DrawFn, name: str) -> dict[str, Any]:
 
 @st.composite
 def tolerations(draw: st.DrawFn) -> dict[str, Any]:
+    if draw(st.integers(0, 5)) == 0:
+        return {"expression": draw(st.sampled_from(EXPRESSIONS))}
     operator = draw(st.sampled_from(["Equal", "Exists", "Gt", "Lt", "SemverGt", "SemverLt", "SemverEq"]))
     values = {"Gt": ("1", "5", "-3"), "Lt": ("1", "5"), "Exists": ("",)}.get(operator, ("1.2.0", "v2.0.0"))
     effect = draw(st.sampled_from((*EFFECTS, "")))

@@ -123,6 +123,11 @@ def test_explain_takes_a_cluster_in_every_form(cluster):
     assert weir.explain(POD, cluster, ALL_FEATURES).fitting == ("n1",)
 
 
+def test_an_explanation_prints_its_verdict_and_gives_itself_as_data():
+    answer = weir.explain(POD, [NODE], ON)
+    assert (str(answer), answer.data()["verdict"]) == ("Pod default/web fits on 1 of 1 node: n1",) * 2
+
+
 def test_explain_takes_a_typed_pod():
     assert weir.explain(read(Pod, POD), [NODE], ON).fits
 

@@ -95,7 +95,8 @@ def explain(
     gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
     documents = read_documents(files)
     asked: list[tuple[Subject, Document | None]] = [*_asked(documents, alone=not cluster)]
-    held = _held(cluster) if cluster else [(document.file, document.value) for document in documents]
+    own = [(document.file, document.value) for document in documents]
+    held = [*_held(cluster), *_nodes(documents)] if cluster else own
     if files and not asked:
         raise click.UsageError(f"no pod or workload in {', '.join(files)}")
     if name:
@@ -151,6 +152,14 @@ def _runs(document: dict[str, Any]) -> bool:
     spec, status = document.get("spec"), document.get("status")
     bound = isinstance(spec, dict) and spec.get("nodeName")
     return bool(bound and isinstance(status, dict) and status.get("phase"))
+
+
+def _nodes(documents: Iterable[Document]) -> Iterator[tuple[str, Any]]:
+    """Yield the nodes among the manifests: a cluster is asked about as if they were there, or so."""
+    for document in documents:
+        for item in document.items():
+            if isinstance(item.value, dict) and item.value.get("kind") == "Node":
+                yield item.file, item.value
 
 
 def _held(places: Sequence[str]) -> list[tuple[str, Any]]:

@@ -459,6 +459,18 @@ class Explanation:
         """Whether some node would take the pod as it is."""
         return not self.blockers and any(verdict.fits for verdict in self.nodes)
 
+    def __str__(self) -> str:
+        """The verdict, one line."""
+        from weir.explain.words import verdict_line
+
+        return verdict_line(self)
+
+    def data(self) -> dict[str, Any]:
+        """Return the explanation JSON-able, in the schema of `weir explain -o json` for one pod."""
+        from weir.explain.report import one
+
+        return one(self)
+
     @property
     def fitting(self) -> tuple[str, ...]:
         """The nodes whose own reasons do not keep the pod away."""

@@ -79,6 +79,12 @@ def test_several_places_are_one_cluster(here, capsys):
     assert document["pods"][0]["nodes"]["total"] == 2
 
 
+def test_a_node_beside_the_pod_is_as_if_it_were_there(here, capsys):
+    (here / "pod.yaml").write_text(POD + "---\n" + yaml.safe_dump({**NODE, "metadata": {"name": "planned"}}))
+    _, document = answer(capsys, "-f", "pod.yaml", "--cluster", "nodes.yaml")
+    assert document["pods"][0]["nodes"]["total"] == 2
+
+
 def test_manifests_on_standard_input(here, capsys, monkeypatch):
     both = POD + "---\n" + yaml.safe_dump(NODE)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(both.encode())))
