@@ -57,6 +57,8 @@ def _decoded_length(text: Any) -> int:
 def _decoded(text: Any) -> bytes:
     if isinstance(text, bytes):
         return text
+    if not text:  # null is an empty value
+        return b""
     try:
         return base64.b64decode(text)
     except (binascii.Error, ValueError):

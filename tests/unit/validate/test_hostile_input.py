@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.validation_vectors import load, pod
-from weir.objects import kinds
-from weir.validate import validate
+from weir.errors import DecodeError
+from weir.gates import ALL_FEATURES
+from weir.objects import defaults, document, kinds
+from weir.validate import validate, validate_served
 from weir.validate.field import TYPE_INVALID
 
 scalars = (
@@ -129,3 +131,20 @@ def test_a_kind_nobody_serves_has_metadata_rules_only() -> None:
 
 def test_a_missing_api_version_is_one_of_the_problems() -> None:
     assert "apiVersion: Required value" in map(str, validate({"kind": "Pod", "metadata": {"name": "p"}}))
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_whatever_the_server_can_decode_and_default_it_can_validate(data: st.DataObject) -> None:
+    whole = data.draw(st.sampled_from(WHOLE))
+    path = data.draw(st.sampled_from(_places(whole)))
+    spoilt = _spoil(whole, path, data.draw(values))
+    kind = kinds.find_kind(str(spoilt.get("apiVersion")), str(spoilt.get("kind")))
+    if kind is None:
+        return
+    try:
+        decoded, _ = document.check(spoilt, kind, field_validation="Ignore")
+    except DecodeError:
+        return
+    defaults.default(decoded, kind)
+    assert all(str(error) for error in validate_served(decoded, None, kind, ALL_FEATURES))
