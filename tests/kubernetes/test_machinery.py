@@ -1,0 +1,335 @@
+"""Weir's decoder, defaults, patches and field ownership against Kubernetes' own, on random documents.
+
+The program of `tools/machinery` answers with what Kubernetes makes of a body, a patch, an update or an apply. Every
+answer must be the same: objects, managedFields and the words of every refusal.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.objects.documents import documents
+from weir.apiserver.patches import converter, merge, strategic
+from weir.apiserver.patches import json as json_patch
+from weir.apiserver.patches.apply import apply, update_managed_fields
+from weir.errors import ApiError
+from weir.objects import kinds, schema
+from weir.objects.defaults import default
+from weir.objects.document import check, decode
+
+HERE = Path(__file__).parent
+TOOL = HERE.parents[1] / "tools" / "machinery" / "main.go"
+NOW = "2026-01-01T00:00:00Z"
+POD = kinds.by_kind("v1", "Pod")
+#: Kinds weir adds fields to that Kubernetes does not know, and bodies that are read in another way.
+STORED = [kind for kind in kinds.KINDS if kind.stored and kind.group != "resource.k8s.io"]
+Ask = Callable[..., dict[str, Any]]
+
+
+def _program() -> str:
+    if ready := os.environ.get("KUBERNETES_MACHINERY"):
+        return ready
+    if shutil.which("go") is None:
+        pytest.skip("building Kubernetes' machinery needs Go, which is not on this machine")
+    version = next(
+        line.split()[2] for line in (HERE / "go.mod").read_text().splitlines() if line.startswith("require")
+    )
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "weir" / "kubernetes" / version
+    target = cache / "machinery"
+    if not target.exists() or target.stat().st_mtime < TOOL.stat().st_mtime:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(HERE / "go.mod", folder)
+            shutil.copy(TOOL, folder)
+            command = ["go", "build", "-mod=mod", "-o", str(target), "."]
+            subprocess.run(command, cwd=folder, check=True, env={**os.environ, "CGO_ENABLED": "0"})
+    return str(target)
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[Ask]:
+    """Return a function that asks Kubernetes: an object, or the words of a refusal."""
+    with subprocess.Popen(
+        [_program()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdin and process.stdout
+        to, back = process.stdin, process.stdout
+
+        def question(op: str, kind: kinds.Kind = POD, **rest: Any) -> dict[str, Any]:
+            print(
+                json.dumps({"op": op, "version": kind.api_version, "kind": kind.kind, **rest}),
+                file=to,
+                flush=True,
+            )
+            found: dict[str, Any] = json.loads(back.readline())
+            return found
+
+        yield question
+        process.kill()
+
+
+def of_kinds(odd: bool) -> st.SearchStrategy[tuple[kinds.Kind, dict[str, Any]]]:
+    def sample(kind: kinds.Kind) -> st.SearchStrategy[tuple[kinds.Kind, dict[str, Any]]]:
+        root = schema.find_root(kind.api_version, kind.kind)
+        assert root is not None
+        return st.tuples(st.just(kind), documents(root.name, 5, odd))
+
+    return st.sampled_from(STORED).flatmap(sample)
+
+
+def known_to_both(document: Any) -> bool:
+    return "expression" not in json.dumps(document)
+
+
+MANY = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@MANY
+@given(of_kinds(odd=True))
+def test_bodies_are_read_defaulted_or_refused_alike(
+    ask: Ask, sample: tuple[kinds.Kind, dict[str, Any]]
+) -> None:
+    kind, document = sample
+    if not known_to_both(document):
+        return
+    body = json.dumps({**document, "apiVersion": kind.api_version, "kind": kind.kind})
+    theirs = ask("decode", kind, body=body)
+    try:
+        ours, warnings = decode(body.encode(), kind)
+    except ApiError as error:
+        assert error.message == theirs.get("error")
+        return
+    default(ours, kind)
+    if ours["metadata"].get("managedFields") == []:
+        del ours["metadata"]["managedFields"]
+    assert (ours, warnings) == (theirs.get("object"), theirs.get("warnings", []))
+
+
+@MANY
+@given(of_kinds(odd=True))
+def test_merged_objects_that_do_not_fit_are_told_alike(
+    ask: Ask, sample: tuple[kinds.Kind, dict[str, Any]]
+) -> None:
+    kind, document = sample
+    if not known_to_both(document):
+        return
+    document = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
+    theirs = ask("convert", kind, body=json.dumps(document)).get("error", "")
+    try:
+        converter.read_merged(document, {}, kind, field_validation="Strict")
+    except ApiError as error:
+        assert error.message == f' "" is invalid: patch: Invalid value: "map[]": {theirs}'
+    else:
+        assert theirs == ""
+
+
+def timeless(document: dict[str, Any]) -> Any:
+    entries = document["metadata"].get("managedFields") or []
+    return sorted(
+        ({**entry, "time": bool(entry.get("time"))} for entry in entries), key=lambda entry: json.dumps(entry)
+    )
+
+
+def read(kind: kinds.Kind, document: dict[str, Any]) -> dict[str, Any]:
+    metadata = {
+        key: value for key, value in (document.get("metadata") or {}).items() if key != "managedFields"
+    }
+    body = {
+        **document,
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {**metadata, "uid": "u"},
+    }
+    found, _ = decode(json.dumps(body).encode(), kind)
+    default(found, kind)
+    return found
+
+
+@MANY
+@given(of_kinds(odd=False), st.data())
+def test_updates_are_owned_alike(
+    ask: Ask, sample: tuple[kinds.Kind, dict[str, Any]], data: st.DataObject
+) -> None:
+    kind, first = sample
+    root = schema.find_root(kind.api_version, kind.kind)
+    assert root is not None
+    second = data.draw(documents(root.name, 5))
+    if not known_to_both([first, second]):
+        return
+    live: dict[str, Any] | None = None
+    for manager, document in (("one", first), (data.draw(st.sampled_from(["one", "two"])), second)):
+        new = read(kind, document)
+        theirs = ask("update", kind, live=live, new=new, manager=manager, reset=[["status"]])
+        if "error" in theirs:  # items without their key: the server keeps what it knew
+            return
+        update_managed_fields(new, live, kind, manager=manager, now=NOW)
+        assert timeless(new) == timeless(theirs["object"])
+        live = new
+
+
+# ── patches and applies: small worlds where collisions are likely ────────────────────────────────
+
+
+def some(chance: random.Random, choices: dict[str, Any]) -> dict[str, Any]:
+    return {key: make() if callable(make) else make for key, make in choices.items() if chance.random() < 0.5}
+
+
+def container(chance: random.Random) -> dict[str, Any]:
+    return {
+        "name": chance.choice("abc"),
+        **some(
+            chance,
+            {
+                "image": chance.choice("xy"),
+                "command": chance.choice([["p"], ["p", "q"]]),
+                "env": [{"name": name, "value": chance.choice("12")} for name in chance.sample("EF", 1)],
+                "ports": [
+                    {"containerPort": port} for port in chance.sample([80, 81], chance.randrange(1, 3))
+                ],
+                "resources": chance.choice([{}, {"limits": {"cpu": chance.choice("12")}}]),
+            },
+        ),
+    }
+
+
+def pod(chance: random.Random) -> dict[str, Any]:
+    containers = {item["name"]: item for item in (container(chance) for _ in range(chance.randrange(1, 4)))}
+    metadata = some(
+        chance,
+        {
+            "labels": {key: chance.choice("12") for key in chance.sample("lmn", 2)},
+            "finalizers": chance.sample(["f/a", "f/b", "f/c"], 2),
+        },
+    )
+    spec = some(
+        chance,
+        {
+            "containers": list(containers.values()),
+            "tolerations": [{"key": chance.choice("kj"), "operator": "Exists"}],
+            "nodeSelector": {"a": chance.choice("12")},
+            "securityContext": chance.choice([{}, {"runAsUser": 1}, {"runAsUser": 2}]),
+            "volumes": [{"name": "v", **chance.choice([{"emptyDir": {}}, {"hostPath": {"path": "/x"}}])}],
+            "hostNetwork": chance.choice([True, False]),
+        },
+    )
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", **metadata}, "spec": spec}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_history_of_applies_and_updates_goes_alike(ask: Ask, seed: int) -> None:
+    chance = random.Random(seed)
+    live: dict[str, Any] | None = None
+    for _ in range(8):
+        manager, force = chance.choice(["one", "two", "kubectl"]), chance.random() < 0.5
+        configuration = pod(chance)
+        if live is not None and chance.random() < 0.3:
+            new, _ = check({**copy.deepcopy(live), "spec": {**live["spec"], **configuration["spec"]}}, POD)
+            default(new, POD)
+            theirs = ask("update", live=live, new=new, manager=manager, reset=[["status"]])
+            update_managed_fields(new, live, POD, manager=manager, now=NOW)
+            assert timeless(new) == timeless(theirs["object"])
+            live = theirs["object"]
+            continue
+        body = json.dumps(configuration)
+        theirs = ask("apply", live=live, body=body, manager=manager, force=force, reset=[["status"]])
+        try:
+            made = apply(live, body.encode(), POD, manager=manager, force=force, now=NOW)
+        except ApiError as error:
+            assert sorted(error.message.split("\n")) == sorted(theirs.get("error", "").split("\n"))
+            continue
+        default(made, POD)
+        assert timeless(made) == timeless(theirs["object"])
+        made["metadata"].pop("managedFields", None)
+        live = copy.deepcopy(theirs["object"])
+        theirs["object"]["metadata"].pop("managedFields", None)
+        assert made == theirs["object"]
+        live["metadata"]["uid"] = "u"
+
+
+def spoilt(chance: random.Random, overlay: dict[str, Any]) -> dict[str, Any]:
+    """Return a strategic patch with at most one directive (several errors come in any order)."""
+    spec, metadata = overlay["spec"], overlay["metadata"]
+    match chance.randrange(8):
+        case 0 if spec.get("containers"):
+            spec["containers"][0]["$patch"] = chance.choice(["delete", "replace", "merge", "odd"])
+        case 1 if metadata.get("labels"):
+            metadata["labels"]["$patch"] = chance.choice(["replace", "delete", "odd"])
+        case 2:
+            metadata.pop("finalizers", None)
+            metadata["$deleteFromPrimitiveList/finalizers"] = ["f/a"]
+        case 3 if spec.get("containers"):
+            spec["$setElementOrder/containers"] = [{"name": name} for name in chance.sample("abc", 3)]
+            order = [item["name"] for item in spec["$setElementOrder/containers"]]
+            spec["containers"].sort(key=lambda item: order.index(item["name"]))
+        case 4 if spec.get("volumes"):
+            volume = spec["volumes"][0]
+            volume["$retainKeys"] = list(volume)
+        case 5 if spec.get("containers"):
+            del spec["containers"][-1]["name"]
+        case 6:
+            spec["nodeSelector"] = {"a": None, "b": "1"}
+    return overlay
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_strategic_patches_come_out_alike(ask: Ask, seed: int) -> None:
+    chance = random.Random(seed)
+    document, overlay = pod(chance), spoilt(chance, pod(chance))
+    body = json.dumps(overlay)
+    theirs = ask("strategic", live=document, body=body)
+    try:
+        ours: Any = strategic.patch(document, body.encode(), POD)
+    except ApiError as error:
+        ours = error.message
+    assert ours == theirs.get("object", theirs.get("error"))
+
+
+def value(chance: random.Random, depth: int = 0) -> Any:
+    roll = chance.random()
+    if depth > 2 or roll < 0.5:
+        return chance.choice([1, 2, "a", "b", True, None])
+    if roll < 0.75:
+        return {chance.choice("abc"): value(chance, depth + 1) for _ in range(chance.randrange(3))}
+    return [value(chance, depth + 1) for _ in range(chance.randrange(3))]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_merge_and_json_patches_come_out_alike(ask: Ask, seed: int) -> None:
+    chance = random.Random(seed)
+    document, overlay = ({chance.choice("abcd"): value(chance) for _ in range(4)} for _ in range(2))
+    assert (
+        merge.patch(document, json.dumps(overlay).encode())
+        == ask("merge", live=document, body=json.dumps(overlay))["object"]
+    )
+    operations = []
+    for _ in range(chance.randrange(1, 4)):
+        paths = [
+            "".join(
+                "/" + chance.choice(["a", "b", "0", "1", "-", "-1"]) for _ in range(chance.randrange(1, 3))
+            )
+            for _ in "ab"
+        ]
+        name = chance.choice(["add", "add", "remove", "replace", "test", "copy", "move"])
+        operations.append({"op": name, "path": paths[0], "from": paths[1], "value": value(chance)})
+    theirs = ask("json", live=document, body=json.dumps(operations))
+    if theirs.get("error", "").startswith("panic"):
+        return
+    try:
+        ours = json_patch.patch(document, json.dumps(operations).encode())
+    except ApiError:
+        assert "error" in theirs
+    else:
+        assert ours == theirs.get("object")
