@@ -89,10 +89,10 @@ def no_such_overload(function: str, args: Sequence[Value], declared: bool = True
     knows = _KNOWS.get(function)
     if knows is not None and args:
         name = str(type_of(args[0])).partition("(")[0]
-        if name in knows or (len(args) > 1 and name in _RECEIVERS):
+        if name in knows or name in _RECEIVERS:
             return EvaluationError(NO_SUCH_OVERLOAD)
         return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}")
-    if function in _PLAIN or function.startswith("get"):
+    if function in _PLAIN:
         return EvaluationError(NO_SUCH_OVERLOAD)
     names = ", ".join(type_of(arg).name for arg in args)
     return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}({names})")

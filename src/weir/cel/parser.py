@@ -332,9 +332,8 @@ class _Parser:
         """`node` followed by one selection, call or index."""
         if self.kind == "[":
             pos = self.take().pos
-            optional = self.kind == "?"
-            if optional:
-                self.take()
+            self.sync(_START | {"?"})
+            optional = self.optional_mark()
             index = self.nested(frozenset(("]",)))
             self.match("]", self.after())
             return self.call(pos, ast.OPT_INDEX if optional else ast.INDEX, node, index)
@@ -464,9 +463,8 @@ class _Parser:
                     self.new_id(), colon.pos if colon else name.pos, None, _field_name(name), value, optional
                 )
             )
-            if not (self.kind == "," and self.ahead() != "}"):
+            if not self.another(frozenset((IDENTIFIER, ESC_IDENTIFIER))):
                 break
-            self.take()
         self.end_of_literal("}")
         qualified = ("." if dot else "") + ".".join(token.text for token in names)
         node = StructExpr(self.new_id(), brace.pos, qualified, entries)
@@ -482,9 +480,8 @@ class _Parser:
             if self.optional_mark():
                 optional.append(len(elements))
             elements.append(self.nested(follow))
-            if not (self.kind == "," and self.ahead() != "]"):
+            if not self.another(_START):
                 break
-            self.take()
         self.end_of_literal("]")
         return self.grown(ListExpr(self.new_id(), bracket.pos, elements, frozenset(optional)), *elements)
 
@@ -499,15 +496,21 @@ class _Parser:
             colon = self.match(":", _START)
             value = self.nested(follow)
             entries.append(Entry(self.new_id(), colon.pos if colon else value.pos, key, "", value, optional))
-            if not (self.kind == "," and self.ahead() != "}"):
+            if not self.another(_START):
                 break
-            self.take()
         self.end_of_literal("}")
         node = MapExpr(self.new_id(), brace.pos, entries)
         return self.grown(node, *(child for e in entries for child in (e.key, e.value) if child is not None))
 
     def optional_mark(self) -> bool:
         if self.kind != "?":
+            return False
+        self.take()
+        return True
+
+    def another(self, starts: frozenset[str]) -> bool:
+        """Whether a comma and one more part follow; the comma is then taken, else it is a trailing one."""
+        if self.kind != "," or (self.ahead() != "?" and self.ahead() not in starts):
             return False
         self.take()
         return True

@@ -83,11 +83,6 @@ def or_else(left: Value, unwrap: bool) -> Value:
     return as_error(left)
 
 
-def is_none(value: Value) -> bool:
-    """Whether *value* is an optional without value."""
-    return value.__class__ is Optional and not value.has_value
-
-
 _Key = tuple[Value, bool, bool]
 
 
@@ -122,25 +117,22 @@ def walk(
     return (Optional(value) if optional else value), charged
 
 
-def index(
-    value: Value, key: Value, marked: bool, root_optional: bool, charge: int, objects: access.Objects
+def step(
+    value: Value, key: Value, optional: bool, test: bool, charge: int, objects: access.Objects
 ) -> tuple[Value, int]:
-    """Apply one computed qualifier; *value* is not none."""
+    """Apply one qualifier: the part, an error, or ABSENT where nothing is fine."""
     if key.__class__ is EvaluationError:
         return key, charge
-    optional = marked
-    if root_optional and value.__class__ is Optional:
-        value, optional = value.value, True
     try:
-        if not optional:
+        if not optional and not test:
             return access.get(value, key, objects), charge
         found = access.find(value, key, objects)
     except EvaluationError as error:
         return error.with_traceback(None), charge
-    return (NONE, 0) if found is ABSENT else (Optional(found), charge)
+    return found, 0 if found is ABSENT and optional else charge
 
 
-def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> tuple[Value, int]:
+def apply(call: Invoke, args: Sequence[Value], objects: access.Objects) -> tuple[Value, int]:
     """Call by values: the outcome and its price."""
     outcome: Value = None
     for arg in args:
@@ -149,10 +141,10 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> tuple
             break
     else:
         try:
-            outcome = reference.apply(step, args, objects)
+            outcome = reference.apply(call, args, objects)
         except EvaluationError as error:
             outcome = error.with_traceback(None)
-    return outcome, reference.call_price(step, args, outcome)
+    return outcome, reference.call_price(call, args, outcome)
 
 
 def new_list(elements: Sequence[Value], optional: frozenset[int]) -> Value:

@@ -16,6 +16,8 @@ _E = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, "
     "IDENTIFIER}"
 )
+_E_OR_MARK = _E.replace("'!', ", "'!', '?', ")
+_E_OR_END = _E.replace("'(', ", "'(', ')', ")
 
 
 def _parse(text: str) -> ast.Node:
@@ -51,7 +53,22 @@ def _mistakes(text: str) -> list[tuple[int, int, str]]:
         ("taint.key == 'a' and true", [(1, 18, "mismatched input 'and' expecting <EOF>")]),
         ("[1,2", [(1, 5, "mismatched input '<EOF>' expecting {']', ','}")]),
         ("{1}", [(1, 3, "mismatched input '}' expecting ':'")]),
+        ("[1,,2]", [(1, 4, "mismatched input ',' expecting ']'")]),
+        ("[1,", [(1, 4, "missing ']' at '<EOF>'")]),
+        ("f(1,)", [(1, 5, f"mismatched input ')' expecting {_E}")]),
+        ("a[", [(1, 3, f"mismatched input '<EOF>' expecting {_E_OR_MARK}")]),
+        ("f(", [(1, 3, f"mismatched input '<EOF>' expecting {_E_OR_END}")]),
         ("a ? b", [(1, 6, "mismatched input '<EOF>' expecting ':'")]),
+        (
+            "a ? : b",
+            [
+                (1, 5, f"extraneous input ':' expecting {_E}"),
+                (1, 8, "mismatched input '<EOF>' expecting ':'"),
+            ],
+        ),
+        ("1..2", [(1, 3, "no viable alternative at input '..2'")]),
+        ("1 + * 2", [(1, 5, f"extraneous input '*' expecting {_E}")]),
+        ("taint.key === 'a'", [(1, 13, "token recognition error at: '= '")]),
         ("1 2", [(1, 3, "extraneous input '2' expecting <EOF>")]),
         ("@foo", [(1, 1, "token recognition error at: '@'")]),
     ],

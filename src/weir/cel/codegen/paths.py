@@ -13,7 +13,7 @@ from weir.cel import runtime
 from weir.cel.codegen.writer import Atom, Unsupported, Writer
 from weir.cel.steps import Choice, Local, Path, Qualifier, Step, Unresolved, Variable
 from weir.cel.types import Kind
-from weir.cel.values import DefaultMap
+from weir.cel.values import ABSENT, NONE, DefaultMap, Optional
 
 _MAYBE_OPTIONAL: Final = frozenset((Kind.OPTIONAL, Kind.DYN, Kind.ANY, Kind.ERROR, Kind.NULL))
 
@@ -122,13 +122,11 @@ class PathWriter(Writer):
                 return Atom(
                     f"({self.constant(first.key)} in {container} or {container}.__class__ is {defaults})"
                 )
-        if len(rest) > 1 and any(qualifier.computed for qualifier in rest):
-            raise Unsupported
+        if any(qualifier.computed for qualifier in rest):
+            return self.gen_rest_computed(value, rest, test, root_optional)
         keys = tuple((qualifier.key, qualifier.optional, qualifier.test) for qualifier in rest)
         container = self.name(value)
         target = self.fresh()
-        if rest[0].computed:
-            return self.gen_optional_index(container, value.error, rest[0], root_optional, target)
         walk = self.constant(runtime.walk)
         shape = self.constant(keys)
         self.flush()
@@ -141,29 +139,38 @@ class PathWriter(Writer):
             self.emit("c += n")
         return Atom(target, simple=True, error=True)
 
-    def gen_optional_index(
-        self, container: str, error: bool, qualifier: Qualifier, root_optional: bool, target: str
-    ) -> Atom:
-        """`container[?key]` or an index into what may be an optional, with a computed key."""
-        index = self.constant(runtime.index)
-        charge = qualifier.key.lead if isinstance(qualifier.key, Path) else 1
-        head = f"if {container}.__class__ is E: {target} = {container}\n{' ' * self.level}else:"
-        empty = self.constant(runtime.is_none)
-        if not error:
-            head = "if True:"
-        with self.branch(head):
+    def gen_rest_computed(self, value: Atom, rest: list[Qualifier], test: bool, root_optional: bool) -> Atom:
+        """The same with computed keys: each is evaluated only when the path gets there."""
+        target, current, optional = self.fresh(), self.fresh(), self.fresh()
+        nothing = "False" if test else self.constant(NONE)
+        find, absent = self.constant(runtime.step), self.constant(ABSENT)
+        with self.sequence() as stop:
+            if value.error:
+                stop(target, value)
+            self.emit(f"{current} = {value.text}; {optional} = False")
             if root_optional:
-                inner = f"if {empty}({container}): {target} = {container}\n{' ' * self.level}else:"
-            else:
-                inner = "if True:"
-            with self.branch(inner):
-                key = self.name(self.gen_bare(qualifier.key))
+                with self.branch(f"if {current}.__class__ is {self.constant(Optional)}:"):
+                    empty = "False" if test else current
+                    self.emit(f"if not {current}.has_value: {target} = {empty}; break")
+                    self.emit(f"{current} = {current}.value; {optional} = True")
+            for qualifier in rest:
+                if qualifier.computed:
+                    key = self.name(self.gen_bare(qualifier.key))
+                    charge = qualifier.key.lead if isinstance(qualifier.key, Path) else 1
+                else:
+                    key, charge = self.constant(qualifier.key), 1
                 self.flush()
+                if qualifier.optional:
+                    self.emit(f"{optional} = True")
                 self.emit(
-                    f"{target}, n = {index}({container}, {key}, {qualifier.optional}, {root_optional}, "
-                    f"{charge}, {self.objects()})"
+                    f"{current}, n = {find}({current}, {key}, {optional}, {qualifier.test}, {charge}, "
+                    f"{self.objects()})"
                 )
                 self.emit("c += n")
+                self.emit(f"if {current}.__class__ is E: {target} = {current}; break")
+                self.emit(f"if {current} is {absent}: {target} = {nothing}; break")
+            wrapped = f"{self.constant(Optional)}({current}) if {optional} else {current}"
+            self.emit(f"{target} = {'True' if test else wrapped}")
         return Atom(target, simple=True, error=True)
 
     def gen_choice(self, root: Choice) -> Atom:
