@@ -148,7 +148,8 @@ def _validate_completion_mode(spec: Document, at: str) -> Errors:
     if mode != "Indexed":
         return
     completions, limit = spec.get("completions"), spec.get("maxFailedIndexes")
-    if completions is None:
+    # With neither count given, both default to 1.
+    if completions is None and spec.get("parallelism") is not None:
         yield required(f"{at}.completions", "when completion mode is Indexed")
     if (spec.get("parallelism") or 0) > _MAX_INDEXES:
         detail = f"must be less than or equal to {_MAX_INDEXES} when completion mode is Indexed"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weir.validate.context import Context
 from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required, too_long
-from weir.validate.meta import IMMUTABLE, same, validate_meta
+from weir.validate.meta import IMMUTABLE, validate_meta
 from weir.values.names import byte_length, check_config_key
 
 MAX_BYTES: Final = 1024 * 1024
@@ -34,7 +34,7 @@ def validate_config_map(new: Document, old: Document | None, context: Context) -
         if not new.get("immutable"):
             yield forbidden("immutable", SET_IMMUTABLE)
         for name in ("data", "binaryData"):
-            if not same(new.get(name), old.get(name)):
+            if (new.get(name) or {}) != (old.get(name) or {}):
                 yield forbidden(name, SET_IMMUTABLE)
     data, binary = new.get("data") or {}, new.get("binaryData") or {}
     total = 0
@@ -74,7 +74,7 @@ def validate_secret(new: Document, old: Document | None, context: Context) -> Er
         if old.get("immutable"):
             if not new.get("immutable"):
                 yield forbidden("immutable", SET_IMMUTABLE)
-            if not same(new.get("data"), old.get("data")):
+            if (new.get("data") or {}) != (old.get("data") or {}):
                 yield forbidden("data", SET_IMMUTABLE)
     data: dict[str, Any] = {**(new.get("data") or {}), **(new.get("stringData") or {})}
     for key in sorted(data):

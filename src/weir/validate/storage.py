@@ -57,7 +57,7 @@ def validate_storage_class(new: Document, old: Document | None, context: Context
     for name in (
         ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode") if old is not None else ()
     ):
-        if not same(new.get(name), (old or {}).get(name)):
+        if (new.get(name) or None) != ((old or {}).get(name) or None):
             yield invalid(name, None, IMMUTABLE)
 
 
