@@ -127,6 +127,8 @@ class _Checker:
                 return full, constant[0], constant[1]
             if full in env.object_types:
                 return full, type_of_type(env.object_types[full].type), ast.NO_CONSTANT
+            if full in env.undefined:
+                return full, type_of_type(env.undefined[full]), ast.NO_CONSTANT
             message = wellknown.MESSAGES.get(full)
             if message is not None:
                 return full, type_of_type(message[0]), ast.NO_CONSTANT

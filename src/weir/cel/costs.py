@@ -537,7 +537,10 @@ def _contains_address(*, whole_network: bool, text: bool) -> Rule:
         return cost
 
     words = "(1, 4)" + (" + (1, 2) + 1" if whole_network else "") + (" + 0.1·len(x)" if text else "")
-    return Rule(f"{words}; runtime by the bytes of the prefix", static, RuntimeCost(runtime, by_name=True))
+    # A call that is not resolved is priced by its name alone, without the reading of a text.
+    return Rule(
+        f"{words}; runtime by the bytes of the prefix", static, RuntimeCost(runtime, by_name=not text)
+    )
 
 
 CONTAINS_IP: Final = _contains_address(whole_network=False, text=False)

@@ -114,6 +114,7 @@ class Library:
     types: opaque types whose names become identifiers (`net.IP`). macros: groups of weir.cel.macros.GROUPS
     this library switches on (`"two_variable"`, `"optional"`, `"sort_by"`, `"bind"`). check_format: what is wrong with
     a constant format string and its arguments: the node to blame (None: the call) and the message, or None.
+    undefined: names the checker takes for types although no program can refer to them.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Library:
     types: tuple[Type, ...] = ()
     macros: frozenset[str] = frozenset()
     check_format: FormatCheck | None = None
+    undefined: Mapping[str, Type] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,6 +165,7 @@ class Env:
     functions: Mapping[str, Function] = field(init=False)
     object_types: Mapping[str, ObjectType] = field(init=False)
     constants: Mapping[str, tuple[Type, Any]] = field(init=False)
+    undefined: Mapping[str, Type] = field(init=False)
     macro_groups: frozenset[str] = field(init=False)
     python_classes: Mapping[type, ObjectType] = field(init=False)
     check_format: FormatCheck | None = field(init=False)
@@ -185,6 +188,8 @@ class Env:
         object.__setattr__(self, "functions", merged)
         object.__setattr__(self, "object_types", {o.name: o for o in self.objects})
         object.__setattr__(self, "constants", constants)
+        undefined = {name: of for library in self.libraries for name, of in library.undefined.items()}
+        object.__setattr__(self, "undefined", undefined)
         object.__setattr__(self, "macro_groups", groups)
         checks = [library.check_format for library in self.libraries if library.check_format is not None]
         object.__setattr__(self, "check_format", checks[0] if checks else None)

@@ -34,6 +34,7 @@ STANDARD: Final = Library(
     "standard",
     (*standard.FUNCTIONS, *conversions.FUNCTIONS, *times.FUNCTIONS, regex.MATCHES),
     types=standard.TYPES,
+    undefined=standard.UNDEFINED,
 )
 
 #: `cel.bind`: only the environment of device selectors has it.

@@ -125,8 +125,15 @@ def _compare(a: Value, b: Value) -> int:
     return int(a > b) - int(a < b)
 
 
+def _comparable(values: Sequence[Value]) -> None:
+    """Refuse a list from dyn that holds what has no order."""
+    if any(type_of(value) not in _COMPARABLE for value in values):
+        raise EvaluationError(NO_SUCH_OVERLOAD)
+
+
 def is_sorted(values: Sequence[Value]) -> bool:
     """Return whether no element is below the one before it."""
+    _comparable(values)
     return all(_compare(a, b) <= 0 for a, b in pairwise(values))
 
 
@@ -134,6 +141,7 @@ def _extreme(name: str, sign: int) -> Callable[[Sequence[Value]], Value]:
     def extreme(values: Sequence[Value]) -> Value:
         if not values:
             raise EvaluationError(f"{name} called on empty list")
+        _comparable(values)
         found = values[0]
         for value in values[1:]:
             if _compare(value, found) * sign > 0:

@@ -337,3 +337,6 @@ TYPES: Final = (
     DURATION,
     TIMESTAMP,
 )
+
+#: Short names that upstream's checker takes for types but its programs do not know.
+UNDEFINED: Final = {"duration": DURATION, "timestamp": TIMESTAMP}
