@@ -24,6 +24,7 @@ from weir.cel.ast import (
 )
 from weir.cel.checker import candidate_names, qualified_name
 from weir.cel.env import UNKNOWN, Env, Overload
+from weir.cel.soundness import alike, of_iteration, of_part, of_result, of_value
 from weir.cel.steps import (
     Choice,
     Const,
@@ -43,7 +44,7 @@ from weir.cel.steps import (
     Unresolved,
     Variable,
 )
-from weir.cel.types import Kind, Type
+from weir.cel.types import Kind, Type, list_of, map_of
 from weir.cel.values import CelError, EvaluationError, TypeValue, UInt, Value, new_map, type_of
 
 
@@ -81,7 +82,7 @@ class _Lowering:
 
     def lower(self, node: Node) -> Step:
         if isinstance(node, Literal):
-            return Const(node.value, node.type if self.checked else type_of(node.value))
+            return Const(node.value, type_of(node.value))
         if isinstance(node, Ident):
             return self.ident(node)
         if isinstance(node, Select):
@@ -112,7 +113,7 @@ class _Lowering:
         if not self.checked:
             return self.unresolved(node.name, [])
         if node.constant is not ast.NO_CONSTANT:
-            return Const(node.constant, node.type)
+            return Const(node.constant, type_of(node.constant))
         if node.type.kind is Kind.TYPE and node.name not in self.env.variables:
             raise ProgramError(f"reference to undefined type: {node.name}")
         return Path(Variable(node.name, node.type), [], node.type)
@@ -125,11 +126,6 @@ class _Lowering:
             candidates += [(full, taken) for full in candidate_names(self.env.container, dotted)]
         qualifiers = [Qualifier(field, types.DYN) for field in fields]
         return Path(Unresolved(name.removeprefix("."), candidates), qualifiers, types.DYN)
-
-    def constant_name(self, name: str) -> Const | None:
-        """A name that stands for a type or another constant."""
-        found = self.env.constants.get(name) or wellknown.CONSTANTS.get(name)
-        return Const(found[1], found[0]) if found else None
 
     def path(self, step: Step) -> Path:
         return step if isinstance(step, Path) else Path(step, [], step.type)
@@ -144,11 +140,11 @@ class _Lowering:
                 if self.local(first) is None:
                     return self.unresolved(first, fields)
         path = self.path(self.lower(node.operand))
-        operand = node.operand.type
+        operand = path.type
         path.qualifiers.append(
             Qualifier(node.field, operand, field=operand.kind is Kind.OBJECT, test=node.test_only)
         )
-        path.type = node.type
+        path.type = types.BOOL if node.test_only else of_part(operand, node.field, self.env, optional=False)
         path.test = path.test or node.test_only
         return path
 
@@ -156,7 +152,7 @@ class _Lowering:
         operand, key = node.args
         path = self.path(self.lower(operand))
         step = self.lower(key)
-        known = operand.type
+        known = path.type
         if isinstance(step, Const):
             if step.value.__class__ not in _KEYS:
                 kind = type_of(step.value).kind
@@ -165,7 +161,8 @@ class _Lowering:
             path.qualifiers.append(Qualifier(step.value, known, optional=optional, field=field))
         else:
             path.qualifiers.append(Qualifier(step, known, computed=True, optional=optional))
-        path.type = node.type
+        key_value = step.value if isinstance(step, Const) else None
+        path.type = of_part(known, key_value, self.env, optional)
         return path
 
     # --- calls ---------------------------------------------------------------------------------------
@@ -179,7 +176,8 @@ class _Lowering:
             return logic
         if function == ast.CONDITIONAL:
             condition, yes, no = [self.lower(arg) for arg in node.args]
-            return Path(Choice(condition, yes, no, node.type), [], node.type)
+            chosen = alike((yes.type, no.type))
+            return Path(Choice(condition, yes, no, chosen), [], chosen)
         if function in (ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT):
             return self.index(node, optional=function != ast.INDEX)
         if function in (ast.EQUALS, ast.NOT_EQUALS):
@@ -213,20 +211,25 @@ class _Lowering:
         if len(candidates) == 1:
             unwrap = _OPTIONAL_IDS.get(candidates[0].id)
             if unwrap is not None:
-                return OrElse(args[0], args[1], unwrap, node.type)
+                return self.or_else(args[0], args[1], unwrap)
             if candidates[0].id == "in_list":
                 members = self.set_members(args[1])
                 if members is not None:
-                    return InSet(args[0], members) if members else Const(False, types.BOOL)
+                    return self.in_set(args[0], members) if members else Const(False, types.BOOL)
         if function is not None and function.fold and len(args) == 1 and isinstance(args[0], Const):
             return self.folded(function.overloads, args[0].value, node)
         overloads = function.overloads if function else ()
-        step = Invoke(function.name if function else node.function, args, candidates, overloads, node.type)
+        result = of_result(candidates, [arg.type for arg in args])
+        step = Invoke(function.name if function else node.function, args, candidates, overloads, result)
         if not self.checked:
             step.resolved = None
         step.guards = tuple(map(self.guard, step.resolved.params, args)) if step.resolved else ()
         self.specialize(step)
         return step
+
+    def or_else(self, left: Step, right: Step, unwrap: bool) -> Step:
+        inside = left.type.params[0] if left.type.kind is Kind.OPTIONAL else types.DYN
+        return OrElse(left, right, unwrap, alike((inside if unwrap else left.type, right.type)))
 
     def guard(self, param: Type, arg: Step) -> Type | None:
         return param if needs_guard(param, arg.type) else None
@@ -243,6 +246,11 @@ class _Lowering:
         except EvaluationError as error:
             raise ProgramError(str(error)) from None
 
+    def in_set(self, element: Step, members: list[Value]) -> Step:
+        step = InSet(element, members)
+        step.type = types.BOOL
+        return step
+
     def set_members(self, step: Step) -> list[Value] | None:
         """The members of a constant list that can be looked up by hashing."""
         if not isinstance(step, Const) or not isinstance(step.value, list):
@@ -255,12 +263,13 @@ class _Lowering:
         from weir.cel.dispatch import no_such_overload, select
 
         if node.function == "type":
-            return Const(TypeValue(type_of(value).name), node.type)
+            return Const(TypeValue(type_of(value).name), types.TYPE)
         overload = select(overloads, [value])
         try:
             if overload is None or overload.impl is None:
                 raise no_such_overload(node.function, [value])
-            return Const(overload.impl(value), node.type)
+            converted = overload.impl(value)
+            return Const(converted, of_value(converted))
         except EvaluationError as error:
             raise ProgramError(str(error)) from None
 
@@ -269,23 +278,28 @@ class _Lowering:
     def list(self, node: ListExpr) -> Step:
         elements = [self.lower(element) for element in node.elements]
         if not node.optional and all(isinstance(e, Const) for e in elements):
-            return Const([e.value for e in elements if isinstance(e, Const)], node.type)
-        return NewList(elements, node.optional, node.type)
+            constant = [e.value for e in elements if isinstance(e, Const)]
+            return Const(constant, of_value(constant))
+        parts = [_inside(e.type) if i in node.optional else e.type for i, e in enumerate(elements)]
+        return NewList(elements, node.optional, list_of(alike(parts)))
 
     def map(self, node: MapExpr) -> Step:
         entries = []
         for entry in node.entries:
             assert entry.key is not None
             entries.append((self.lower(entry.key), self.lower(entry.value), entry.optional))
+        keys = alike(key.type for key, _, _ in entries)
+        values = alike(_inside(value.type) if optional else value.type for _, value, optional in entries)
+        built = NewMap(entries, map_of(keys, values))
         pairs: list[tuple[Value, Value]] = []
         for key, value, optional in entries:
             if optional or not isinstance(key, Const) or not isinstance(value, Const):
-                return NewMap(entries, node.type)
+                return built
             pairs.append((key.value, value.value))
         try:
-            return Const(new_map(pairs), node.type)
+            return Const(new_map(pairs), built.type)
         except TypeError:
-            return NewMap(entries, node.type)
+            return built
 
     def struct(self, node: StructExpr) -> Step:
         name = node.name
@@ -295,7 +309,7 @@ class _Lowering:
                     name = full
                     break
         entries = [(entry.field, self.lower(entry.value), entry.optional) for entry in node.entries]
-        return NewStruct(name, entries, node.type)
+        return NewStruct(name, entries, types.DYN)
 
     # --- comprehensions ------------------------------------------------------------------------------
 
@@ -308,33 +322,58 @@ class _Lowering:
         over = self.lower(node.range)
         init = self.lower(node.init)
         outer = len(self.locals)
-        first, second = _iteration_types(over.type, node.var2 is not None)
-        accu = self.bind_local(node.accu, node.step.type if self.checked else types.DYN)
+        first, second = of_iteration(over.type, node.var2 is not None)
+        started = init.type if node.bind else _emptied(init.type)
+        accu = self.bind_local(node.accu, started)
         inner = len(self.locals)
         slot = self.bind_local(node.var, first)
         slot2 = self.bind_local(node.var2, second) if node.var2 is not None else None
         condition = self.lower(node.condition)
         step = self.lower(node.step)
         del self.locals[inner:]
+        if not node.bind:
+            self.locals[outer] = (node.accu, accu, _accumulated(started, step, accu))
         result = self.lower(node.result)
         del self.locals[outer:]
-        return Fold(over, slot, slot2, accu, init, condition, step, result, node.bind, node.type)
+        return Fold(over, slot, slot2, accu, init, condition, step, result, node.bind, result.type)
 
 
-def _iteration_types(over: Type, two: bool) -> tuple[Type, Type]:
-    if over.kind is Kind.LIST:
-        return (types.INT, over.params[0]) if two else (over.params[0], types.DYN)
-    if over.kind is Kind.MAP:
-        return over.params[0], over.params[1]
-    return types.DYN, types.DYN
+def _inside(t: Type) -> Type:
+    """What an element marked `?` puts into its literal."""
+    return t.params[0] if t.kind is Kind.OPTIONAL else types.DYN
+
+
+def _emptied(t: Type) -> Type:
+    """The accumulator while its loop runs: nothing is known about what it holds."""
+    if t.kind is Kind.LIST:
+        return types.LIST_OF_DYN
+    return types.MAP_OF_DYN if t.kind is Kind.MAP else t
+
+
+def _accumulated(started: Type, step: Step, accu: int) -> Type:
+    """The accumulator after the loop, whose *step* keeps it, extends it, or makes something else."""
+    if isinstance(step, Path) and isinstance(step.root, Choice) and not step.qualifiers:
+        step = step.root.yes  # the other branch keeps it
+    extends = (
+        isinstance(step, Invoke)
+        and step.resolved is not None
+        and step.resolved.id == "add_list"
+        and isinstance(step.args[0], Path)
+        and isinstance(step.args[0].root, Local)
+        and step.args[0].root.slot == accu
+    )
+    if extends:
+        assert isinstance(step, Invoke)
+        return step.args[1].type
+    return started if step.type is started or started.kind in (Kind.LIST, Kind.MAP) else types.DYN
 
 
 def needs_guard(param: Type, actual: Type) -> bool:
     """Whether a value of static type *actual* may at run time not be a *param*."""
     if param.kind in (Kind.DYN, Kind.ANY, Kind.PARAM):
         return False
-    if actual.kind in (Kind.DYN, Kind.ANY, Kind.ERROR, Kind.PARAM, Kind.NULL, Kind.WRAPPER):
-        return actual.kind is not param.kind
+    if actual.kind is not param.kind:
+        return True
     if param.kind in (Kind.LIST, Kind.MAP):
         return any(map(needs_guard, param.params, actual.params))
-    return False
+    return actual.name != param.name

@@ -498,7 +498,11 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value
                 raise no_such_overload(step.function, args)
     if overload.impl is None:
         raise no_such_overload(step.function, args)
-    return overload.impl(*args)
+    try:
+        return overload.impl(*args)
+    except (TypeError, AttributeError):
+        # Dispatch looks at the first element only; a list of mixed values fails inside, as it does upstream.
+        raise EvaluationError(NO_SUCH_OVERLOAD) from None
 
 
 def contains(element: Value, container: Value) -> bool:

@@ -79,6 +79,62 @@ def test_value_error_and_cost_are_those_of_the_plain_evaluator(wrapper: str) -> 
             _agree(wrapper.format(expression), _TAINT, BoundTaint("é/ü", "not a version", ""))
 
 
+#: The checker gives what passes through dyn the type its use suggests; the values may be of any other.
+_THROUGH_DYN = [
+    "dyn({'a': 1})['a'] + 'x'",
+    "dyn({'a': 1}).a + 'x'",
+    "string(dyn(optional.of(1.5)).value())",
+    "dyn([1, 2]).map(x, x + 'a')",
+    "[dyn(1), dyn('a')].map(x, x + 1)",
+    "[dyn(1), dyn('a')].sum()",
+    "dyn([dyn(1), dyn('a')]).max() == 1",
+    "dyn(optional.of(1)).orValue('a') + 'b'",
+    "dyn({'a': 'b'}).transformMap(k, v, v + 1)",
+    "[[], ['a']].map(x, x[0] + 'b')",
+    "(true ? dyn(1) : dyn('a')) + 'x'",
+    "[1, 2].exists(x, dyn(x) == 'a' || dyn(x).size() > 1)",
+    "dyn([1,2,3]).exists(x, x.startsWith('a'))",
+    "dyn(5).all(x, true)",
+    "dyn(5).all(i, v, true)",
+    "dyn('abc')['a'].startsWith('x')",
+    "optional.of(dyn(1)).value() + 'a'",
+    "{'a': dyn(1)}.a.startsWith('b')",
+    "[dyn(1)][0].size()",
+    "type(dyn(1)) == string",
+    "dyn(taint).key.size() > 3",
+    "'key' in dyn(taint)",
+    "dyn(taint).exists(k, k == 'key')",
+    "dyn(taint) == taint",
+    "[taint][0].key",
+    "optional.of(taint).key",
+    "{'t': taint}.t.value",
+    "dyn([taint])[0].key",
+    "[taint].map(x, x.key)",
+    "[taint].exists(x, dyn(x).value == '5.4.0')",
+    "dyn(1) in dyn([1.0])",
+    "dyn('a') in dyn(5)",
+    "[1,2,3].map(x, dyn(x)).filter(y, y > 1).map(z, z + 1)",
+    "dyn([[1],[2]]).flatten()",
+    "dyn([3,1,2]).sort()",
+    "dyn('b').split(',').join('-') + 'x'",
+    "dyn({'a':[1,2]}).a[?1].orValue(0)",
+    "dyn({'a':[1,2]}).?a[taint.key.size() - 12].orValue(9)",
+    "{'a': {'example.com/a': {'z': 1}}}.?a[taint.key].z.hasValue()",
+    "has(dyn({'a': {'b': 1}}).a.b)",
+    "-dyn('a')",
+    "dyn(1.5) % 2",
+    "dyn(timestamp('2020-01-01T00:00:00Z')).getFullYear() == dyn(2020)",
+    "dyn(1).getFullYear()",
+    "google.protobuf.Int64Value{value: 1} + 1",
+    "google.protobuf.StringValue{}.size()",
+]
+
+
+@pytest.mark.parametrize("expression", _THROUGH_DYN)
+def test_what_passes_through_dyn_is_judged_by_its_value(expression: str) -> None:
+    _agree(expression, _TAINT)
+
+
 @given(key=st.text(max_size=30), value=st.text(max_size=30))
 def test_any_taint_gives_the_same_answer_both_ways(key: str, value: str) -> None:
     _agree(
