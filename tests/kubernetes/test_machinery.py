@@ -31,7 +31,7 @@ from weir.objects.defaults import default
 from weir.objects.document import check, decode
 
 HERE = Path(__file__).parent
-TOOL = HERE.parents[1] / "tools" / "machinery" / "main.go"
+TABLE = HERE.parents[1] / "src" / "weir" / "objects" / "fields.json"
 NOW = "2026-01-01T00:00:00Z"
 POD = kinds.by_kind("v1", "Pod")
 #: Kinds weir adds fields to that Kubernetes does not know, and bodies that are read in another way.
@@ -39,21 +39,23 @@ STORED = [kind for kind in kinds.KINDS if kind.stored and kind.group != "resourc
 Ask = Callable[..., dict[str, Any]]
 
 
-def _program() -> str:
-    if ready := os.environ.get("KUBERNETES_MACHINERY"):
+def _program(name: str) -> str:
+    """Return the path of a program of `tools/`, built when it is older than its source."""
+    if ready := os.environ.get(f"KUBERNETES_{name.upper()}"):
         return ready
     if shutil.which("go") is None:
-        pytest.skip("building Kubernetes' machinery needs Go, which is not on this machine")
+        pytest.skip(f"building Kubernetes' {name} needs Go, which is not on this machine")
+    source = HERE.parents[1] / "tools" / name / "main.go"
     version = next(
         line.split()[2] for line in (HERE / "go.mod").read_text().splitlines() if line.startswith("require")
     )
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "weir" / "kubernetes" / version
-    target = cache / "machinery"
-    if not target.exists() or target.stat().st_mtime < TOOL.stat().st_mtime:
+    target = cache / name
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(HERE / "go.mod", folder)
-            shutil.copy(TOOL, folder)
+            shutil.copy(source, folder)
             command = ["go", "build", "-mod=mod", "-o", str(target), "."]
             subprocess.run(command, cwd=folder, check=True, env={**os.environ, "CGO_ENABLED": "0"})
     return str(target)
@@ -63,7 +65,11 @@ def _program() -> str:
 def ask() -> Iterator[Ask]:
     """Return a function that asks Kubernetes: an object, or the words of a refusal."""
     with subprocess.Popen(
-        [_program()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [_program("machinery")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as process:
         assert process.stdin and process.stdout
         to, back = process.stdin, process.stdout
@@ -79,6 +85,11 @@ def ask() -> Iterator[Ask]:
 
         yield question
         process.kill()
+
+
+def test_the_field_table_is_what_the_types_say() -> None:
+    made = subprocess.run([_program("fields")], check=True, capture_output=True, text=True).stdout
+    assert made == TABLE.read_text("utf-8")
 
 
 def of_kinds(odd: bool) -> st.SearchStrategy[tuple[kinds.Kind, dict[str, Any]]]:

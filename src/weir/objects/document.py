@@ -20,7 +20,7 @@ from weir.objects.jsontext import TOO_DEEP, JsonError, Pairs, may_be_too_deep, p
 from weir.objects.manifest import ManifestError, read_manifest
 from weir.values.quoting import quote
 
-__all__ = ["check", "controller_of", "copied", "decode", "metadata", "parse_yaml"]
+__all__ = ["check", "copied", "decode", "parse_yaml", "root_of"]
 
 _SUMMARY_BYTES: Final = 30
 _SCHEME: Final = '"pkg/api/legacyscheme/scheme.go:30"'
@@ -105,24 +105,6 @@ def copied(value: Any) -> Any:
     {'a': [1]}
     """
     return msgspec.to_builtins(value)
-
-
-def metadata(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document's metadata, made when absent, so that it can be edited in place."""
-    found = document.get("metadata")
-    if not isinstance(found, dict):
-        found = document["metadata"] = {}
-    return found
-
-
-def controller_of(document: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the owner reference marked as controller, if there is one.
-
-    >>> controller_of({"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "2", "controller": True}]}})["uid"]
-    '2'
-    """
-    owners = (document.get("metadata") or {}).get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 # ── the fast way ─────────────────────────────────────────────────────────────────────────────────
@@ -293,8 +275,3 @@ def _pairs(value: Any) -> Any:
     if isinstance(value, list):
         return [_pairs(item) for item in value]
     return value
-
-
-def unpaired(value: Any) -> Any:
-    """Return what the careful reader read as plain dicts and lists."""
-    return plain(value)

@@ -9,14 +9,13 @@ Not here: server-side apply (weir.apiserver.patches.apply), comparing (weir.apis
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.compare import Comparison, compare, created
 from weir.apiserver.patches.fieldset import FieldSet
-from weir.apiserver.patches.structure import Node, Unkeyed, root_node
+from weir.apiserver.patches.structure import Unkeyed, root_node
 from weir.objects import schema
 from weir.objects.document import KindRow, root_of
 from weir.objects.exact import printed
@@ -296,15 +295,3 @@ def capped(managed: Managed) -> Managed:
 
 def _identifier(owner: Owner) -> tuple[str, ...]:
     return owner.manager, owner.operation, owner.api_version, owner.subresource
-
-
-def owners_of(managed: Managed, path: FieldSet) -> Iterable[Owner]:
-    """Yield who owns every path of *path*."""
-    for owner, entry in managed.items():
-        if fieldset.covers(entry.fields, path):
-            yield owner
-
-
-def node_of(kind: KindRow) -> Node:
-    """Return how the fields of a served kind are owned."""
-    return root_node(root_of(kind))
