@@ -9,18 +9,18 @@ over all rows, through the same filters and scores.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from weir.gates import Gates
-from weir.objects.core import LabelSelector, Pod
+from weir.objects.core import Pod
 from weir.scheduler.framework import Code, Diagnosis, NoNodes, Status
 from weir.scheduler.plugins.node_affinity import CONFLICT
 from weir.scheduler.podclass import PodClass, PodClasses
-from weir.scheduler.profile import PluginOfPods, Profile, ProfileArguments
+from weir.scheduler.profile import DefaultSelector, PluginOfPods, Profile, ProfileArguments, Reservation
 from weir.scheduler.standing import Standing
 from weir.scheduler.table import Bools, Ints, NodeTable, Rows
 from weir.scheduler.tally import Namespaces, Tally
@@ -58,7 +58,7 @@ class Engine:
         table: NodeTable | None = None,
         namespaces: Namespaces | None = None,
         evaluate: Evaluate | None = None,
-        default_selector: Callable[[PodClass], LabelSelector | None] | None = None,
+        default_selector: DefaultSelector | None = None,
         volumes: Sequence[PluginOfPods] = (),
         devices: Sequence[PluginOfPods] = (),
         rng: random.Random | None = None,
@@ -106,9 +106,6 @@ class Engine:
     def _place_the_long_way(
         self, standing: Standing, nominated: Mapping[str, list[PodClass]]
     ) -> Placement | Diagnosis:
-        rejected = self._prefilter(standing)
-        if rejected is not None:
-            return rejected
         rows = self.table.ordered
         absent: Status | None = None
         if standing.bound.only:
@@ -116,6 +113,9 @@ class Engine:
             if isinstance(narrowed, Diagnosis):
                 return narrowed
             rows, absent = narrowed
+        rejected = self._prefilter(standing)
+        if rejected is not None:
+            return rejected
         feasible = self._sampled(self._feasible(standing, rows, nominated), rows)
         count = int(feasible.sum())
         if count == 0:
@@ -173,6 +173,12 @@ class Engine:
         if self._asked[0] is not pod:  # a pod is placed and then assumed: work its class out once
             self._asked = (pod, self.classes.of(pod))
         return self._asked[1]
+
+    def reserve(self, pod: Pod, node: str) -> list[Reservation]:
+        """Promise *pod* what it needs on *node* beyond room: volumes, devices."""
+        plugins = self.standing(self._class_of(pod)).bound.of_pods
+        made = [plugin.reserve(node) for plugin in plugins if hasattr(plugin, "reserve")]
+        return [reservation for reservation in made if reservation is not None]
 
     def forget(self, key: str) -> None:
         """Stop counting the pod *key*."""

@@ -43,6 +43,10 @@ class PodClass:
         return self.pod.metadata.labels or {}
 
     @property
+    def leaving(self) -> bool:
+        return bool(self.pod.metadata.deletion_timestamp)
+
+    @property
     def tolerations(self) -> tuple[Toleration, ...]:
         return self.pod.spec.tolerations or ()
 
@@ -115,6 +119,9 @@ def class_key(pod: Pod) -> Hashable:
         _frozen(spec.resources) if spec.resources else None,
         _frozen(spec.overhead) if spec.overhead else None,
         _frozen(volumes) if spec.volumes and (volumes := relevant_volumes(pod)) else None,
+        # The claim of an ephemeral volume has the pod's name in its own and the pod as its owner.
+        (metadata.name, metadata.uid) if spec.volumes and any(v.ephemeral for v in spec.volumes) else None,
+        bool(metadata.deletion_timestamp),  # a pod that is leaving does not count in topology spread
         spec.node_name,
         spec.host_network,
         spec.scheduler_name,

@@ -16,6 +16,7 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import LabelSelector, TopologySpreadConstraint
 from weir.objects.core import NodeAffinity as NodeAffinityView
+from weir.scheduler.framework import Diagnosis
 from weir.scheduler.plugins.image_locality import BoundImageLocality, ImageLocality
 from weir.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity, NodeAffinity
@@ -49,13 +50,41 @@ class PluginOfPods(Protocol):
     """A plugin whose answer hangs on more than nodes and their pods: volumes, device claims.
 
     Bound to a pod class it has `name`, `dynamic = True`, `prefilter() -> Status | None`, `codes(rows)` and
-    `status(code)`, like the others; it is asked afresh for every attempt.
+    `status(code)`, like the others; it is asked afresh for every attempt. It may have `reserve(node)`, asked once
+    the node is chosen, which returns a Reservation or None.
     """
 
     name: str
 
     def bind(self, pod: PodClass, table: NodeTable) -> Any | None:
         """Return the plugin for *pod*, or None when the pod has nothing it looks at."""
+
+
+class Reservation(Protocol):
+    """What a plugin promised for one pod on its node: what to write, when it is kept, how to take it back."""
+
+    plugin: str
+    timeout_seconds: float
+
+    def writes(self) -> Sequence[Any]:
+        """Return the writes PreBind makes; each has `kind`, `namespace`, `name` and a merge `patch`."""
+
+    def wrote(self, write: Any, resource_version: str) -> None:
+        """Note that a write was made."""
+
+    def settled(self) -> bool:
+        """Return whether the pod can be bound now; raise PluginError when it never can."""
+
+    def end(self) -> None:
+        """Take the promises back: they are kept, or the pod was not placed after all."""
+
+
+class DefaultSelector(Protocol):
+    """Gives the selector that pods without spread constraints are spread by."""
+
+    version: int  #: changes whenever any answer may
+
+    def __call__(self, pod: PodClass) -> LabelSelector | None: ...
 
 
 @dataclass(frozen=True)
@@ -95,6 +124,9 @@ class Bound:
     inter_pod: Any = None
     inter_pod_active: bool = False
     of_pods: list[Any] = field(default_factory=list)  #: plugins that look at this one pod: volumes, devices
+    spread_again: Callable[[], bool] = lambda: (
+        False
+    )  #: whether the default spread selector has become another
 
     def __post_init__(self) -> None:
         movers = {id(plugin) for plugin in self.domain_filters}
@@ -103,8 +135,8 @@ class Bound:
 
     @property
     def stale(self) -> bool:
-        """Whether a term that concerns this class has appeared since it was bound."""
-        return bool(self.inter_pod.active() and not self.inter_pod_active)
+        """Whether a term or a service that concerns this class has appeared since it was bound."""
+        return bool(self.inter_pod.active() and not self.inter_pod_active) or self.spread_again()
 
     @property
     def moves_domains(self) -> bool:
@@ -123,11 +155,12 @@ class Profile:
         arguments: ProfileArguments | None = None,
         *,
         evaluate: Evaluate | None = None,
-        default_selector: Callable[[PodClass], LabelSelector | None] | None = None,
+        default_selector: DefaultSelector | None = None,
         volumes: Sequence[PluginOfPods] = (),
         devices: Sequence[PluginOfPods] = (),
     ) -> None:
         self.table, self.tally, self.gates = table, tally, gates
+        self._default_selector = default_selector
         self._volumes, self._devices = tuple(volumes), tuple(devices)
         self.arguments = arguments or ProfileArguments()
         a = self.arguments
@@ -224,7 +257,38 @@ class Profile:
             inter_pod,
             inter_pod.active(),
             [plugin for plugin in filters if plugin in volumes or plugin in devices],
+            self._watch_selector(pod),
         )
+
+    def loses_claim_state(self, diagnosis: Diagnosis) -> bool:
+        """Whether Kubernetes would trip over missing state and say `not found` instead of trying preemption.
+
+        DynamicResources' PostFilter reads what its PreFilter left; when an earlier PreFilter ends the cycle there is
+        nothing. An accident, so it is told only in the upstream reason style (core.md D-37).
+        """
+        return (
+            self.arguments.upstream_reasons
+            and bool(diagnosis.prefilter)
+            and "DynamicResources" not in diagnosis.plugins
+            and self.gates.enabled("DynamicResourceAllocation")
+            and self._filters("DynamicResources")
+        )
+
+    def _watch_selector(self, pod: PodClass) -> Callable[[], bool]:
+        """Return what tells whether the default selector of *pod* has changed since now."""
+        selector_of = self._default_selector
+        if selector_of is None or pod.spread:
+            return lambda: False
+        version, selector = selector_of.version, selector_of(pod)
+
+        def changed() -> bool:
+            nonlocal version
+            if version == selector_of.version:
+                return False
+            version = selector_of.version
+            return selector_of(pod) != selector
+
+        return changed
 
     def _inter_pod_score(self, plugin: Any, feasible: Bools) -> Ints | None:
         raw = plugin.raw(slice(0, self.table.size))

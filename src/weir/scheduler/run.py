@@ -29,11 +29,13 @@ from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.framework import Diagnosis, NoNodes
+from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
 from weir.scheduler.metrics import SchedulerMetrics
 from weir.scheduler.podclass import PodClass
 from weir.scheduler.preemption import DisruptionBudget, Preemption, preempt, priority
+from weir.scheduler.profile import Reservation
 from weir.scheduler.queue import QueuedPod, SchedulingQueue
+from weir.scheduler.surroundings import Surroundings
 from weir.scheduler.table import NodeTable
 from weir.scheduler.wakeups import ClusterEvent, Hints, node_events, pod_events
 from weir.taints.operators import NUMERIC
@@ -45,6 +47,7 @@ BUDGETS = by_kind("policy/v1", "PodDisruptionBudget")
 
 #: After this many decisions in a row the loop lets messages in and out.
 _DECISIONS_AT_ONCE: Final = 16
+_PROMISE_CHECK_SECONDS: Final = 0.2
 _PREEMPTED: Final = "PreemptionByScheduler"
 
 
@@ -100,8 +103,16 @@ class Scheduler:
         self._rng = random.Random(seed)
         self.namespaces: dict[str, dict[str, str]] = {}
         self.table = NodeTable()
+        self.around = Surroundings(client, clock, gates, self._happened, seed)
         self.engines = {
-            profile.name: Engine(gates, profile, table=self.table, namespaces=self.namespaces)
+            profile.name: Engine(
+                gates,
+                profile,
+                table=self.table,
+                namespaces=self.namespaces,
+                default_selector=self.around.owners,
+                volumes=self.around.volume_plugins,
+            )
             for profile in self.config.profiles
         }
         self.hints = Hints(gates, self.namespaces)
@@ -127,6 +138,7 @@ class Scheduler:
             "pods": Informer(client, PODS, clock, _decoder(Pod), seed=seed + 1),
             "namespaces": Informer(client, NAMESPACES, clock, _decoder(_Namespace), seed=seed + 2),
             "budgets": Informer(client, BUDGETS, clock, _decoder(_Budget), seed=seed + 3),
+            **self.around.informers,
         }
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────
@@ -153,6 +165,7 @@ class Scheduler:
         tasks += [asyncio.ensure_future(recorder.run()) for recorder in self.recorders.values()]
         try:
             await wait_all_synced(self.informers)
+            self.around.listen()
             self.informers["namespaces"].cache.listen(self._namespace_changed)
             self.informers["nodes"].cache.listen(self._node_changed)
             self.informers["pods"].cache.listen(self._pod_changed)
@@ -241,8 +254,9 @@ class Scheduler:
             known = self.pods.get(new.key)
             self.pods[new.key] = new
             confirmed = self.assumed.pop(new.key, None) == new.spec.node_name
-            if not confirmed and (
-                known is None or known.spec != new.spec or known.metadata.labels != new.metadata.labels
+            if new.metadata.deletion_timestamp or (
+                not confirmed
+                and (known is None or known.spec != new.spec or known.metadata.labels != new.metadata.labels)
             ):
                 engine = self._engine_of(new)
                 self.table.add_pod(new.key, engine.classes.of(_unbound(new)), new.spec.node_name)
@@ -290,7 +304,10 @@ class Scheduler:
             engine.assume(pod.key, pod, answer.node)
             self.assumed[pod.key] = answer.node
             self.nominated.pop(pod.key, None)
-            self._start(self._bind(item, answer.node, started))
+            promises = (
+                engine.reserve(pod, answer.node) if pod.spec.volumes or pod.spec.resource_claims else []
+            )
+            self._start(self._bind(item, answer.node, started, promises))
         else:
             self._start(self._after_rejection(item, engine, answer, rivals, started))
 
@@ -323,17 +340,24 @@ class Scheduler:
 
     # ── binding ──────────────────────────────────────────────────────────────────────────────────
 
-    async def _bind(self, item: QueuedPod, node: str, started: float) -> None:
+    async def _bind(
+        self, item: QueuedPod, node: str, started: float, promises: list[Reservation] | None = None
+    ) -> None:
         pod = item.pod
         try:
+            if promises:
+                await self._keep(promises)
             if self._leadership is not None:
                 self._leadership.check()
             await self.client.bind(pod.metadata.name, pod.metadata.namespace, node, uid=pod.metadata.uid)
         except asyncio.CancelledError:
             raise
-        except (WeirError, OSError, TimeoutError) as error:
+        except (WeirError, OSError, TimeoutError, PluginError) as error:
             await self._unbind(item, node, error, started)
             return
+        finally:
+            for promise in promises or ():
+                promise.end()
         self.queue.done(item.key)
         profile = pod.spec.scheduler_name
         self.metrics.attempts.child("scheduled", profile).inc()
@@ -347,6 +371,33 @@ class Scheduler:
         note = f"Successfully assigned {pod.key} to {node}"
         self._tell(pod, "Normal", "Scheduled", "Binding", note)
 
+    async def _keep(self, promises: list[Reservation]) -> None:
+        """Write what was promised (PreBind) and wait until it is so."""
+        for promise in promises:
+            prefix = f'running PreBind plugin "{promise.plugin}"'
+            try:
+                for write in promise.writes():
+                    kind = by_kind("v1", write.kind)
+                    answer = await self.client.patch(kind, write.name, write.patch, write.namespace)
+                    promise.wrote(write, answer["metadata"].get("resourceVersion", ""))
+                if not promise.settled():
+                    self._room.release()  # others are bound meanwhile
+                    try:
+                        await self._settle(promise)
+                    finally:
+                        await self._room.acquire()
+            except (WeirError, OSError, TimeoutError) as error:
+                raise PluginError(f"{prefix}: binding volumes: {error}") from error
+            except PluginError as error:
+                raise PluginError(f"{prefix}: {error}") from error
+
+    async def _settle(self, promise: Reservation) -> None:
+        deadline = self.clock.monotonic() + promise.timeout_seconds
+        while not promise.settled():
+            if self.clock.monotonic() >= deadline:
+                raise PluginError("binding volumes: context deadline exceeded")
+            await self.clock.sleep(_PROMISE_CHECK_SECONDS)
+
     async def _unbind(self, item: QueuedPod, node: str, error: Exception, started: float) -> None:
         """Take back a binding that failed: free the node and let the pod try again."""
         key = item.key
@@ -356,7 +407,8 @@ class Scheduler:
         if isinstance(error, NotFound):
             self.queue.done(key)  # the pod is gone
             return
-        await self._fail(item, f"binding rejected: {error}", started)
+        why = str(error) if isinstance(error, PluginError) else f"binding rejected: {error}"
+        await self._fail(item, why, started)
 
     async def _fail(self, item: QueuedPod, why: str, started: float) -> None:
         profile = item.pod.spec.scheduler_name
@@ -378,7 +430,9 @@ class Scheduler:
         started: float,
     ) -> None:
         message, promised = diagnosis.message, None
-        if "DefaultPreemption" not in self.config.disabled:
+        if engine.profile.loses_claim_state(diagnosis):
+            message = f"{message} not found"
+        elif "DefaultPreemption" not in self.config.disabled:
             self.metrics.preemption_attempts.child().inc()
             found = preempt(engine, item.pod, diagnosis, self.pods, self._budgets(), rivals, self._rng)
             message = f"{message} {found.message}"

@@ -43,6 +43,11 @@ CLAIM_ADD: Final = "PersistentVolumeClaimAdd"
 CLAIM_UPDATE: Final = "PersistentVolumeClaimUpdate"
 CLASS_ADD: Final = "StorageClassAdd"
 CLASS_UPDATE: Final = "StorageClassUpdate"
+CSI_NODE_ADD: Final = "CSINodeAdd"
+CSI_NODE_UPDATE: Final = "CSINodeUpdate"
+CSI_DRIVER_UPDATE: Final = "CSIDriverUpdate"
+CAPACITY_ADD: Final = "CSIStorageCapacityAdd"
+CAPACITY_UPDATE: Final = "CSIStorageCapacityUpdate"
 # what happens in the queue itself
 ATTEMPT_FAILED: Final = "ScheduleAttemptFailure"
 BACKOFF_OVER: Final = "BackoffComplete"
@@ -95,6 +100,12 @@ def pod_events(old: Pod | None, new: Pod | None) -> Iterator[ClusterEvent]:
         yield ClusterEvent(POD_LABEL, old, new)
     if _scaled_down(old, new):
         yield ClusterEvent(POD_SCALE_DOWN, old, new)
+
+
+def object_events(kind: str, old: Any, new: Any) -> Iterator[ClusterEvent]:
+    """Yield what a change of an object of another *kind* means."""
+    action = "Add" if old is None else "Delete" if new is None else "Update"
+    yield ClusterEvent(f"{kind}{action}", old, new)
 
 
 def own_events(old: Pod, new: Pod) -> Iterator[ClusterEvent]:
@@ -241,6 +252,10 @@ def _own_claim(hints: Hints, pod: Pod, event: ClusterEvent) -> bool:
     }
 
 
+def _topologies_changed(hints: Hints, pod: Pod, event: ClusterEvent) -> bool:
+    return bool(event.old.allowed_topologies != event.new.allowed_topologies)
+
+
 _VOLUMES: Final[Mapping[str, Hint]] = {
     NODE_ADD: _always,
     NODE_LABEL: _always,
@@ -249,7 +264,6 @@ _VOLUMES: Final[Mapping[str, Hint]] = {
     CLAIM_ADD: _own_claim,
     CLAIM_UPDATE: _own_claim,
     CLASS_ADD: _always,
-    CLASS_UPDATE: _always,
 }
 #: Plugin → event → whether it helps. A plugin that is not listed is woken by everything.
 WATCHED: Final[Mapping[str, Mapping[str, Hint]]] = {
@@ -274,10 +288,30 @@ WATCHED: Final[Mapping[str, Mapping[str, Hint]]] = {
         POD_SCALE_DOWN: Hints.frees_resources,
         OWN_SCALE_DOWN: _always,
     },
-    "VolumeBinding": _VOLUMES,
+    "VolumeBinding": {
+        **_VOLUMES,
+        CLASS_UPDATE: _topologies_changed,
+        CSI_NODE_ADD: _always,
+        CSI_NODE_UPDATE: _always,
+        CSI_DRIVER_UPDATE: _always,
+        CAPACITY_ADD: _always,
+        CAPACITY_UPDATE: _always,
+    },
     "VolumeZone": _VOLUMES,
-    "VolumeRestrictions": {**_VOLUMES, POD_DELETE: _always},
-    "NodeVolumeLimits": {NODE_ADD: _always, POD_DELETE: _always, VOLUME_ADD: _always, CLAIM_ADD: _own_claim},
+    "VolumeRestrictions": {
+        NODE_ADD: _always,
+        POD_DELETE: _always,
+        CLAIM_ADD: _own_claim,
+        CLAIM_UPDATE: _own_claim,
+    },
+    "NodeVolumeLimits": {
+        NODE_ADD: _always,
+        CSI_NODE_ADD: _always,
+        CSI_NODE_UPDATE: _always,
+        POD_DELETE: _always,
+        VOLUME_ADD: _always,
+        CLAIM_ADD: _own_claim,
+    },
     "PodTopologySpread": {
         NODE_ADD: Hints.has_spread_keys,
         NODE_DELETE: Hints.has_spread_keys,

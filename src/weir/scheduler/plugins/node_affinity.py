@@ -148,6 +148,16 @@ class LabelJudge:
 
     def _requirement(self, requirement: NodeSelectorRequirement, rows: Any) -> Bools:
         column = self.table.label(requirement.key)
+        if requirement.operator == "In" and len(column.values) > len(requirement.values or ()):
+            # Names of nodes and the like: look the asked values up instead of judging every value there is.
+            asked = [value for value in requirement.values or () if value in column.numbers]
+            meant = [
+                column.numbers[value]
+                for value in asked
+                if match_requirement(requirement, {requirement.key: value}, self._gates)
+            ]
+            there: Bools = np.isin(column.ids[rows], meant)
+            return there
         _, answers = self._answers.setdefault(
             id(requirement), (requirement, [bool(match_requirement(requirement, {}, self._gates))])
         )

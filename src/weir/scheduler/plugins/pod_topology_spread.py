@@ -105,7 +105,9 @@ class PodTopologySpread:
         namespace = pod.namespace
 
         def selects(other: PodClass) -> bool:
-            return not empty and other.namespace == namespace and matcher.matches(other.labels)  # type: ignore[union-attr]
+            if empty or other.leaving or other.namespace != namespace:
+                return False
+            return matcher.matches(other.labels)  # type: ignore[union-attr]
 
         key = ("spread", namespace, msgspec.json.encode(selector, order="sorted"))
         return Constraint(

@@ -1,0 +1,344 @@
+"""VolumeBinding: a pod goes where its volumes are, or where they can come to be.
+
+Spec: core.md 3.7.6; KEP-5721 "PersistentVolume Node Affinity". A bound claim ties the pod to the nodes its volume
+selects by labels (Semver operators included). A claim that waits for its first consumer needs, on each node, a free
+volume that fits or a class that can make one there. Choosing the node promises both (Reserve); writing them down and
+waiting until the claims are bound is PreBind.
+What surprises: `matchFields` of a volume is not looked at, so a term with nothing else matches every node.
+Not here: the objects (weir.scheduler.volumes), Reserve and PreBind (.volume_reservation).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from weir.gates import Gates
+from weir.objects.core import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from weir.scheduler.framework import Code, Status
+from weir.scheduler.plugins.node_affinity import LabelJudge
+from weir.scheduler.plugins.volume_reservation import Plan, Reservation
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import Bools, Ids, NodeTable
+from weir.scheduler.tally import read_selector
+from weir.scheduler.volumes import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    Storage,
+    belongs_to,
+    bytes_of,
+    is_bound,
+    pod_claims,
+    requested_bytes,
+    storage_class_of,
+)
+
+NAME: Final = "VolumeBinding"
+_CONFLICT, _NOTHING_TO_BIND, _NO_SPACE, _LOST = 1, 2, 4, 8
+_REASONS: Final = {
+    _CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
+    _NOTHING_TO_BIND: "node(s) didn't find available persistent volumes to bind",
+    _NO_SPACE: "node(s) did not have enough free storage",
+    _LOST: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
+
+
+@dataclass(frozen=True)
+class Claims:
+    """A pod's claims by what has to be done about them."""
+
+    bound: tuple[PersistentVolumeClaim, ...] = ()
+    waiting: tuple[PersistentVolumeClaim, ...] = ()
+
+
+def sort_claims(pod: Pod, storage: Storage) -> Claims | Status:
+    """Return the pod's claims, or why no node can take it as they are."""
+    bound: list[PersistentVolumeClaim] = []
+    waiting: list[PersistentVolumeClaim] = []
+    immediate = False
+    found: list[PersistentVolumeClaim] = []
+    namespace = pod.metadata.namespace or "default"
+    for name, ephemeral in pod_claims(pod):
+        claim = storage.claim(namespace, name)
+        if claim is None:
+            text = f'persistentvolumeclaim "{name}" not found'
+            if ephemeral:
+                text = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+            return _unresolvable(text)
+        if claim.status.phase == "Lost":
+            lost = claim.spec.volume_name
+            return _unresolvable(
+                f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"'
+            )
+        if claim.metadata.deletion_timestamp:
+            return _unresolvable(f'persistentvolumeclaim "{name}" is being deleted')
+        if ephemeral and not _made_for(claim, pod):
+            return _unresolvable(
+                f"PVC {namespace}/{name} was not created for pod {namespace}/{pod.metadata.name} "
+                "(pod is not owner)"
+            )
+        found.append(claim)
+    for claim in found:
+        if is_bound(claim):
+            bound.append(claim)
+        elif storage.waits_for_consumer(claim) and not claim.spec.volume_name:
+            waiting.append(claim)
+        else:
+            immediate = True
+    return _unresolvable(IMMEDIATE) if immediate else Claims(tuple(bound), tuple(waiting))
+
+
+def _made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+    owners = claim.metadata.owner_references or ()
+    return any(owner.controller and owner.uid == pod.metadata.uid for owner in owners)
+
+
+def _unresolvable(text: str) -> Status:
+    return Status(Code.UNRESOLVABLE, (text,), NAME)
+
+
+class VolumeBinding:
+    """The plugin over one cluster's storage."""
+
+    name = NAME
+
+    def __init__(self, storage: Storage, gates: Gates) -> None:
+        self._storage, self._gates = storage, gates
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundVolumeBinding | None:
+        """Return the check, or None for a pod without claims."""
+        if next(pod_claims(pod.pod), None) is None:
+            return None
+        return BoundVolumeBinding(self._storage, pod.pod, table, self._gates)
+
+
+class BoundVolumeBinding:
+    name = NAME
+    dynamic = True
+
+    def __init__(self, storage: Storage, pod: Pod, table: NodeTable, gates: Gates) -> None:
+        self._storage, self._pod, self._table = storage, pod, table
+        self._labels = LabelJudge(table, gates)
+        self._codes: Ids = np.zeros(0, np.int32)
+        self._seen: object = None
+        self._matcher: _Matcher | None = None
+
+    def prefilter(self) -> Status | None:
+        """Return why no node can take the pod, or None."""
+        claims = sort_claims(self._pod, self._storage)
+        return claims if isinstance(claims, Status) else None
+
+    def codes(self, rows: Any) -> Ids:
+        """Return 0, or the sum of what speaks against each node."""
+        self._refresh()
+        return self._codes[rows]
+
+    def status(self, code: int) -> Status:
+        return Status(Code.UNRESOLVABLE, tuple(text for bit, text in _REASONS.items() if code & bit), NAME)
+
+    def _refresh(self) -> None:
+        seen = (self._storage.version, self._table.nodes_version)
+        if self._seen == seen:
+            return
+        self._seen = seen
+        size = self._table.size
+        codes: Ids = np.zeros(len(self._table.alive), np.int32)
+        claims = sort_claims(self._pod, self._storage)
+        if isinstance(claims, Status):  # asked without PreFilter: nothing can be bound anywhere
+            codes[:size] = _NOTHING_TO_BIND
+        else:
+            self._judge_bound(claims.bound, codes)
+            self._matcher = None
+            if claims.waiting:
+                self._matcher = _Matcher(claims.waiting, self._storage, self._table, self._labels)
+                for row in np.flatnonzero(self._table.alive[:size]).tolist():
+                    codes[row] |= self._matcher.plan(row).refused
+        self._codes = codes
+
+    def _judge_bound(self, claims: tuple[PersistentVolumeClaim, ...], codes: Ids) -> None:
+        """Hold the volumes of bound claims against every node; the first that speaks against a node decides."""
+        size = self._table.size
+        undecided: Bools = np.ones(size, np.bool_)
+        for claim in claims:
+            volume = self._storage.volume(claim.spec.volume_name)
+            if volume is None:
+                codes[:size][undecided] |= _LOST
+                return
+            elsewhere = undecided & ~usable_on(volume, self._labels)
+            codes[:size][elsewhere] |= _CONFLICT
+            undecided &= ~elsewhere
+
+    def reserve(self, node: str) -> Reservation | None:
+        """Promise what the pod needs on *node*; None when all its claims are bound."""
+        self._refresh()
+        if self._matcher is None:
+            return None
+        plan = self._matcher.plan(self._table.row_of[node])
+        for volume, claim in plan.bindings:
+            self._storage.promise_volume(volume.metadata.name, claim)
+        for claim in plan.provisions:
+            self._storage.promise_claim(claim, node)
+        return Reservation(self._storage, plan, node)
+
+
+def usable_on(volume: PersistentVolume, labels: LabelJudge) -> Bools:
+    """Return the nodes *volume* may be used on."""
+    size = labels.table.size
+    affinity = volume.spec.node_affinity
+    required = affinity.required if affinity else None
+    if required is None:
+        return np.ones(size, np.bool_)
+    found: Bools = np.zeros(size, np.bool_)
+    for term in required.node_selector_terms or ():
+        found |= labels.matches(term, slice(0, size), fields=False)
+    return found
+
+
+class _Matcher:
+    """Finds volumes for waiting claims, node by node; nodes with the same choice are judged once."""
+
+    def __init__(
+        self,
+        claims: tuple[PersistentVolumeClaim, ...],
+        storage: Storage,
+        table: NodeTable,
+        labels: LabelJudge,
+    ) -> None:
+        self._storage, self._table, self._labels = storage, table, labels
+        self._claims = sorted(claims, key=lambda claim: requested_bytes(claim) or 0)
+        self._candidates = [self._qualifying(claim) for claim in self._claims]
+        self._there = [self._usable_by_row(volumes) for volumes in self._candidates]
+        self._known: dict[tuple[object, ...], Plan] = {}
+        self._provision = [self._where_provisioned(claim) for claim in self._claims]
+
+    def _qualifying(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+        """Return the volumes that fit *claim* wherever they are, the smallest first, its own before all."""
+        wanted = requested_bytes(claim) or 0
+        found: list[tuple[bool, int, PersistentVolume]] = []
+        for volume in self._storage.volumes_of_class(storage_class_of(claim)):
+            own = belongs_to(volume, claim)
+            size = bytes_of((volume.spec.capacity or {}).get("storage")) or 0
+            if (volume.spec.claim_ref is not None and not own) or size < wanted:
+                continue
+            if not _same_kind(volume, claim) or volume.metadata.deletion_timestamp:
+                continue
+            if not own and not _free_for(volume, claim):
+                continue
+            found.append((not own, size, volume))
+        found.sort(key=lambda entry: entry[:2])
+        return [volume for _, _, volume in found]
+
+    def plan(self, row: int) -> Plan:
+        """Return what to do on the node in *row*."""
+        node = self._table.nodes[row]
+        assert node is not None
+        there = tuple(by_row.get(row, ()) for by_row in self._there)
+        selected = tuple(
+            (claim.metadata.annotations or {}).get(SELECTED_NODE, node.name) == node.name
+            for claim in self._claims
+        )
+        key = (there, selected, tuple(int(codes[row]) for codes in self._provision))
+        plan = self._known.get(key)
+        if plan is None:
+            plan = self._known[key] = self._find(row, there, selected)
+        return plan
+
+    def _usable_by_row(self, volumes: list[PersistentVolume]) -> dict[int, tuple[int, ...]]:
+        """Return, for each row, the numbers of the volumes that may be used there."""
+        if not volumes:
+            return {}
+        rows, numbers = np.nonzero(np.array([usable_on(volume, self._labels) for volume in volumes]).T)
+        found: dict[int, list[int]] = {}
+        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+            found.setdefault(row, []).append(number)
+        return {row: tuple(members) for row, members in found.items()}
+
+    def _find(self, row: int, there: tuple[tuple[int, ...], ...], selected: tuple[bool, ...]) -> Plan:
+        if not all(selected):
+            return Plan(refused=_NOTHING_TO_BIND)
+        plan = Plan()
+        chosen: set[str] = set()
+        for number, claim in enumerate(self._claims):
+            volume = None
+            if SELECTED_NODE not in (claim.metadata.annotations or {}):
+                volume = self._first(number, claim, there[number], chosen)
+            if volume is not None:
+                chosen.add(volume.metadata.name)
+                plan.bindings.append((volume, claim))
+                continue
+            refused = int(self._provision[number][row])
+            if refused:
+                return Plan(refused=refused)
+            plan.provisions.append(claim)
+        return plan
+
+    def _first(
+        self, number: int, claim: PersistentVolumeClaim, there: tuple[int, ...], chosen: set[str]
+    ) -> PersistentVolume | None:
+        volumes = self._candidates[number]
+        if volumes and belongs_to(volumes[0], claim):  # its own volume or none
+            return volumes[0] if 0 in there else None
+        free = (volumes[i] for i in there if volumes[i].metadata.name not in chosen)
+        return next(free, None)
+
+    # ── provisioning ──
+
+    def _where_provisioned(self, claim: PersistentVolumeClaim) -> Ids:
+        """Return 0 where a volume can be made for *claim*, else why not."""
+        storage_class = self._storage.classes.get(storage_class_of(claim))
+        size = self._table.size
+        if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+            return np.full(size, _NOTHING_TO_BIND, np.int32)
+        codes: Ids = np.zeros(size, np.int32)
+        wanted = requested_bytes(claim)
+        driver = self._storage.csi_drivers.get(storage_class.provisioner)
+        counted = wanted is not None and driver is not None and bool(driver.spec.storage_capacity)
+        for row in np.flatnonzero(self._table.alive[:size]).tolist():
+            node = self._table.nodes[row]
+            assert node is not None
+            if not _topology_allows(storage_class, node.labels):
+                codes[row] = _NOTHING_TO_BIND
+            elif counted and not self._has_space(storage_class, wanted or 0, node.labels):
+                codes[row] = _NO_SPACE
+        return codes
+
+    def _has_space(self, storage_class: StorageClass, wanted: int, labels: dict[str, str]) -> bool:
+        for capacity in self._storage.capacities.values():
+            if capacity.storage_class_name != storage_class.metadata.name:
+                continue
+            largest = capacity.maximum_volume_size
+            limit = bytes_of(largest if largest is not None else capacity.capacity)
+            selector = read_selector(capacity.node_topology)
+            if limit is not None and limit >= wanted and selector is not None and selector.matches(labels):
+                return True
+        return False
+
+
+def _same_kind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    modes = (volume.spec.volume_mode or "Filesystem", claim.spec.volume_mode or "Filesystem")
+    classes = (volume.spec.volume_attributes_class_name or "", claim.spec.volume_attributes_class_name or "")
+    return modes[0] == modes[1] and classes[0] == classes[1]
+
+
+def _free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    if volume.status.phase != "Available":
+        return False
+    if claim.spec.selector is not None:
+        selector = read_selector(claim.spec.selector)
+        if selector is None or not selector.matches(volume.metadata.labels or {}):
+            return False
+    return set(claim.spec.access_modes or ()) <= set(volume.spec.access_modes or ())
+
+
+def _topology_allows(storage_class: StorageClass, labels: dict[str, str]) -> bool:
+    terms = storage_class.allowed_topologies or ()
+    if not terms:
+        return True
+    return any(
+        expressions and all(labels.get(e.get("key", "")) in (e.get("values") or ()) for e in expressions)
+        for term in terms
+        for expressions in (term.get("matchLabelExpressions") or (),)
+    )

@@ -1,0 +1,119 @@
+"""VolumeRestrictions: some disks can be used once on a node, some claims by one pod in the cluster.
+
+Spec: core.md 3.6 (reasons). Google and AWS disks, iSCSI and RBD volumes named in the pod itself conflict with pods on
+the same node; a claim with ReadWriteOncePod conflicts with any other pod that uses it, wherever that runs.
+Both can be cured by removing pods, so preemption may help.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from weir.objects.core import Pod, Volume
+from weir.scheduler.framework import Code, Status
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import Ids, NodeTable
+from weir.scheduler.volumes import Storage, pod_claims
+
+NAME: Final = "VolumeRestrictions"
+_DISK: Final = Status(Code.UNSCHEDULABLE, ("node(s) had no available disk",), NAME)
+_ONCE: Final = Status(
+    Code.UNSCHEDULABLE,
+    (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
+        "another pod",
+    ),
+    NAME,
+)
+
+
+def disks_conflict(mine: Volume, theirs: Volume) -> bool:
+    """Return whether two volumes cannot be used on one node at once."""
+    if mine.gce_persistent_disk and theirs.gce_persistent_disk:
+        a, b = mine.gce_persistent_disk, theirs.gce_persistent_disk
+        return a.get("pdName") == b.get("pdName") and not _both_read(a, b)
+    if mine.aws_elastic_block_store and theirs.aws_elastic_block_store:
+        same = mine.aws_elastic_block_store.get("volumeID") == theirs.aws_elastic_block_store.get("volumeID")
+        return bool(same)
+    if mine.iscsi and theirs.iscsi:
+        return mine.iscsi.get("iqn") == theirs.iscsi.get("iqn") and not _both_read(mine.iscsi, theirs.iscsi)
+    if mine.rbd and theirs.rbd:
+        a, b = mine.rbd, theirs.rbd
+        monitors = bool(set(a.get("monitors") or ()) & set(b.get("monitors") or ()))
+        same = monitors and (a.get("pool", "rbd"), a.get("image")) == (b.get("pool", "rbd"), b.get("image"))
+        return same and not _both_read(a, b)
+    return False
+
+
+def _both_read(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return bool(a.get("readOnly")) and bool(b.get("readOnly"))
+
+
+def _is_disk(volume: Volume) -> bool:
+    return bool(volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.iscsi or volume.rbd)
+
+
+class VolumeRestrictions:
+    name = NAME
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundVolumeRestrictions | None:
+        """Return the check, or None for a pod without such volumes."""
+        volumes = pod.pod.spec.volumes or ()
+        if not any(_is_disk(v) or v.persistent_volume_claim for v in volumes):
+            return None
+        return BoundVolumeRestrictions(self._storage, pod.pod, table)
+
+
+class BoundVolumeRestrictions:
+    name = NAME
+    dynamic = True
+
+    def __init__(self, storage: Storage, pod: Pod, table: NodeTable) -> None:
+        self._storage, self._pod, self._table = storage, pod, table
+        self._disks = [volume for volume in pod.spec.volumes or () if _is_disk(volume)]
+        self._namespace = pod.metadata.namespace or "default"
+        self._claims = {c.name for c in pod_claims(pod) if not c.ephemeral}
+
+    def prefilter(self) -> Status | None:
+        for name in sorted(self._claims):
+            if self._storage.claim(self._namespace, name) is None:
+                return Status(Code.UNRESOLVABLE, (f'persistentvolumeclaim "{name}" not found',), NAME)
+        return None
+
+    def codes(self, rows: Any) -> Ids:
+        """Return 0, 1 for a disk in use on the node, 2 for a claim that another pod holds."""
+        table = self._table
+        codes: Ids = np.zeros(len(table.alive), np.int32)
+        if self._held_elsewhere():
+            codes[:] = 2
+        for disk in self._disks:
+            for row, pods in enumerate(table.pods):
+                if any(disks_conflict(disk, v) for p in pods.values() for v in p.pod.spec.volumes or ()):
+                    codes[row] = 1
+        return codes[rows]
+
+    def _held_elsewhere(self) -> bool:
+        """Return whether a pod on some node uses a claim that only one pod may use."""
+        once = {
+            name
+            for name in self._claims
+            if (claim := self._storage.claim(self._namespace, name)) is not None
+            and "ReadWriteOncePod" in (claim.spec.access_modes or ())
+        }
+        if not once:
+            return False
+        return any(
+            other.namespace == self._namespace and claim.name in once
+            for pods in self._table.pods
+            for other in pods.values()
+            if other.pod.spec.volumes
+            for claim in pod_claims(other.pod)
+        )
+
+    def status(self, code: int) -> Status:
+        return _DISK if code == 1 else _ONCE

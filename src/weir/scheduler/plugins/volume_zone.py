@@ -1,0 +1,124 @@
+"""VolumeZone: a volume with zone or region labels is used on nodes of that zone or region.
+
+Spec: core.md 3.6. Older than the node affinity of volumes, and still asked after it. A label may list several zones
+(`a__b`); the beta label and its successor stand for each other; a node without any such label takes every volume.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from weir.objects.core import PersistentVolume, Pod
+from weir.scheduler.framework import Code, Status
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import Ids, NodeTable
+from weir.scheduler.volumes import Storage, pod_claims, storage_class_of
+
+NAME: Final = "VolumeZone"
+_REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) had no available volume zone",), NAME)
+#: Each label, and the one that stands for it on nodes that do not have it.
+LABELS: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
+}
+
+
+def zones(text: str) -> frozenset[str]:
+    """Return the zones a volume's label lists.
+
+    >>> sorted(zones("a__b"))
+    ['a', 'b']
+    """
+    return frozenset(part.strip() for part in text.split("__"))
+
+
+class VolumeZone:
+    name = NAME
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundVolumeZone | None:
+        """Return the check, or None for a pod without claims."""
+        if not any(not claim.ephemeral for claim in pod_claims(pod.pod)):
+            return None
+        return BoundVolumeZone(self._storage, pod.pod, table)
+
+
+class BoundVolumeZone:
+    name = NAME
+    dynamic = True
+
+    def __init__(self, storage: Storage, pod: Pod, table: NodeTable) -> None:
+        self._storage, self._pod, self._table = storage, pod, table
+        self._seen: object = None
+        self._codes: Ids = np.zeros(0, np.int32)
+
+    def _volumes(self) -> list[PersistentVolume] | Status:
+        found: list[PersistentVolume] = []
+        namespace = self._pod.metadata.namespace or "default"
+        for name, ephemeral in pod_claims(self._pod):
+            if ephemeral:
+                continue
+            claim = self._storage.claim(namespace, name)
+            if claim is None:
+                return _unresolvable(f'persistentvolumeclaim "{name}" not found')
+            if not claim.spec.volume_name:
+                class_name = storage_class_of(claim)
+                if not class_name:
+                    return _unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+                if class_name not in self._storage.classes:
+                    return _unresolvable(f'storageclass.storage.k8s.io "{class_name}" not found')
+                if self._storage.waits_for_consumer(claim):
+                    continue
+                return _unresolvable("PersistentVolume had no name")
+            volume = self._storage.volume(claim.spec.volume_name)
+            if volume is None:
+                return _unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
+            found.append(volume)
+        return found
+
+    def prefilter(self) -> Status | None:
+        volumes = self._volumes()
+        return volumes if isinstance(volumes, Status) else None
+
+    def codes(self, rows: Any) -> Ids:
+        seen = (self._storage.version, self._table.nodes_version)
+        if seen != self._seen:
+            self._seen = seen
+            self._codes = self._judge()
+        return self._codes[rows]
+
+    def _judge(self) -> Ids:
+        codes: Ids = np.zeros(len(self._table.alive), np.int32)
+        volumes = self._volumes()
+        if isinstance(volumes, Status):
+            return codes  # PreFilter speaks
+        wanted = [
+            (key, zones(value))
+            for volume in volumes
+            for key, value in (volume.metadata.labels or {}).items()
+            if key in LABELS
+        ]
+        if not wanted:
+            return codes
+        for row in np.flatnonzero(self._table.alive[: self._table.size]).tolist():
+            node = self._table.nodes[row]
+            assert node is not None
+            labels = node.labels
+            if any(key in labels for key in LABELS):
+                codes[row] = any(
+                    labels.get(key, labels.get(LABELS[key])) not in values for key, values in wanted
+                )
+        return codes
+
+    def status(self, code: int) -> Status:
+        return _REJECTED
+
+
+def _unresolvable(text: str) -> Status:
+    return Status(Code.UNRESOLVABLE, (text,), NAME)
