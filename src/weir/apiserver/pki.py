@@ -102,11 +102,6 @@ class Credentials:
     def server_key_path(self) -> Path:
         return self.directory / "apiserver.key"
 
-    def client(self, file_stem: str, identity: Identity, now: datetime) -> KeyPair:
-        """Return the client certificate kept under *file_stem*, made or renewed when it has to be."""
-        with _locked(self.directory):
-            return _leaf(self.directory, file_stem, self.authority, now, identity=identity)
-
     def issue_client(self, identity: Identity, now: datetime) -> KeyPair:
         """Return a fresh client certificate that is written nowhere."""
         return _issue(self.authority, now, identity=identity)

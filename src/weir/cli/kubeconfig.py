@@ -55,7 +55,7 @@ def kubeconfig(
     elif node is not None:
         identity = pki.node_identity(node)
     else:
-        identity = pki.Identity(f"system:{component}")
+        identity = pki.SCHEDULER if component == "kube-scheduler" else pki.CONTROLLER_MANAGER
     if not (data_dir / "pki" / "ca.key").exists():
         raise click.UsageError(f"{data_dir} has no certificate authority; start `weir apiserver` there first")
     address = server or _server(data_dir / "kubeconfig")

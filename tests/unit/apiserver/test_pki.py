@@ -76,7 +76,7 @@ def test_a_leaf_of_another_authority_is_replaced(tmp_path):
 
 @pytest.mark.parametrize("identity", [pki.ADMIN, pki.SCHEDULER, pki.node_identity("n1")])
 def test_a_client_certificate_speaks_for_its_identity(tmp_path, identity):
-    pair = pki.ensure(tmp_path, now=NOW).client("someone", identity, NOW)
+    pair = pki.ensure(tmp_path, now=NOW).issue_client(identity, NOW)
     user = user_of_certificate(der(pair.certificate))
     assert (user.name, user.groups) == (identity.user, (*identity.groups, "system:authenticated"))
 
