@@ -359,12 +359,13 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m tests.cel_vectors DIR|FILE...", file=sys.stderr)
         return 2
     passed = failed = 0
+    named = {Path(argument) for argument in arguments}
     for path in vector_files(arguments):
-        if not path.exists():
-            print(f"{path}: no such file", file=sys.stderr)
-            return 2
         if not is_cel_vectors(path):
-            continue
+            if path in named:
+                print(f"{path}: holds no CEL vectors", file=sys.stderr)
+                return 2
+            continue  # a folder may hold other data
         for label, wrong in run_file(path):
             if wrong:
                 failed += 1
@@ -373,6 +374,9 @@ def main(arguments: list[str]) -> int:
                     print(f"     {line}")
             else:
                 passed += 1
+    if not passed and not failed:
+        print(f"no CEL vectors in {', '.join(arguments)}", file=sys.stderr)
+        return 2
     for key, reason in EXCEPTIONS.items():
         print(f"exception {key}: {reason}")
     print(f"{passed} passed, {failed} failed")
