@@ -26,12 +26,23 @@ _PARAMETER: Final = re.compile(
 )
 _JSON_NAME: Final = re.compile(r"""metadata=\{"json": "([^"]+)"\}""")
 
-#: Fields weir serves and Kubernetes 1.37 does not, by struct and field, whatever the group and version.
+#: Fields weir adds, and fields it takes more in than Kubernetes 1.37, by struct and field, in every group and version.
 ADDED: Final = {
     ("Toleration", "expression"): (
         "Expression is a CEL expression over the variable `taint` (key, value, effect) that decides whether this "
         "toleration matches a taint. It must evaluate to a boolean. When it is set, key, operator, value and effect "
         "must be empty. Requires the feature gate TaintTolerationCEL."
+    ),
+    ("Toleration", "operator"): (
+        "Operator says how the toleration's value is compared with the taint's. Exists: the key alone decides. Equal "
+        "(the default): the values are the same. Lt and Gt: the taint's value, an integer, is less or greater than "
+        "this value (feature gate TaintTolerationComparisonOperators). SemverLt, SemverGt and SemverEq: the taint's "
+        "value, a version, is lower than, higher than or equal to this one (feature gate "
+        "TaintTolerationNodeAffinitySemverComparisonOperators)."
+    ),
+    ("NodeSelectorRequirement", "operator"): (
+        "Operator relates the label's value to the values: In, NotIn, Exists, DoesNotExist, Gt, Lt, and for versions "
+        "SemverLt, SemverGt and SemverEq."
     ),
     ("DeviceToleration", "expression"): (
         "Expression is a CEL expression over the variable `taint` (key, value, effect) that decides whether this "

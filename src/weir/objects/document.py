@@ -20,7 +20,7 @@ from weir.objects.jsontext import TOO_DEEP, JsonError, Pairs, may_be_too_deep, p
 from weir.objects.manifest import ManifestError, read_manifest
 from weir.values.quoting import quote
 
-__all__ = ["check", "copied", "decode", "parse_yaml", "root_of"]
+__all__ = ["check", "copied", "decode", "may_have_duplicates", "parse_yaml", "root_of"]
 
 _SUMMARY_BYTES: Final = 30
 _SCHEME: Final = '"pkg/api/legacyscheme/scheme.go:30"'
@@ -122,7 +122,7 @@ def _decode_fast(body: bytes, kind: KindRow) -> dict[str, Any] | None:
         type(raw) is not dict
         or raw.get("kind") != kind.kind
         or raw.get("apiVersion") != kind.api_version
-        or _may_have_duplicates(body, raw)
+        or may_have_duplicates(body, raw)
     ):
         return None
     try:
@@ -131,7 +131,7 @@ def _decode_fast(body: bytes, kind: KindRow) -> dict[str, Any] | None:
         return None
 
 
-def _may_have_duplicates(body: bytes, raw: dict[str, Any]) -> bool:
+def may_have_duplicates(body: bytes, raw: dict[str, Any]) -> bool:
     """Whether the text may hold more keys than its value.
 
     Every key has one colon after it, and a string has the colons it has: printed again, the value has fewer colons than

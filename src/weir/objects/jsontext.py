@@ -13,7 +13,16 @@ from typing import Any, Final
 
 from weir.values.quoting import quote
 
-__all__ = ["Fraction", "JsonError", "Pairs", "may_be_too_deep", "parse_json", "plain", "too_deep"]
+__all__ = [
+    "Fraction",
+    "JsonError",
+    "Pairs",
+    "duplicate_fields",
+    "may_be_too_deep",
+    "parse_json",
+    "plain",
+    "too_deep",
+]
 
 #: Objects are a few dozen levels deep. Deeper text is refused, so that no walk ever runs out of stack.
 DEEPEST: Final = 200
@@ -92,6 +101,27 @@ def too_deep(value: Any) -> bool:
             return False
         level = below
     return True
+
+
+def duplicate_fields(value: Any, path: str = "") -> list[str]:
+    """Return the paths of keys that occur again in one object, in the order they are met.
+
+    >>> duplicate_fields(parse_json(b'{"a": {"b": 1, "b": 2}, "c": [{"d": 1, "d": 2}]}'))
+    ['a.b', 'c[0].d']
+    """
+    found: list[str] = []
+    if type(value) is Pairs:
+        seen: set[str] = set()
+        for key, item in value:
+            at = f"{path}.{key}" if path else key
+            if key in seen:
+                found.append(at)
+            seen.add(key)
+            found += duplicate_fields(item, at)
+    elif type(value) is list:
+        for index, item in enumerate(value):
+            found += duplicate_fields(item, f"{path}[{index}]")
+    return list(dict.fromkeys(found))
 
 
 def plain(value: Any) -> Any:

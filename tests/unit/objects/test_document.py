@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tests.unit.objects.documents import documents
 from weir.errors import BadRequest, DecodeError
-from weir.objects import document as documents_module
 from weir.objects import schema, typed
-from weir.objects.document import check, decode
+from weir.objects.document import check, decode, may_have_duplicates
 from weir.objects.exact import Unreadable, decode_exactly
 from weir.objects.jsontext import Pairs, parse_json
 from weir.objects.kinds import by_kind
@@ -319,9 +318,9 @@ def texts(draw: st.DrawFn) -> tuple[str, bool]:
 def test_the_fast_way_never_overlooks_a_duplicate(sample: tuple[str, bool]) -> None:
     text, doubled = sample
     body = text.encode()
-    assert documents_module._may_have_duplicates(body, json.loads(text)) or not doubled
+    assert may_have_duplicates(body, json.loads(text)) or not doubled
 
 
 def test_an_ordinary_body_with_quotes_in_strings_takes_the_fast_way() -> None:
     body = pod(metadata=r'"name":"x","annotations":{"a":"{\"b\":\"c\"}"}')
-    assert not documents_module._may_have_duplicates(body, json.loads(body))
+    assert not may_have_duplicates(body, json.loads(body))

@@ -9,15 +9,17 @@ Not here: merging (weir.apiserver.patches.strategic), the decoder of all other b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from weir.apiserver.patches.strategic import go_text, merge_map, parse, place_of
 from weir.errors import DecodeError, Invalid
 from weir.objects import schema
-from weir.objects.document import KindRow, check, copied, root_of
+from weir.objects.document import KindRow, check, copied, may_have_duplicates, root_of
 from weir.objects.exact import Unreadable, decode_exactly
-from weir.objects.jsontext import Pairs
+from weir.objects.jsontext import Pairs, duplicate_fields, parse_json
 from weir.validate.field import invalid
+from weir.values.quoting import quote
 
 __all__ = ["patch", "read_merged"]
 
@@ -31,12 +33,25 @@ def patch(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return *document* with the strategic merge patch of *body* applied and read as its kind, and the warnings."""
     overlay = parse(body)
+    doubled = _duplicates(body, overlay) if field_validation != "Ignore" else []
     merged = merge_map(copied(document), overlay, place_of(kind))
-    return read_merged(merged, overlay, kind, field_validation=field_validation)
+    return read_merged(merged, overlay, kind, field_validation=field_validation, doubled=doubled)
+
+
+def _duplicates(body: bytes, overlay: dict[str, Any]) -> list[str]:
+    """Return what strict decoding complains about in the patch itself."""
+    if not may_have_duplicates(body, overlay):
+        return []
+    return [f"duplicate field {quote(path)}" for path in duplicate_fields(parse_json(body))]
 
 
 def read_merged(
-    merged: dict[str, Any], overlay: Any, kind: KindRow, *, field_validation: str = "Warn"
+    merged: dict[str, Any],
+    overlay: Any,
+    kind: KindRow,
+    *,
+    field_validation: str = "Warn",
+    doubled: Sequence[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the merged object read as its kind, and its warnings; what does not fit is a 422 that shows *overlay*."""
     shape = _shape(root_of(kind))
@@ -47,7 +62,7 @@ def read_merged(
             read, problems = check(_whole_numbers(merged, shape), kind, field_validation="Warn")
     except DecodeError as error:
         raise _refused(overlay, _problem(merged, shape) or error.message) from None
-    problems = sorted(problems)
+    problems = [*doubled, *sorted(problems)]
     if problems and field_validation == "Strict":
         raise _refused(overlay, "strict decoding error: " + ", ".join(problems))
     return read, problems if field_validation != "Ignore" else []

@@ -63,3 +63,8 @@ def test_unknown_fields_are_refused_when_strict() -> None:
 def test_a_time_that_is_no_text_names_no_field() -> None:
     with pytest.raises(Invalid, match="json: cannot unmarshal number into Go value of type string"):
         apply({"metadata": {"creationTimestamp": 5}})
+
+
+def test_a_key_written_twice_in_the_patch_warns() -> None:
+    body = b'{"metadata": {"labels": {"a": "1", "a": "2"}}, "spec": {"zz": 1}}'
+    assert patch(DOCUMENT, body, POD)[1] == ['duplicate field "metadata.labels.a"', 'unknown field "spec.zz"']
