@@ -10,14 +10,16 @@ from pathlib import Path
 
 
 def find_kubectls() -> dict[str, str]:
-    """Return the kubectls of this machine: the one on the path, and a current one where it was built."""
+    """Return the kubectls of this machine: the one on the path, the distribution's, and a current one if built."""
     found: dict[str, str] = {}
     if installed := shutil.which("kubectl"):
         found["installed"] = installed
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "weir" / "kubernetes"
-    folders = (
-        [Path(os.environ["KUBERNETES_BIN"])] if os.environ.get("KUBERNETES_BIN") else sorted(cache.glob("v*"))
-    )
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "weir"
+    distribution = cache / "kubernetes-client" / "usr" / "bin" / "kubectl"
+    if distribution.exists():
+        found["distribution"] = str(distribution)
+    built = sorted((cache / "kubernetes").glob("v*"))
+    folders = [Path(os.environ["KUBERNETES_BIN"])] if os.environ.get("KUBERNETES_BIN") else built
     current = next((str(f / "kubectl") for f in reversed(folders) if (f / "kubectl").exists()), None)
     if current is not None:
         found["current"] = current

@@ -195,9 +195,17 @@ class TestWriting:
             "rollout", "status", "deployment/shop", "-n", namespace, "--timeout=20s"
         )
 
-    def test_delete_and_wait(self, kubectl, pod):
+    def test_wait_sees_a_condition_come_true(self, kubectl, pod):
+        path = f"/api/v1/namespaces/{pod}/pods/web"
+        whole = json.loads(kubectl("get", "--raw", path))
+        whole["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        kubectl("replace", "--raw", f"{path}/status", "-f", "-", stdin=json.dumps(whole))
+        assert "condition met" in kubectl(
+            "wait", "--for=condition=Ready", "pod/web", "-n", pod, "--timeout=30s"
+        )
+
+    def test_delete_waits_until_it_is_gone(self, kubectl, pod):
         kubectl("delete", "pod", "web", "-n", pod, "--timeout=30s")
-        kubectl("wait", "--for=delete", "pod/web", "-n", pod, "--timeout=30s", fails=False)
         assert "NotFound" in kubectl("get", "pod", "web", "-n", pod, fails=True)
 
 

@@ -16,16 +16,17 @@ from typing import Any, Final
 import msgspec
 
 from weir.apiserver.openapi_paths import paths_of, structs_of, to_version_2
-from weir.apiserver.openapi_protobuf import MEDIA_TYPE, encode
+from weir.apiserver.openapi_protobuf import ANSWERED, MEDIA_TYPE, encode
 from weir.apiserver.openapi_schemas import model_name, with_references
 from weir.objects import schema
 from weir.objects.kinds import KINDS, Kind
 
-__all__ = ["V2_PROTOBUF", "v2", "v2_protobuf", "v3", "v3_index"]
+__all__ = ["V2_PROTOBUF", "V2_PROTOBUF_ANSWERED", "v2", "v2_protobuf", "v3", "v3_index"]
 
 Json = dict[str, Any]
 
 V2_PROTOBUF: Final = MEDIA_TYPE
+V2_PROTOBUF_ANSWERED: Final = ANSWERED
 _INFO: Final = {"title": "Kubernetes", "version": "v1.37.0"}
 _SECURITY: Final = {
     "BearerToken": {

@@ -11,9 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MEDIA_TYPE", "encode"]
+__all__ = ["ANSWERED", "MEDIA_TYPE", "encode"]
 
+#: What clients ask for, and what they are answered with: `@` is not allowed in a media type, and strict parsers
+#: (kubectl 1.20's) refuse an answer that says it.
 MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+ANSWERED: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 Json = dict[str, Any]
 

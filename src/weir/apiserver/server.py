@@ -483,7 +483,7 @@ def _openapi(request: Request, rest: list[str]) -> Response | None:
 
     if rest == ["v2"]:
         if openapi.V2_PROTOBUF in request.header(b"accept"):
-            return Response(200, openapi.v2_protobuf(), openapi.V2_PROTOBUF.encode())
+            return Response(200, openapi.v2_protobuf(), openapi.V2_PROTOBUF_ANSWERED.encode())
         return Response(200, openapi.v2())
     if rest == ["v3"]:
         return Response(200, _encode(openapi.v3_index()), TEXT)
