@@ -166,12 +166,3 @@ def _validate_budget(new: Document) -> Errors:
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
         yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
-
-
-def validate_binding_object(new: Document, old: Document | None, context: Context) -> Errors:
-    """Yield what is wrong with a Binding posted by itself."""
-    target = new.get("target") or {}
-    if target.get("kind") not in (None, "", "Node"):
-        yield not_supported("target.kind", target["kind"], ("Node", "<empty>"))
-    if not target.get("name"):
-        yield required("target.name")

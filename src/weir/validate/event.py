@@ -35,9 +35,9 @@ def validate_event(new: Document, old: Document | None, context: Context) -> Err
     namespace = (new.get("metadata") or {}).get("namespace") or ""
     wanted = about.get("namespace") or ""
     if not wanted:
-        if namespace not in ("", "default") and not modern:
+        if namespace not in ("", "default"):
             yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
-    elif namespace != wanted and not (context.raw and not namespace):
+    elif namespace != wanted and not modern and not (context.raw and not namespace):
         yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
     if not modern:
         if namespace and (wanted or "default") == namespace:

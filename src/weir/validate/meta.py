@@ -16,7 +16,6 @@ from weir.validate.field import (
     Document,
     Enum,
     Errors,
-    duplicate,
     each_invalid,
     forbidden,
     invalid,
@@ -32,7 +31,7 @@ from weir.values.names import (
     check_label_key,
     check_label_value,
 )
-from weir.values.quoting import compact_json, quote
+from weir.values.quoting import quote
 
 ANNOTATIONS_MAX_BYTES: Final = 256 * 1024
 FIELD_MANAGER_MAX_BYTES: Final = 128
@@ -230,12 +229,6 @@ def validate_generic_meta(
     )
 
 
-def validate_immutable(new: Any, old: Any, at: str, shown: Any = ...) -> Errors:
-    """Yield that a field changed that never may; *shown* is what the message prints instead of the new value."""
-    if not same(new, old):
-        yield invalid(at, new if shown is ... else shown, IMMUTABLE)
-
-
 def same(new: Any, old: Any) -> bool:
     """Return whether two values are semantically equal: absent, null and empty are one thing."""
     if isinstance(new, dict) or isinstance(old, dict):
@@ -248,17 +241,3 @@ def same(new: Any, old: Any) -> bool:
     if isinstance(new, list) or isinstance(old, list):
         return not new and not old
     return bool(new == old) or ((new is None or new == "") and (old is None or old == ""))
-
-
-def validate_unique(values: Iterable[str], at: str) -> Errors:
-    """Yield each value that was there before."""
-    seen: set[str] = set()
-    for i, value in enumerate(values):
-        if value in seen:
-            yield duplicate(f"{at}[{i}]", value)
-        seen.add(value)
-
-
-def labels_json(labels: Document | None) -> str:
-    """Return a label map as messages print it."""
-    return compact_json(dict(sorted((labels or {}).items())))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from weir.validate.addresses import IP_MESSAGE, find_ip
 from weir.validate.containers import Surroundings, validate_ephemeral_containers
+from weir.validate.context import Context
 from weir.validate.field import (
     Document,
     Enum,
@@ -39,6 +40,11 @@ def validate_binding(binding: Document) -> Errors:
         yield not_supported("target.kind", target["kind"], ("Node", "<empty>"))
     if not target.get("name"):
         yield required("target.name")
+
+
+def validate_posted_binding(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a Binding posted by itself; nothing stored stands behind it."""
+    yield from validate_binding(new)
 
 
 def validate_status(new: Document, old: Document) -> Errors:

@@ -131,7 +131,7 @@ def _validate_subjects(subjects: list[Document], missing: list[FieldError], *, c
             if cluster and not subject.get("namespace"):
                 yield required(f"{at}.namespace")
         elif kind in ("User", "Group"):
-            if group is not None and group != _GROUP:
+            if group and group != _GROUP:
                 yield not_supported(f"{at}.apiGroup", group, (_GROUP,))
         else:
             yield not_supported(f"{at}.kind", kind, ("ServiceAccount", "User", "Group"))

@@ -20,6 +20,7 @@ Rule = Callable[[Document, Document | None, Context], Errors]
 _APPS, _RBAC, _RESOURCE, _STORAGE = "apps", "rbac.authorization.k8s.io", "resource.k8s.io", "storage.k8s.io"
 
 _RULES: Final = {
+    ("", "Binding"): "pod_subresources.validate_posted_binding",
     ("", "ConfigMap"): "config.validate_config_map",
     ("", "Endpoints"): "service.validate_endpoints",
     ("", "Event"): "event.validate_event",

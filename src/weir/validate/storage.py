@@ -33,6 +33,7 @@ from weir.values.names import (
 
 _RECLAIM_POLICIES: Final = ("Delete", "Retain")
 _BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_FS_GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 _PARAMETERS_MAX_BYTES: Final = 256 * 1024
 _PARAMETERS_MAX: Final = 512
 _ATTACHMENT_MESSAGE_MAX: Final = 1024
@@ -102,16 +103,14 @@ def validate_csi_driver(new: Document, old: Document | None, context: Context) -
     """Yield what is wrong with a CSIDriver; most of its spec never changes."""
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     yield from validate_meta(new, old, context)
-    if old is None:
-        if name := (new.get("metadata") or {}).get("name"):
-            yield from validate_csi_driver_name(name, "metadata.name")
-    else:
-        for name in ("attachRequired", "fsGroupPolicy", "volumeLifecycleModes"):
+    if old is not None:
+        # The path of the first is misspelt upstream.
+        for name, path in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes",) * 2):
             if not same(spec.get(name), before.get(name)):
-                yield invalid(f"spec.{name}", spec.get(name), IMMUTABLE)
-    for name, allowed in (("fsGroupPolicy", ("File", "None", "ReadWriteOnceWithFSType")),):
-        if (value := spec.get(name)) is not None and value not in allowed:
-            yield not_supported(f"spec.{name}", value, allowed)
+                yield invalid(f"spec.{path}", spec.get(name), IMMUTABLE)
+    policy = spec.get("fsGroupPolicy")
+    if policy is not None and policy not in _FS_GROUP_POLICIES:
+        yield not_supported("spec.fsGroupPolicy", policy, _FS_GROUP_POLICIES)
     audiences: set[str] = set()
     for i, request in enumerate(spec.get("tokenRequests") or ()):
         at, audience, seconds = (
