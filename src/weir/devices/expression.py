@@ -25,7 +25,7 @@ from weir.cel.lowering import ProgramError
 from weir.cel.refusal import Refusal, refuse
 from weir.cel.source import CompileError
 from weir.cel.types import BOOL, STRING, map_of
-from weir.cel.values import CelError, DefaultMap, Value, type_of
+from weir.cel.values import CelError, DefaultMap, Optional, Value, type_of
 from weir.values.quantity import QuantityError, parse_quantity
 from weir.values.semver import SemverError, parse_strict
 
@@ -194,14 +194,27 @@ class Selectors:
             return bool(value)
         name = type_of(value).name
         raise SelectorError(
-            f"CEL runtime error: CEL result of type {name} could not be converted to bool: "
-            f"{_NO_BOOL.get(name, _NO_BOOL_OTHERWISE).format(name)}"
+            f"CEL runtime error: CEL result of type {name} could not be converted to bool: {_why_no_bool(value)}"
         )
 
 
-#: How upstream's values refuse to become a bool.
+def _why_no_bool(value: Value) -> str:
+    """Return how upstream's representation of *value* refuses to become a bool."""
+    if isinstance(value, Optional):
+        return _why_no_bool(value.value) if value.has_value else "optional.none() dereference"
+    name = type_of(value).name
+    return _NO_BOOL.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
+
+
+#: What upstream's values say that do not say it in the common way.
 _NO_BOOL: Final = {
     "string": "unsupported native conversion from string to 'bool'",
-    "double": "type conversion error from 'double' to 'bool'",
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "kubernetes.NamedFormat": "type conversion error from 'Format' to 'bool'",
 }
-_NO_BOOL_OTHERWISE: Final = "unsupported type conversion from '{}' to bool"

@@ -272,7 +272,8 @@ def _text_of_bytes(octets: bytes) -> str:
     try:
         return octets.decode()
     except UnicodeDecodeError:
-        raise _Unfit("invalid UTF-8 in bytes, cannot convert to string") from None
+        reason = quote("invalid UTF-8 in bytes, cannot convert to string")
+        raise _Unfit(f"could not convert argument {reason} to string") from None
 
 
 def _fixed(number: float, precision: int) -> str:
