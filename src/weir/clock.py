@@ -102,7 +102,12 @@ class VirtualClock:
             await self.settle()
         self._elapsed = until
 
-    async def settle(self, rounds: int = 50) -> None:
-        """Let everything that is ready run, without time passing."""
+    async def settle(self, rounds: int = 50_000) -> None:
+        """Let everything that is ready run, without time passing, until nothing is (or for *rounds* turns)."""
+        ready = getattr(asyncio.get_running_loop(), "_ready", None)
+        if ready is None:  # an event loop that does not tell what is ready: turn often enough for most chains
+            rounds = min(rounds, 50)
         for _ in range(rounds):
             await asyncio.sleep(0)
+            if ready is not None and not ready:
+                return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+from tests.golden import eviction
 from tests.golden.arrange import Replay, times_of
 from tests.golden.cluster import GATES_OFF, GATES_ON, START, Cluster
 from tests.golden.recording import Evidence, read_area
@@ -25,6 +26,9 @@ async def replay_folder(folder: Path, context: Path | None = None, only: str = "
                 evidence.learn(read_area(file))
     for area, exchanges in areas.items():
         if not exchanges or (only and area != only):
+            continue
+        if area == "taint_eviction":
+            await eviction.replay(exchanges, report)
             continue
         recorded = [moment for exchange in exchanges for moment in times_of(exchange)]
         start = min(recorded) - timedelta(seconds=10) if recorded else START

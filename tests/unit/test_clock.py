@@ -52,3 +52,21 @@ async def test_the_real_clock_is_the_machines() -> None:
     before = clock.monotonic()
     await clock.sleep(0)
     assert clock.monotonic() >= before and abs(clock.time() - clock.now().timestamp()) < 5
+
+
+async def test_a_long_chain_of_work_is_over_before_time_moves_on() -> None:
+    clock, seen = VirtualClock(START), []
+
+    async def chain() -> None:
+        await clock.sleep(1)
+        for _ in range(500):
+            await asyncio.sleep(0)
+        seen.append(clock.monotonic())
+
+    async def later() -> None:
+        await clock.sleep(2)
+
+    tasks = [asyncio.create_task(chain()), asyncio.create_task(later())]
+    await clock.advance(5)
+    await asyncio.gather(*tasks)
+    assert seen == [1]

@@ -1,0 +1,112 @@
+"""`weir controller-manager`: run controllers against any Kubernetes API, weir's or a real cluster's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.gates import ALL_FEATURES, GateError, Gates
+
+if TYPE_CHECKING:
+    from weir.controllers.run import Controller
+
+
+@click.command(name="controller-manager")
+@click.option(
+    "--controllers",
+    "names",
+    default="*",
+    show_default=True,
+    help="Names with commas between; * is all of them, -name takes one out.",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
+)
+@click.option("--context", default="", help="The context of the kubeconfig.")
+@click.option(
+    "--feature-gates",
+    metavar="A=true,B=false",
+    help="The controllers' feature gates; without it all features of the four KEPs are on.",
+)
+@click.option("--leader-elect/--no-leader-elect", default=True, help="Only one of several processes acts.")
+@click.option(
+    "--leader-elect-resource-name",
+    default="weir-controller-manager",
+    show_default=True,
+    help="The Lease (in kube-system) that says who acts.",
+)
+@click.option("--list", "list_names", is_flag=True, help="Print the controllers there are, and leave.")
+@click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
+def controller_manager(
+    names: str,
+    kubeconfig: Path | None,
+    context: str,
+    feature_gates: str | None,
+    leader_elect: bool,
+    leader_elect_resource_name: str,
+    list_names: bool,
+    verbose: bool,
+) -> None:
+    """Watch a cluster and do what its controllers are for.
+
+    \b
+    weir controller-manager --kubeconfig .weir/kubeconfig
+    weir controller-manager --controllers=taint-eviction   # in place of a real cluster's own
+    """
+    from weir.controllers.catalog import CATALOG, UnknownController, choose
+
+    if list_names:
+        for name in CATALOG:
+            click.echo(name)
+        return
+    try:
+        gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
+    except GateError as error:
+        raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+    try:
+        chosen = choose([name.strip() for name in names.split(",") if name.strip()], gates)
+    except UnknownController as error:
+        raise click.BadParameter(str(error), param_hint="--controllers") from None
+    if not chosen:
+        raise click.BadParameter("none is left", param_hint="--controllers")
+    click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
+    lease = leader_elect_resource_name if leader_elect else ""
+    try:
+        asyncio.run(_run(kubeconfig, context, chosen, lease, verbose))
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+
+
+async def _run(
+    kubeconfig: Path | None, context: str, chosen: Sequence[Controller], lease: str, verbose: bool
+) -> None:
+    import signal
+    from contextlib import suppress
+
+    from weir.client.http import connect
+    from weir.clock import RealClock
+    from weir.controllers.run import Controllers
+    from weir.observe.logs import Log, configure
+
+    configure("debug" if verbose else "info")
+    client = connect(kubeconfig, context=context, user_agent="weir-controller-manager")
+    identity = f"{socket.gethostname()}_{os.getpid()}"
+    log = Log("weir.controllers")
+    log.info("Controlling", controllers=",".join(c.name for c in chosen), leaderElect=bool(lease))
+    running = asyncio.ensure_future(
+        Controllers(client, RealClock(), chosen, identity=identity, lease_name=lease, log=log).run()
+    )
+    with suppress(NotImplementedError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    try:
+        await running
+    except asyncio.CancelledError:
+        log.info("Stopped")
+    finally:
+        await client.close()

@@ -1,0 +1,1 @@
+"""Controllers: what should happen next so that the cluster becomes what its objects ask for?"""

@@ -1,0 +1,85 @@
+"""What can a controller want? Its decisions as values, carried out by weir.controllers.run.
+
+Every action is safe to repeat: a deletion of what is gone, a patch that says what is so already, an event told
+twice (it counts) do no harm. Tests read decisions from these values without a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from weir.client.api import MERGE_PATCH
+from weir.client.events import ObjectReference
+from weir.objects.kinds import Kind
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Tell the people who read events."""
+
+    about: ObjectReference
+    type: str  #: Normal or Warning
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Reconcile *key* again at this time, if nothing did before."""
+
+    key: Hashable
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Say on the pod why it goes (condition DisruptionTarget), then delete it."""
+
+    namespace: str
+    name: str
+    reason: str
+    message: str
+    due: datetime  #: when it should have happened, for the lateness metric
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create an object; the answer may be a refusal, which *about* (its owner) is told."""
+
+    kind: Kind
+    document: Document
+    namespace: str = ""
+    about: ObjectReference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an object, if it is still the one meant."""
+
+    kind: Kind
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    grace_period_seconds: int | None = None
+    propagation_policy: str = ""
+    about: ObjectReference | None = None  #: whose event tells of it (SuccessfulDelete)
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Change an object, or its status or another subresource."""
+
+    kind: Kind
+    name: str
+    namespace: str
+    patch: Document
+    patch_type: str = MERGE_PATCH
+    subresource: str = ""
+
+
+Action = Record | WakeAt | Evict | Create | Delete | Patch

@@ -1,0 +1,32 @@
+"""Which controllers are there? Each by the name it is asked for on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from weir.controllers.run import Controller
+from weir.controllers.taint_eviction import TaintEviction
+from weir.gates import Gates
+
+CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
+    "taint-eviction": TaintEviction,
+}
+
+
+class UnknownController(ValueError):
+    """A name that is no controller's, with the names that are."""
+
+
+def choose(names: Sequence[str], gates: Gates) -> list[Controller]:
+    """Return the controllers called *names*; `*` is all of them, `-name` takes one out again.
+
+    >>> [controller.name for controller in choose(["taint-eviction"], Gates())]
+    ['taint-eviction-controller']
+    """
+    for name in names:
+        if name.removeprefix("-") not in (*CATALOG, "*"):
+            raise UnknownController(f"no controller is called {name!r}: there are {', '.join(CATALOG)}")
+    without = {name[1:] for name in names if name.startswith("-")}
+    wanted = [name for name in CATALOG if ("*" in names or name in names) and name not in without]
+    return [CATALOG[name](gates) for name in wanted]

@@ -1,0 +1,109 @@
+"""What do controllers know? One shared copy of each collection that some controller reads.
+
+Pods and nodes are views, everything else is the document itself. Nobody may change what is found here.
+A `Known` made by `Known.of` from documents serves tests and hypotheticals; weir.controllers.run keeps its own
+up to date from watches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from weir.client.cache import Cache, ObjectKey, decode_document
+from weir.controllers.views import Node, Pod
+from weir.objects.kinds import Kind, by_kind
+
+PODS = by_kind("v1", "Pod")
+NODES = by_kind("v1", "Node")
+
+Document = dict[str, Any]
+_DECODERS: dict[Kind, Callable[[msgspec.Raw], Any]] = {
+    PODS: msgspec.json.Decoder(Pod).decode,
+    NODES: msgspec.json.Decoder(Node).decode,
+}
+
+
+def decoder(kind: Kind) -> Callable[[msgspec.Raw], Any]:
+    """Return how objects of *kind* are read."""
+    return _DECODERS.get(kind, decode_document)
+
+
+def _node_of(pod: Pod) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def controllers_of(item: Any) -> Iterable[str]:
+    """Return the uid of the object's controller, if it has one."""
+    if isinstance(item, Pod):
+        return (item.controller_uid,) if item.controller_uid else ()
+    owners = item["metadata"].get("ownerReferences") or ()
+    return tuple(owner["uid"] for owner in owners if owner.get("controller"))
+
+
+def prepare(kind: Kind, cache: Cache[Any]) -> None:
+    """Give *cache* the ways of finding that controllers use."""
+    if kind is PODS:
+        cache.add_index("node", _node_of)
+    if kind.namespaced:
+        cache.add_index("owner", controllers_of)
+
+
+class Known:
+    """The collections, by kind."""
+
+    def __init__(self, caches: dict[Kind, Cache[Any]]) -> None:
+        self.caches = caches
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], kinds: Iterable[Kind] = ()) -> Known:
+        """Return what *documents* describe."""
+        known = cls({})
+        for kind in (PODS, NODES, *kinds):
+            known._cache(kind)
+        for document in documents:
+            known.put(document)
+        return known
+
+    def _cache(self, kind: Kind) -> Cache[Any]:
+        if kind not in self.caches:
+            self.caches[kind] = Cache(decoder(kind))
+            prepare(kind, self.caches[kind])
+        return self.caches[kind]
+
+    def put(self, document: Document) -> None:
+        """Add or replace one object."""
+        kind = by_kind(document["apiVersion"], document["kind"])
+        self._cache(kind).change("MODIFIED", msgspec.Raw(msgspec.json.encode(document)))
+
+    def drop(self, document: Document) -> None:
+        """Take one object out."""
+        kind = by_kind(document["apiVersion"], document["kind"])
+        self._cache(kind).change("DELETED", msgspec.Raw(msgspec.json.encode(document)))
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> Any:
+        """Return one object, or None."""
+        return self.caches[kind].get(ObjectKey(namespace, name))
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        found: Pod | None = self.get(PODS, name, namespace)
+        return found
+
+    def node(self, name: str) -> Node | None:
+        found: Node | None = self.get(NODES, name)
+        return found
+
+    def pods_on(self, node: str) -> list[Pod]:
+        """Return every pod bound to *node*, ended ones too, in the order of their names."""
+        found: list[Pod] = self.caches[PODS].by_index("node", node)
+        return sorted(found, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+
+    def owned(self, kind: Kind, uid: str) -> list[Any]:
+        """Return the objects of *kind* that the object with *uid* controls."""
+        return self.caches[kind].by_index("owner", uid)
+
+    def all(self, kind: Kind) -> list[Any]:
+        """Return every object of *kind*."""
+        return list(self.caches[kind])

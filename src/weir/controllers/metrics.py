@@ -1,0 +1,41 @@
+"""What do controllers count? Upstream's metrics where upstream has them.
+
+Spec: core.md 4.5 "Metrics".
+"""
+
+from __future__ import annotations
+
+from weir.observe.metrics import Registry, exponential
+
+
+class ControllerMetrics:
+    """The controllers' metrics in one registry."""
+
+    def __init__(self, registry: Registry | None = None) -> None:
+        self.registry = registry or Registry()
+        counter, histogram = self.registry.counter, self.registry.histogram
+        self.pod_deletions = counter(
+            "taint_eviction_controller_pod_deletions_total", "Pods deleted because of NoExecute taints."
+        )
+        self.pod_deletion_duration = histogram(
+            "taint_eviction_controller_pod_deletion_duration_seconds",
+            "Time from when a pod had to go until its deletion was accepted.",
+            buckets=(0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240),
+        )
+        self.zone_evictions = counter(
+            "node_collector_evictions_total", "Nodes that were given a NoExecute taint, by zone.", ("zone",)
+        )
+        self.reconciles = counter(
+            "weir_controllers_reconciles_total", "Items looked at, by outcome.", ("controller", "outcome")
+        )
+        self.refusals = counter(
+            "weir_controllers_refused_creates_total",
+            "Objects that the API server refused to create, by controller and reason.",
+            ("controller", "reason"),
+        )
+        self.reconcile_duration = histogram(
+            "weir_controllers_reconcile_duration_seconds",
+            "How long one item took, its actions included.",
+            ("controller",),
+            buckets=exponential(0.001, 4, 8),
+        )

@@ -1,0 +1,394 @@
+"""Controllers at work: changes go in, keys are reconciled, actions are carried out.
+
+Deciding is elsewhere and pure. All controllers of one process share one copy of each collection. A key that fails
+comes again after a pause that doubles; a created or deleted object holds its key back until the copy shows it, so
+that nobody decides on what is no longer so. With leader election only the elected process acts.
+Not here: which controllers there are (weir.controllers.catalog), what each decides (its own module).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from weir import errors
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
+from weir.client.cache import Informer, ObjectKey, wait_all_synced
+from weir.client.events import ObjectReference, Recorder
+from weir.client.leases import Elector, Leadership, Timing
+from weir.client.queue import WorkQueue, work
+from weir.clock import Clock
+from weir.controllers.actions import Action, Create, Delete, Evict, Patch, Record, WakeAt
+from weir.controllers.known import PODS, Known, decoder, prepare
+from weir.controllers.metrics import ControllerMetrics
+from weir.controllers.views import print_time
+from weir.objects.kinds import Kind
+from weir.observe.logs import Log
+
+WORKERS: Final = 8
+EVICTIONS_AT_ONCE: Final = 32
+EVICTION_TRIES: Final = 5
+EVICTION_PAUSE_SECONDS: Final = 0.01
+SEEN_WITHIN_SECONDS: Final = 30.0
+
+
+class Controller(Protocol):
+    """What decides. It holds no client and never waits."""
+
+    @property
+    def name(self) -> str:
+        """Its name as source of events."""
+
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """The collections it reads, in the order in which they are first told."""
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterable[Any]:
+        """Return the keys that a change makes worth looking at."""
+
+    def reconcile(self, key: Any, known: Known, now: datetime) -> Iterable[Action]:
+        """Return what must happen; safe to repeat."""
+
+
+class Controllers:
+    """Several controllers over one client."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        controllers: Sequence[Controller],
+        *,
+        metrics: ControllerMetrics | None = None,
+        identity: str = "weir-controller-manager",
+        lease_name: str = "",
+        seed: int = 0,
+        log: Log | None = None,
+    ) -> None:
+        """With a *lease_name* only the elected one of several processes acts."""
+        self.client, self.clock = client, clock
+        self.metrics = metrics or ControllerMetrics()
+        self._identity, self._lease_name = identity, lease_name
+        self._log = log or Log("weir.controllers")
+        self._controllers, self._seed = controllers, seed
+        self._leadership: Leadership | None = None
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Begin with nothing known, as every term of office does."""
+        kinds = list(dict.fromkeys(kind for controller in self._controllers for kind in controller.kinds))
+        self.informers: dict[Kind, Informer[Any]] = {}
+        for number, kind in enumerate(kinds):
+            informer = Informer(self.client, kind, self.clock, decoder(kind), seed=self._seed + number)
+            prepare(kind, informer.cache)
+            self.informers[kind] = informer
+        self.known = Known({kind: informer.cache for kind, informer in self.informers.items()})
+        self.workers = [_Worker(self, controller) for controller in self._controllers]
+
+    async def run(self) -> None:
+        """Act until cancelled; with leader election, only while elected."""
+        if not self._lease_name:
+            await self._act(None)
+            return
+        elector = Elector(
+            self.client,
+            self.clock,
+            name=self._lease_name,
+            namespace="kube-system",
+            identity=self._identity,
+            timing=Timing(),
+        )
+        await elector.run(self._act)
+
+    async def _act(self, leadership: Leadership | None) -> None:
+        self._leadership = leadership
+        self._prepare()
+        tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers.values()]
+        try:
+            await wait_all_synced(self.informers.values())
+            for worker in self.workers:
+                worker.start()
+                tasks += worker.tasks
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for worker in self.workers:
+                worker.stop()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def check(self) -> None:
+        """Raise unless this process may still act."""
+        if self._leadership is not None:
+            self._leadership.check()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits to be looked at now."""
+        return all(not len(worker.queue) for worker in self.workers)
+
+
+class _Worker:
+    """One controller with its queue."""
+
+    def __init__(self, owner: Controllers, controller: Controller) -> None:
+        self._owner, self.controller = owner, controller
+        self._clock, self._client = owner.clock, owner.client
+        self.queue: WorkQueue[Hashable] = WorkQueue(owner.clock)
+        self.recorder = Recorder(owner.client, owner.clock, controller.name)
+        self.tasks: list[asyncio.Task[None]] = []
+        self._evicting: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(EVICTIONS_AT_ONCE)
+        self._waiting: dict[tuple[Kind, ObjectKey], list[asyncio.Future[None]]] = {}
+
+    def start(self) -> None:
+        for kind in self.controller.kinds:
+            self._owner.informers[kind].cache.listen(self._listener(kind))
+        self.tasks.append(asyncio.ensure_future(self.recorder.run()))
+        for _ in range(WORKERS):
+            self.tasks.append(asyncio.ensure_future(work(self.queue, self._reconcile, failed=self._failed)))
+
+    def stop(self) -> None:
+        self.queue.close()
+        for task in self._evicting:
+            task.cancel()
+
+    def _listener(self, kind: Kind) -> Callable[[Any, Any], None]:
+        def changed(old: Any, new: Any) -> None:
+            if self._waiting:
+                self._saw(kind, old if new is None else new)
+            for key in self.controller.changed(kind, old, new):
+                self.queue.add(key)
+
+        return changed
+
+    # ── one key ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _reconcile(self, key: Hashable) -> None:
+        started = self._clock.monotonic()
+        name = self.controller.name
+        seen: list[asyncio.Future[None]] = []
+        refused: Exception | None = None
+        for action in list(self.controller.reconcile(key, self._owner.known, self._clock.now())):
+            try:
+                seen += await self._carry_out(action)
+            except errors.ApiError as error:
+                if not isinstance(action, Create):
+                    raise
+                refused = error  # the others may still go well; the key comes again
+                self._tell_refusal(action, error)
+        if seen:
+            await self._all_seen(seen)
+        self._owner.metrics.reconcile_duration.child(name).observe(self._clock.monotonic() - started)
+        if refused is not None:
+            raise refused
+        self._owner.metrics.reconciles.child(name, "done").inc()
+
+    def _failed(self, key: Hashable, error: Exception) -> None:
+        name = self.controller.name
+        self._owner.metrics.reconciles.child(name, "failed").inc()
+        if isinstance(error, errors.Conflict | Unreachable):
+            return  # somebody was faster, or nobody is there: the next try sees
+        if isinstance(error, errors.WeirError):
+            self._owner._log.debug("will be tried again", controller=name, key=str(key), error=str(error))
+            return
+        try:
+            raise error
+        except Exception:
+            self._owner._log.exception("a controller failed", controller=name, key=str(key))
+
+    def _tell_refusal(self, action: Create, error: errors.ApiError) -> None:
+        reason = error.reason or "Unknown"
+        self._owner.metrics.refusals.child(self.controller.name, reason).inc()
+        if action.about is not None:
+            self.recorder.record(action.about, "Warning", "FailedCreate", f"Error creating: {error}")
+
+    # ── actions ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _carry_out(self, action: Action) -> list[asyncio.Future[None]]:
+        """Do it, and return what to wait for until the result is known here."""
+        if isinstance(action, Record):
+            self.recorder.record(action.about, action.type, action.reason, action.message)
+            return []
+        if isinstance(action, WakeAt):
+            wait = (action.at - self._clock.now()).total_seconds()
+            self.queue.add_after(action.key, max(wait, 0.0))
+            return []
+        self._owner.check()
+        if isinstance(action, Evict):
+            task = asyncio.ensure_future(self._evict(action))
+            self._evicting.add(task)
+            task.add_done_callback(self._evicting.discard)
+            return []
+        if isinstance(action, Create):
+            return await self._create(action)
+        if isinstance(action, Delete):
+            return await self._delete(action)
+        await self._patch(action)
+        return []
+
+    async def _create(self, action: Create) -> list[asyncio.Future[None]]:
+        try:
+            made = await self._client.create(action.kind, dict(action.document), action.namespace)
+        except errors.AlreadyExists:
+            return []
+        name = made["metadata"]["name"]
+        if action.about is not None:
+            noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
+            self.recorder.record(action.about, "Normal", "SuccessfulCreate", f"Created {noun}: {name}")
+        return self._unseen(action.kind, ObjectKey(action.namespace, name), created=True)
+
+    async def _delete(self, action: Delete) -> list[asyncio.Future[None]]:
+        key = ObjectKey(action.namespace, action.name)
+        try:
+            await self._client.delete(
+                action.kind,
+                action.name,
+                action.namespace,
+                uid=action.uid,
+                grace_period_seconds=action.grace_period_seconds,
+                propagation_policy=action.propagation_policy,
+            )
+        except errors.NotFound:
+            return []
+        except errors.Conflict:
+            if action.uid:
+                return []  # another object of the same name: not the one meant
+            raise
+        if action.about is not None:
+            noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
+            message = f"Deleted {noun}: {action.name}"
+            self.recorder.record(action.about, "Normal", "SuccessfulDelete", message)
+        return self._unseen(action.kind, key, created=False)
+
+    async def _patch(self, action: Patch) -> None:
+        try:
+            await self._client.patch(
+                action.kind,
+                action.name,
+                dict(action.patch),
+                action.namespace,
+                patch_type=action.patch_type,
+                subresource=action.subresource,
+            )
+        except errors.NotFound:
+            return
+
+    # ── eviction ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _evict(self, action: Evict) -> None:
+        async with self._room:
+            try:
+                for attempt in range(1, EVICTION_TRIES + 1):
+                    try:
+                        await self._evict_once(action)
+                        break
+                    except (errors.ApiError, Unreachable) as error:
+                        if attempt == EVICTION_TRIES:
+                            self._owner._log.warning(
+                                "a pod could not be evicted",
+                                pod=f"{action.namespace}/{action.name}",
+                                error=str(error),
+                            )
+                    await self._clock.sleep(EVICTION_PAUSE_SECONDS)
+            finally:
+                ended = getattr(self.controller, "evicted", None)
+                if ended is not None:
+                    ended(action)
+
+    async def _evict_once(self, action: Evict) -> None:
+        try:
+            pod = await self._client.get(PODS, action.name, action.namespace)
+        except errors.NotFound:
+            return
+        condition = disruption_target(pod, action, self._clock.now())
+        if condition is not None:
+            present = [c.get("type") for c in pod.get("status", {}).get("conditions") or ()]
+            order = [{"type": type} for type in dict.fromkeys([*present, "DisruptionTarget"])]
+            status = {"$setElementOrder/conditions": order, "conditions": [condition]}
+            await self._client.patch(
+                PODS,
+                action.name,
+                {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status},
+                action.namespace,
+                patch_type=STRATEGIC_MERGE_PATCH,
+                subresource="status",
+            )
+        await self._client.delete(PODS, action.name, action.namespace)
+        late = (self._clock.now() - action.due).total_seconds()
+        self._owner.metrics.pod_deletions.child().inc()
+        self._owner.metrics.pod_deletion_duration.child().observe(max(late, 0.0))
+
+    # ── waiting for the copy to show what was done ───────────────────────────────────────────────
+
+    def _unseen(self, kind: Kind, key: ObjectKey, *, created: bool) -> list[asyncio.Future[None]]:
+        informer = self._owner.informers.get(kind)
+        if informer is None:
+            return []
+        found = informer.cache.get(key)
+        if created == (found is not None and not _deleting(found)):
+            return []
+        if not created and found is not None and _deleting(found):
+            return []
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault((kind, key), []).append(waiter)
+        return [waiter]
+
+    def _saw(self, kind: Kind, item: Any) -> None:
+        for waiter in self._waiting.pop((kind, _key(item)), ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _all_seen(self, waiters: list[asyncio.Future[None]]) -> None:
+        limit = asyncio.ensure_future(self._clock.sleep(SEEN_WITHIN_SECONDS))
+        try:
+            seen = asyncio.ensure_future(asyncio.wait(waiters))
+            await asyncio.wait({seen, limit}, return_when=asyncio.FIRST_COMPLETED)
+            seen.cancel()
+        finally:
+            limit.cancel()
+
+
+def disruption_target(pod: dict[str, Any], action: Evict, now: datetime) -> dict[str, Any] | None:
+    """Return the condition to write before the deletion; None when the pod says so already."""
+    generation = pod["metadata"].get("generation")
+    wanted: dict[str, Any] = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": action.reason,
+        "message": action.message,
+    }
+    if generation:
+        wanted["observedGeneration"] = generation
+    present = next(
+        (c for c in pod.get("status", {}).get("conditions") or () if c.get("type") == "DisruptionTarget"),
+        None,
+    )
+    if present is not None and all(present.get(name) == value for name, value in wanted.items()):
+        return None
+    moved = present is None or present.get("status") != "True"
+    since = print_time(now) if moved or present is None else present.get("lastTransitionTime")
+    return {**wanted, "lastProbeTime": None, "lastTransitionTime": since}
+
+
+def _key(item: Any) -> ObjectKey:
+    if isinstance(item, dict):
+        return ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
+    return ObjectKey(item.metadata.namespace, item.metadata.name)
+
+
+def _deleting(item: Any) -> bool:
+    if isinstance(item, dict):
+        return bool(item["metadata"].get("deletionTimestamp"))
+    return item.metadata.deletion_timestamp is not None
+
+
+def about(item: Any, kind: Kind) -> ObjectReference:
+    """Return a reference for events about *item*."""
+    key = _key(item)
+    metadata = item["metadata"] if isinstance(item, dict) else None
+    uid = metadata["uid"] if metadata is not None else item.metadata.uid
+    version = metadata.get("resourceVersion", "") if metadata is not None else item.metadata.resource_version
+    return ObjectReference(kind.kind, key.name, key.namespace, uid, kind.api_version, version)

@@ -1,0 +1,79 @@
+"""What do controllers read of pods and nodes? The core views, with the times that lives are measured by.
+
+The scheduler does not want these times: to it a heartbeat is no change of a node.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from weir.objects import core
+from weir.objects.core import View
+
+
+class Condition(View, frozen=True):
+    """One condition of a pod or node."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_heartbeat_time: str | None = None
+    last_transition_time: str | None = None
+
+
+class PodStatus(core.PodStatus, frozen=True):
+    conditions: tuple[Condition, ...] | None = None  # type: ignore[assignment]
+
+    def condition(self, type: str) -> Condition | None:
+        """Return the condition of this type, if there is one."""
+        return next((c for c in self.conditions or () if c.type == type), None)
+
+
+class Pod(core.Pod, frozen=True):
+    status: PodStatus = PodStatus()
+
+    @property
+    def ready(self) -> bool:
+        found = self.status.condition("Ready")
+        return found is not None and found.status == "True"
+
+    @property
+    def deleting(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def active(self) -> bool:
+        """Whether the pod still counts for its owner: neither ended nor being deleted."""
+        return not self.terminated and not self.deleting
+
+    @property
+    def controller_uid(self) -> str:
+        """Return the uid of the object that controls the pod, or nothing."""
+        return next((o.uid for o in self.metadata.owner_references or () if o.controller), "")
+
+
+class NodeStatus(core.NodeStatus, frozen=True):
+    conditions: tuple[Condition, ...] | None = None  # type: ignore[assignment]
+
+    def condition(self, type: str) -> Condition | None:
+        """Return the condition of this type, if there is one."""
+        return next((c for c in self.conditions or () if c.type == type), None)
+
+
+class Node(core.Node, frozen=True):
+    status: NodeStatus = NodeStatus()
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Return a time of the API, whole seconds or micro.
+
+    >>> parse_time("2026-01-02T03:04:05Z").minute, parse_time("2026-01-02T03:04:05.250000Z").microsecond
+    (4, 250000)
+    """
+    return datetime.fromisoformat(text) if text else None
+
+
+def print_time(at: datetime) -> str:
+    """Return *at* as the API spells times of a second."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

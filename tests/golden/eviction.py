@@ -1,0 +1,120 @@
+"""Replay the recorded story of an eviction: a server, a scheduler and the taint eviction controller in one process.
+
+What happened between the exchanges is not recorded but follows from them: before the taint every pod of the table
+was created and placed; `t3-` is three seconds later; `e-cancel` came after the table and had a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from tests.golden.cluster import GATES_ON, TOKEN, Cluster
+from tests.golden.compare import compare
+from tests.golden.recording import Document, Exchange
+from tests.golden.report import Report
+from tests.golden.undo import before
+from weir.apiserver.http import Request
+from weir.client.api import Client
+from weir.client.local import LocalTransport
+from weir.controllers.run import Controllers
+from weir.controllers.taint_eviction import TaintEviction
+from weir.scheduler.config import SchedulerConfig
+from weir.scheduler.run import Scheduler
+
+NODE = "taint-node"
+DEFAULTS = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+
+
+def client(cluster: Cluster, agent: str) -> Client:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    transport = LocalTransport(cluster.server.handle, Request, headers)
+    return Client(transport, clock=cluster.clock, user_agent=f"{agent}/v1.37")
+
+
+async def replay(exchanges: list[Exchange], report: Report) -> None:
+    """Live through the story, asking what the recording asked."""
+    by_name = {exchange.name: exchange for exchange in exchanges}
+    cluster = Cluster(GATES_ON)
+    await cluster.start()
+    if NODE not in by_name:
+        for exchange in exchanges:
+            report.waiting.setdefault("the exchange that taints the node", []).append(
+                f"{exchange.area}/{exchange.name}"
+            )
+        return
+    await cluster.put(before(by_name[NODE], by_name[NODE].body))
+    config = SchedulerConfig(leader_elect=False)
+    parts = [
+        Scheduler(client(cluster, "kube-scheduler"), GATES_ON, cluster.clock, config=config, identity="vm"),
+        Controllers(client(cluster, "kube-controller-manager"), cluster.clock, [TaintEviction(GATES_ON)]),
+    ]
+    tasks = [asyncio.ensure_future(part.run()) for part in parts]
+    try:
+        await cluster.clock.advance(1)
+        for name, tolerations in pods(exchanges).items():
+            await create(cluster, name, tolerations)
+        await cluster.clock.advance(1)
+        for exchange in exchanges:
+            if exchange.name.startswith("t3-"):
+                await cluster.clock.advance(3.5)
+            if exchange.name.startswith("untaint"):
+                await create(cluster, "e-cancel", [{**SLA, "operator": "Exists", "tolerationSeconds": 60}])
+                await cluster.clock.advance(1)
+            wrong = await ask(cluster, exchange)
+            name = f"{exchange.area}/{exchange.name}"
+            if wrong:
+                report.failed[name] = wrong
+            else:
+                report.passed.append(name)
+            await cluster.clock.advance(0.1)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+SLA = {"key": "sla", "effect": "NoExecute"}
+
+
+def pods(exchanges: list[Exchange]) -> dict[str, list[Document]]:
+    """Return every pod that was there before the taint, with the tolerations its creator wrote."""
+    found: dict[str, list[Document]] = {}
+    for exchange in exchanges:
+        body: Any = exchange.body
+        if body.get("kind") == "Table":
+            for row in body["rows"]:
+                metadata = row["object"]["metadata"]
+                # Who was not shown whole: managed fields tell whether its creator wrote tolerations.
+                wrote = "f:tolerations" in json.dumps(metadata["managedFields"])
+                unlimited = [{**SLA, "operator": "Exists"}]
+                found.setdefault(metadata["name"], unlimited if wrote else [])
+    for exchange in exchanges:
+        if exchange.body.get("kind") == "Pod":
+            tolerations = exchange.body["spec"]["tolerations"]
+            found[exchange.body["metadata"]["name"]] = [t for t in tolerations if t["key"] not in DEFAULTS]
+    return found
+
+
+async def create(cluster: Cluster, name: str, tolerations: list[Document]) -> None:
+    spec: Document = {
+        "containers": [{"name": "c", "image": "registry.example/app:1"}],
+        "automountServiceAccountToken": False,
+    }
+    if tolerations:
+        spec["tolerations"] = tolerations
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    headers = {"Content-Type": "application/json"}
+    body = json.dumps(pod).encode()
+    answer = await cluster.call("POST", "/api/v1/namespaces/golden/pods", "", headers, body)
+    assert answer["code"] == 201, answer
+
+
+async def ask(cluster: Cluster, exchange: Exchange) -> list[str]:
+    request = exchange.request
+    body = json.dumps(request["body"]).encode() if "body" in request else b""
+    headers = dict(request.get("headers") or {})
+    return compare(
+        exchange, await cluster.call(request["method"], exchange.path, exchange.query, headers, body)
+    )
