@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
-from weir.explain.words import scheduler_message
 from weir.gates import ALL_FEATURES
 from weir.world import World
 

@@ -229,7 +229,8 @@ def text(
     answer: Explanation, assumed: str = "", *, show_all: bool = False, colour: bool = False
 ) -> Iterator[str]:
     """Yield the lines that answer the question, most important first; *assumed* comes near the end."""
-    from weir.explain.words import HEADINGS, counted, scheduler_message, sentence, short, verdict_line
+    from weir.explain.message import scheduler_message
+    from weir.explain.words import HEADINGS, counted, sentence, short, verdict_line
 
     good = _well(answer)
     yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)

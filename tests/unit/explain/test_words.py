@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
 from weir.explain.verdict import TooFew, UntoleratedTaint
 from weir.explain.words import (
@@ -16,7 +17,6 @@ from weir.explain.words import (
     gates_line,
     listed,
     node_sentence,
-    scheduler_message,
     sentence,
     staying,
     verdict_line,

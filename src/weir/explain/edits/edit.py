@@ -1,0 +1,106 @@
+"""What is a change? The form every edit has, and how far apart two values are.
+
+An edit to the pod is made on its document, so that what is proven is exactly what is shown. Every edit has a
+cost: how much more it permits than was asked for. Exact values are cheap; asking for less is dearer; what
+changes things for other pods (uncordoning, removing a taint, a gate) is dearer still, and tolerating node
+conditions or dropping a whole request dearest.
+Not here: which edit answers what (weir.explain.edits), which together are enough (weir.explain.fix).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from weir.gates import Gates
+from weir.objects.core import Node
+from weir.values.integer import IntegerError, parse_int64
+from weir.values.semver import Version, find_tolerant
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change; `cost` orders edits by how much they permit."""
+
+    side: ClassVar[str] = "pod"
+
+    @property
+    def cost(self) -> float:
+        raise NotImplementedError
+
+    def say(self) -> str:
+        """Return the change as one imperative sentence."""
+        raise NotImplementedError
+
+    def on_pod(self, spec: dict[str, Any]) -> None:
+        """Make the change in the pod spec of a document."""
+
+    def on_node(self, node: Node) -> Node:
+        """Return *node* with the change made."""
+        return node
+
+    def on_gates(self, gates: Gates) -> Gates:
+        """Return *gates* with the change made."""
+        return gates
+
+    @property
+    def node(self) -> str:
+        """The node it changes, or ""."""
+        return ""
+
+    @property
+    def command(self) -> str:
+        """The command that makes the change, or "" when a patch does."""
+        return ""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Where it is made among others: removals of list entries from the last to the first."""
+        return (0,)
+
+
+def distance_between(found: str, asked: str) -> float:
+    """Return how far two values are apart, from 0 (equal) to 1 (not comparable, or very far)."""
+    try:
+        value, limit = parse_int64(found), parse_int64(asked)
+    except IntegerError:
+        version, wanted = find_tolerant(found), find_tolerant(asked)
+        if version is None or wanted is None:
+            return 1.0
+        parts = zip(
+            (version.major, version.minor, version.patch),
+            (wanted.major, wanted.minor, wanted.patch),
+            strict=True,
+        )
+        return next((share for share, (a, b) in zip((0.9, 0.5, 0.2), parts, strict=True) if a != b), 0.1)
+    return min(abs(value - limit) / max(abs(limit), abs(value), 1), 1.0)
+
+
+def moved_threshold(operator: str, found: str) -> str:
+    """Return the nearest threshold that *found* passes, or "" when there is none to write."""
+    if operator in ("Gt", "Lt"):
+        try:
+            value = parse_int64(found) + (-1 if operator == "Gt" else 1)
+            parse_int64(str(value))
+        except IntegerError:
+            return ""
+        return str(value)
+    version = find_tolerant(found)
+    if version is None:
+        return ""
+    release = Version(version.major, version.minor, version.patch)
+    if operator == "SemverLt":
+        above = release if version.prerelease else Version(version.major, version.minor, version.patch + 1)
+        return str(above) if version < above and find_tolerant(str(above)) is not None else ""
+    if operator == "SemverGt":
+        below = (
+            Version(version.major, version.minor, version.patch - 1)
+            if version.patch and not version.prerelease
+            else Version(version.major, version.minor, version.patch, ((0, 0, ""),))
+        )
+        return _prefixed(str(below), found) if below < version else ""
+    return found if operator == "SemverEq" else ""
+
+
+def _prefixed(version: str, like: str) -> str:
+    return f"v{version}" if like.startswith("v") else version

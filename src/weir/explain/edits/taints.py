@@ -1,0 +1,174 @@
+"""What gets a pod past a taint or a cordon?
+
+What surprises: a threshold that was missed is answered by tolerating this one value besides, not by moving the
+threshold: it permits less, and a stored pod allows adding tolerations but not changing them. A cordon is lifted
+rather than tolerated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from weir.explain.edits.edit import Edit, distance_between, moved_threshold
+from weir.explain.node import UNSCHEDULABLE, uncordoned
+from weir.explain.verdict import UntoleratedTaint
+from weir.explain.words import asks, gate_of
+from weir.gates import Gates
+from weir.objects.core import Node, Pod, Taint, Toleration
+from weir.taints.toleration import Outcome
+from weir.values.names import check_label_value
+
+GATES_OPTION: Final = "--feature-gates="
+_CONDITIONS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+
+@dataclass(frozen=True)
+class AddToleration(Edit):
+    """Tolerate one taint besides what is tolerated already."""
+
+    toleration: Toleration
+    distance: float = 0.0  #: how far the taint's value is from what was asked, 0 to 1
+
+    @property
+    def cost(self) -> float:
+        if self.toleration.key.startswith(_CONDITIONS) and not self.toleration.value:
+            return 60
+        return (10 if self.toleration.operator == "Equal" else 15) + 5 * self.distance
+
+    def say(self) -> str:
+        value = "" if self.toleration.operator == "Exists" else f" {asks(self.toleration)}"
+        what = f"{self.toleration.key}{value}"
+        seconds = self.toleration.toleration_seconds
+        for_time = f", for {seconds} s as the others have it" if seconds is not None else ""
+        return f"also tolerate {what} ({self.toleration.effect}){for_time}"
+
+    def on_pod(self, spec: dict[str, Any]) -> None:
+        entry = msgspec.json.decode(msgspec.json.encode(self.toleration))
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), entry]
+
+
+@dataclass(frozen=True)
+class ChangeThreshold(Edit):
+    """Move the value of an existing toleration so that it takes the taint in."""
+
+    index: int
+    before: Toleration
+    value: str
+    distance: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        return 12 + 5 * self.distance
+
+    def say(self) -> str:
+        after = msgspec.structs.replace(self.before, value=self.value)
+        return f"tolerate {self.before.key} {asks(after)} instead of {asks(self.before)}"
+
+    def on_pod(self, spec: dict[str, Any]) -> None:
+        entries = list(spec.get("tolerations") or ())
+        if self.index < len(entries):
+            entries[self.index] = {**entries[self.index], "value": self.value}
+        spec["tolerations"] = entries
+
+
+@dataclass(frozen=True)
+class RemoveTaint(Edit):
+    """Take the taint off the node, for every pod."""
+
+    side: ClassVar[str] = "node"
+    node_name: str
+    taint: Taint
+
+    @property
+    def node(self) -> str:
+        return self.node_name
+
+    @property
+    def cost(self) -> float:
+        return 65
+
+    def say(self) -> str:
+        return f"remove the taint {self.taint} from {self.node_name}, for every pod"
+
+    def on_node(self, node: Node) -> Node:
+        kept = tuple(t for t in node.taints if (t.key, t.effect) != (self.taint.key, self.taint.effect))
+        return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=kept))
+
+    @property
+    def command(self) -> str:
+        return f"kubectl taint nodes {self.node_name} {self.taint}-"
+
+
+@dataclass(frozen=True)
+class Uncordon(Edit):
+    """Let the node take new pods again."""
+
+    side: ClassVar[str] = "node"
+    node_name: str
+
+    @property
+    def node(self) -> str:
+        return self.node_name
+
+    @property
+    def cost(self) -> float:
+        return 50
+
+    def say(self) -> str:
+        return f"let {self.node_name} take new pods again"
+
+    def on_node(self, node: Node) -> Node:
+        return uncordoned(node)
+
+    @property
+    def command(self) -> str:
+        return f"kubectl uncordon {self.node_name}"
+
+
+@dataclass(frozen=True)
+class EnableGate(Edit):
+    """Turn a feature on in every component."""
+
+    side: ClassVar[str] = "cluster"
+    gate: str
+
+    @property
+    def cost(self) -> float:
+        return 45
+
+    def say(self) -> str:
+        return f"turn the feature gate {self.gate} on in API server, scheduler, controllers and kubelet"
+
+    def on_gates(self, gates: Gates) -> Gates:
+        return gates.replace({self.gate: True})
+
+    @property
+    def command(self) -> str:
+        return f"{GATES_OPTION}{self.gate}=true"
+
+
+def for_taint(reason: UntoleratedTaint, node: Node, pod: Pod) -> Iterator[Edit]:
+    """Yield what would get the pod past one taint."""
+    taint = reason.taint
+    if node.spec.unschedulable and (taint.key, taint.effect) == (UNSCHEDULABLE.key, UNSCHEDULABLE.effect):
+        yield Uncordon(node.name)
+    near = [a for a in reason.attempts if a.outcome not in (Outcome.OTHER_KEY, Outcome.OTHER_EFFECT)]
+    distance = min((distance_between(taint.value, a.toleration.value) for a in near), default=1.0)
+    # The entry that came closest says how long this pod means to stay on such nodes.
+    seconds = near[0].toleration.toleration_seconds if near and taint.effect == "NoExecute" else None
+    exact = bool(taint.value) and not check_label_value(taint.value)
+    operator, value = ("Equal", taint.value) if exact else ("Exists", "")
+    yield AddToleration(Toleration(taint.key, operator, value, taint.effect, seconds), distance)
+    for attempt in near:
+        value = moved_threshold(attempt.toleration.operator, taint.value)
+        usable = attempt.outcome in (Outcome.NOT_GREATER, Outcome.NOT_LESS)
+        if value and usable and attempt.toleration in pod.tolerations:
+            index = pod.tolerations.index(attempt.toleration)
+            yield ChangeThreshold(index, attempt.toleration, value, distance)
+    for gate in {gate_of(a.toleration) for a in near if a.outcome is Outcome.GATE_OFF}:
+        yield EnableGate(gate)
+    yield RemoveTaint(node.name, taint)
