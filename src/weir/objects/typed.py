@@ -197,7 +197,7 @@ def _struct_field(index: int, field: schema.Field) -> tuple[str, Any, Any]:
     if omitted:
         return f"f{index}", of, msgspec.field(default=zero, name=field.name)
     factory = _none if zero is None else type(zero)  # never compared with the value: always printed
-    if shape.kind in ("Quantity", "Duration"):
+    if shape.kind in ("Quantity", "Duration") and not shape.pointer:
         factory = {"Quantity": lambda: "0", "Duration": lambda: "0s"}[shape.kind]
     if shape.kind in ("list", "map"):
         factory = _none

@@ -215,6 +215,11 @@ def test_required_fields_print_their_zero_values() -> None:
     }
 
 
+def test_both_readers_print_the_same_zero_values() -> None:
+    structs = [schema.struct(name) for name in schema.struct_names()]
+    assert [of for of in structs if (typed.convert({}, of), []) != decode_exactly(Pairs(), of)] == []
+
+
 def test_yaml_words_are_booleans_as_in_yaml_1_1() -> None:
     assert message(b"kind: Pod\napiVersion: v1\nmetadata: {name: y}\n", yaml=True) == (
         HANDLED + "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string"
