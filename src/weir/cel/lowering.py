@@ -142,11 +142,16 @@ class _Lowering:
         path = self.path(self.lower(node.operand))
         operand = path.type
         path.qualifiers.append(
-            Qualifier(node.field, operand, field=operand.kind is Kind.OBJECT, test=node.test_only)
+            Qualifier(node.field, operand, field=self.is_field(operand, node.field), test=node.test_only)
         )
         path.type = types.BOOL if node.test_only else of_part(operand, node.field, self.env, optional=False)
         path.test = path.test or node.test_only
         return path
+
+    def is_field(self, operand: Type, key: Value) -> bool:
+        """Whether *key* is a declared field of objects of this type: nothing else becomes attribute access."""
+        declared = self.env.object_types.get(operand.name) if operand.kind is Kind.OBJECT else None
+        return declared is not None and key in declared.fields
 
     def index(self, node: Call, optional: bool) -> Step:
         operand, key = node.args
@@ -157,7 +162,7 @@ class _Lowering:
             if step.value.__class__ not in _KEYS:
                 kind = type_of(step.value).kind
                 raise ProgramError(f"invalid qualifier type: {_GO_NAMES.get(kind, type_of(step.value).name)}")
-            field = known.kind is Kind.OBJECT
+            field = self.is_field(known, step.value)
             path.qualifiers.append(Qualifier(step.value, known, optional=optional, field=field))
         else:
             path.qualifiers.append(Qualifier(step, known, computed=True, optional=optional))

@@ -7,13 +7,14 @@ ever need them, but the language has them.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from typing import Final
 
 from weir.cel import types
 from weir.cel.types import Type, list_of, map_of, wrapper
-from weir.cel.values import EvaluationError, UInt, Value
+from weir.cel.values import Duration, EvaluationError, Timestamp, UInt, Value
 
 _JSON_MAP: Final = map_of(types.STRING, types.DYN)
 _JSON_LIST: Final = list_of(types.DYN)
@@ -36,6 +37,8 @@ MESSAGES: Final[Mapping[str, tuple[Type, Value]]] = {
         "Struct": (_JSON_MAP, {}),
         "ListValue": (_JSON_LIST, []),
         "Any": (types.ANY, None),
+        "Duration": (types.DURATION, None),
+        "Timestamp": (types.TIMESTAMP, None),
     }.items()
 }
 _VALUE_FIELDS: Final[Mapping[str, Type]] = {
@@ -46,6 +49,10 @@ _VALUE_FIELDS: Final[Mapping[str, Type]] = {
     "struct_value": _JSON_MAP,
     "list_value": _JSON_LIST,
 }
+_TIME_FIELDS: Final[Mapping[str, Type]] = {"seconds": types.INT, "nanos": types.INT}
+#: The years 1 to 9999 in seconds, and the seconds 64-bit nanoseconds can hold.
+_TIMESTAMPS: Final = range(-62_135_596_800, 253_402_300_800)
+_DURATIONS: Final = range(-(2**63) // 10**9, 2**63 // 10**9 + 1)
 #: Named constants of these messages.
 CONSTANTS: Final[Mapping[str, tuple[Type, Value]]] = {"google.protobuf.NullValue.NULL_VALUE": (types.INT, 0)}
 
@@ -55,6 +62,8 @@ def field_type(message: str, field: str) -> Type | None:
     name = message.removeprefix(_PREFIX)
     if name == "Value":
         return _VALUE_FIELDS.get(field)
+    if name in ("Duration", "Timestamp"):
+        return _TIME_FIELDS.get(field)
     if name == "Struct":
         return _JSON_MAP if field == "fields" else None
     if name == "ListValue":
@@ -72,12 +81,30 @@ def construct(message: str, fields: Mapping[str, Value]) -> Value:
             raise EvaluationError(f"no such field '{field}'")
     value = next(iter(fields.values())) if fields else MESSAGES[message][1]
     name = message.removeprefix(_PREFIX)
+    if name in ("Duration", "Timestamp"):
+        return _time(name, fields)
     if name == "Value" and "null_value" in fields:
         return None
     if name == "FloatValue" and isinstance(value, float):
-        return struct.unpack("<f", struct.pack("<f", value))[0]
+        return _single_precision(value)
     if name == "Int32Value" and not -(2**31) <= value < 2**31:
         raise EvaluationError("integer overflow")
     if name == "UInt32Value" and value >= 2**32:
         raise EvaluationError("unsigned integer overflow")
     return value
+
+
+def _time(name: str, fields: Mapping[str, Value]) -> Duration | Timestamp:
+    seconds, nanos = fields.get("seconds", 0), fields.get("nanos", 0)
+    if seconds not in (_DURATIONS if name == "Duration" else _TIMESTAMPS):
+        raise EvaluationError("integer overflow" if name == "Duration" else "timestamp overflow")
+    total = seconds * 10**9 + nanos
+    return Duration(total) if name == "Duration" else Timestamp(total)
+
+
+def _single_precision(value: float) -> float:
+    try:
+        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return rounded
