@@ -111,6 +111,12 @@ def _number(value: Any) -> int:
     return int(value or 0)
 
 
+def _given(rolling: Document, name: str, default: Any) -> Any:
+    """Return a field of a strategy; null means the default, as absence does."""
+    value = rolling.get(name)
+    return default if value is None else value
+
+
 def validate_at_most_all(value: Any, at: str) -> Errors:
     """Yield that a percentage is more than everything."""
     if isinstance(value, str) and _match_percent(value) and _number(value) > 100:
@@ -167,7 +173,7 @@ def _validate_deployment_strategy(strategy: Document) -> Errors:
 
 def _validate_rolling_update(rolling: Document, at: str, unavailable: Any, surge: Any) -> Errors:
     """Yield what is wrong with how many pods may be missing or extra; the last two are the defaults."""
-    down, extra = rolling.get("maxUnavailable", unavailable), rolling.get("maxSurge", surge)
+    down, extra = _given(rolling, "maxUnavailable", unavailable), _given(rolling, "maxSurge", surge)
     yield from validate_int_or_percent(down, f"{at}.maxUnavailable")
     yield from validate_int_or_percent(extra, f"{at}.maxSurge")
     if _number(down) == 0 and _number(extra) == 0:
@@ -256,7 +262,7 @@ def _validate_daemon_strategy(strategy: Document) -> Errors:
 
 
 def _validate_daemon_rolling(rolling: Document, at: str) -> Errors:
-    down, extra = rolling.get("maxUnavailable", 1), rolling.get("maxSurge", 0)
+    down, extra = _given(rolling, "maxUnavailable", 1), _given(rolling, "maxSurge", 0)
     yield from validate_int_or_percent(down, f"{at}.maxUnavailable")
     yield from validate_int_or_percent(extra, f"{at}.maxSurge")
     yield from validate_at_most_all(down, f"{at}.maxUnavailable")
