@@ -202,9 +202,9 @@ class Evaluator:
             if qualifier.computed:
                 key = self.bare(qualifier.key, scope)
                 if isinstance(qualifier.key, Path):
-                    charge = qualifier.key.lead
+                    charge = qualifier.key.lead or 1
                 if isinstance(key, EvaluationError):
-                    self.charge(charge)
+                    self.charge(0 if optional else charge)
                     raise key
             if optional or qualifier.test:
                 try:
@@ -280,7 +280,7 @@ class Evaluator:
             args.append(value)
             if failure is None and isinstance(value, EvaluationError):
                 failure = value
-                if len(step.args) > 2:
+                if step.stops_early:
                     break
         if step.function == "@not_strictly_false":
             self.charge(1)

@@ -122,7 +122,7 @@ def step(
 ) -> tuple[Value, int]:
     """Apply one qualifier: the part, an error, or ABSENT where nothing is fine."""
     if key.__class__ is EvaluationError:
-        return key, charge
+        return key, 0 if optional else charge
     try:
         if not optional and not test:
             return access.get(value, key, objects), charge

@@ -182,6 +182,14 @@ class Invoke(Step):
         self.special: Specialized | None = None
 
     @property
+    def stops_early(self) -> bool:
+        """Whether the first failed argument ends the call at once, the rest neither evaluated nor charged.
+
+        Upstream does so where it passes arguments as one list: three of them, a literal pattern, `format`.
+        """
+        return len(self.args) > 2 or self.special is not None or self.function == "format"
+
+    @property
     def fails(self) -> bool:
         """Whether the resolved call can fail when its arguments are fine."""
         if self.special is not None:

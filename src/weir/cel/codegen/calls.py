@@ -31,8 +31,11 @@ class CallWriter(OperatorWriter):
             value = self.gen(step.args[0])
             self.cost(1)
             return Atom(f"({value.text} is not False)")
-        if len(step.args) > 2:
-            return self.gen_many(step)
+        if step.stops_early:
+            first = self.gen(step.args[0])
+            if len(step.args) > 2 or first.error:
+                return self.gen_many(step, first)
+            return self.gen_call(step, [first, *map(self.gen, step.args[1:])])
         return self.gen_call(step, [self.gen(arg) for arg in step.args])
 
     def gen_call(self, step: Invoke, args: list[Atom]) -> Atom:
@@ -142,13 +145,13 @@ class CallWriter(OperatorWriter):
         self.call_cost(step, args, "None")
         return Atom(f"({args[0].text} in {args[1].text})")
 
-    def gen_many(self, step: Invoke) -> Atom:
-        """Three arguments and more: the first error ends the evaluation of arguments, and nothing is charged."""
+    def gen_many(self, step: Invoke, first: Atom) -> Atom:
+        """The first error ends the evaluation of arguments, and nothing is charged."""
         args: list[Atom] = []
         target = self.fresh()
         with self.sequence() as stop:
             for index, arg in enumerate(step.args):
-                atom = self.gen(arg)
+                atom = self.gen(arg) if index else first
                 args.append(atom)
                 if atom.error and index < len(step.args) - 1:
                     stop(target, atom)

@@ -85,7 +85,7 @@ class PathWriter(Writer):
     def access(self, target: str, container: str, qualifier: Qualifier) -> None:
         if qualifier.computed:
             key = self.gen_bare(qualifier.key)
-            charge = qualifier.key.lead if isinstance(qualifier.key, Path) else 1
+            charge = (qualifier.key.lead or 1) if isinstance(qualifier.key, Path) else 1
             self.cost(charge)
             name = self.name(key)
             if key.error:
@@ -156,7 +156,7 @@ class PathWriter(Writer):
             for qualifier in rest:
                 if qualifier.computed:
                     key = self.name(self.gen_bare(qualifier.key))
-                    charge = qualifier.key.lead if isinstance(qualifier.key, Path) else 1
+                    charge = (qualifier.key.lead or 1) if isinstance(qualifier.key, Path) else 1
                 else:
                     key, charge = self.constant(qualifier.key), 1
                 self.flush()
