@@ -90,7 +90,6 @@ DECISIONS: tuple[Decision, ...] = (
 
 #: area → what has to exist before its fixtures mean anything
 NEEDS_AREA: dict[str, str] = {
-    "scheduling": "the scheduler and the node lifecycle controller",
     "device_taint": "the scheduler and the device taint eviction controller",
     "dra": "the whole of resource.k8s.io (issue of its own)",
 }

@@ -10,6 +10,7 @@ from tests.golden.arrange import Replay, times_of
 from tests.golden.cluster import GATES_OFF, GATES_ON, START, Cluster
 from tests.golden.recording import Evidence, read_area
 from tests.golden.report import Report
+from tests.golden.scheduling import SchedulingReplay
 
 
 async def replay_folder(folder: Path, context: Path | None = None, only: str = "") -> Report:
@@ -32,6 +33,9 @@ async def replay_folder(folder: Path, context: Path | None = None, only: str = "
             continue
         recorded = [moment for exchange in exchanges for moment in times_of(exchange)]
         start = min(recorded) - timedelta(seconds=10) if recorded else START
+        if area == "scheduling":
+            await SchedulingReplay(evidence, exchanges, start).run(report)
+            continue
         cluster = Cluster(GATES_OFF if area == "gate_off" else GATES_ON, start)
         await cluster.start()
         await Replay(cluster, evidence, exchanges).run(report)

@@ -289,7 +289,11 @@ class Watches:
                 before_end = left - BEFORE_TIMEOUT_SECONDS
                 pause = min(BOOKMARK_SECONDS, before_end) if before_end > 0 else left
             pause_task = asyncio.ensure_future(self._clock.sleep(pause))
-            await asyncio.wait((pause_task, watcher.over), return_when=asyncio.FIRST_COMPLETED)
+            try:
+                await asyncio.wait((pause_task, watcher.over), return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                pause_task.cancel()
+                raise
             if not pause_task.done():
                 pause_task.cancel()
                 return

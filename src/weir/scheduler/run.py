@@ -495,17 +495,16 @@ class Scheduler:
             except ApiError:
                 continue  # already gone, or to be tried again by a later attempt
             note = f"Preempted by pod {pod.metadata.uid} on node {preemption.node}"
-            self._tell(victim, "Normal", "Preempted", "Preempting", note, about=pod)
+            self._tell(victim, "Normal", "Preempted", "Preempting", note, teller=pod.spec.scheduler_name)
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────
 
     def _tell(
-        self, pod: Pod, type: str, reason: str, action: str, note: str, about: Pod | None = None
+        self, pod: Pod, type: str, reason: str, action: str, note: str, teller: str | None = None
     ) -> None:
-        recorder = self.recorders.get((about or pod).spec.scheduler_name)
+        recorder = self.recorders.get(teller or pod.spec.scheduler_name)
         if recorder is not None:
-            related = _reference(about) if about is not None else None
-            recorder.record(_reference(pod), type, reason, action, note, related=related)
+            recorder.record(_reference(pod), type, reason, action, note)
 
     async def _set_condition(self, pod: Pod, reason: str, message: str, promised: str | None) -> None:
         """Write the PodScheduled condition (and the promise of a node) when it says something new."""
@@ -534,7 +533,12 @@ class Scheduler:
             await self._patch_status(pod, status)
 
     async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
-        kind = STRATEGIC_MERGE_PATCH if "conditions" in status else MERGE_PATCH
+        kind = MERGE_PATCH
+        if "conditions" in status:
+            kind = STRATEGIC_MERGE_PATCH
+            known = [condition.type for condition in pod.status.conditions or ()]
+            order = dict.fromkeys([*known, *(condition["type"] for condition in status["conditions"])])
+            status = {**status, "$setElementOrder/conditions": [{"type": each} for each in order]}
         try:
             await self.client.patch(
                 PODS,

@@ -96,7 +96,7 @@ def pod_events(old: Pod | None, new: Pod | None) -> Iterator[ClusterEvent]:
     if old is None or new is None:
         yield ClusterEvent(POD_ADD if old is None else POD_DELETE, old, new)
         return
-    if old.metadata.labels != new.metadata.labels:
+    if (old.metadata.labels or {}) != (new.metadata.labels or {}):
         yield ClusterEvent(POD_LABEL, old, new)
     if _scaled_down(old, new):
         yield ClusterEvent(POD_SCALE_DOWN, old, new)
@@ -112,7 +112,7 @@ def own_events(old: Pod, new: Pod) -> Iterator[ClusterEvent]:
     """Yield what a change of a waiting pod means to itself."""
     if len(old.tolerations) != len(new.tolerations):  # tolerations can only be added
         yield ClusterEvent(OWN_TOLERATION, old, new)
-    if old.metadata.labels != new.metadata.labels:
+    if (old.metadata.labels or {}) != (new.metadata.labels or {}):
         yield ClusterEvent(OWN_LABEL, old, new)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield ClusterEvent(OWN_GATES, old, new)
