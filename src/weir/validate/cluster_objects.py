@@ -112,10 +112,6 @@ def validate_runtime_class(new: Document, old: Document | None, context: Context
     """Yield what is wrong with a RuntimeClass; its handler never changes."""
     yield from validate_generic_meta(new, old, context)
     handler = new.get("handler") or ""
-    if old is not None:
-        if handler != (old.get("handler") or ""):
-            yield invalid("handler", handler, IMMUTABLE)
-        return
     overhead = (new.get("overhead") or {}).get("podFixed") or {}
     yield from validate_container_resources({"limits": overhead}, (), "overhead")
     scheduling = new.get("scheduling") or {}
@@ -131,6 +127,8 @@ def validate_runtime_class(new: Document, old: Document | None, context: Context
     else:
         for message in check_dns1123_label(handler):
             yield invalid("handler", handler, message.replace("63 characters", "63 bytes"))
+    if old is not None and handler != (old.get("handler") or ""):
+        yield invalid("handler", None, IMMUTABLE)
 
 
 def validate_disruption_budget(new: Document, old: Document | None, context: Context) -> Errors:

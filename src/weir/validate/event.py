@@ -10,19 +10,24 @@ from typing import Any, Final
 
 from weir.validate.context import Context
 from weir.validate.field import Document, Errors, invalid, required, too_long
-from weir.validate.meta import same, validate_generic_meta, validate_meta
+from weir.validate.gonames import go_struct
+from weir.validate.meta import IMMUTABLE, same, validate_generic_meta, validate_meta
 from weir.values.names import byte_length, check_label_key, check_path_segment
 
 _REASON_MAX: Final = 128
 _ACTION_MAX: Final = 128
 _NOTE_MAX: Final = 1024
+#: Fields the newer group calls by another name than the server does inside.
+_INTERNAL: Final = {"regarding": "involvedObject", "note": "message"}
 _KEPT: Final = (
     "involvedObject",
     "regarding",
     "reason",
     "action",
     "related",
-    "reportingComponent",
+    "reportingController",
+    "reportingInstance",
+    "note",
     "type",
     "eventTime",
 )
@@ -51,7 +56,11 @@ def validate_event(new: Document, old: Document | None, context: Context) -> Err
     if old is not None:
         for name in _KEPT:
             if not same(new.get(name), old.get(name)):
-                yield invalid(name, new.get(name), "field is immutable")
+                yield invalid(_INTERNAL.get(name, name), _shown(new.get(name)), IMMUTABLE)
+
+
+def _shown(value: Any) -> Any:
+    return go_struct("ObjectReference", value) if isinstance(value, dict) else value or ""
 
 
 def _validate_new_style(event: Document) -> Errors:

@@ -18,6 +18,9 @@ from weir.validate.field import Document
 # One line a struct: `GoName[=wireName][:type]`. Types: none text, i integer, b boolean, p null when absent,
 # m map (keys sorted), a struct's name for one inside, *Name for one that may be absent, []Name for a list.
 _TABLE: Final = {
+    "ObjectReference": (
+        "Kind Namespace Name UID=uid APIVersion=apiVersion ResourceVersion FieldPath"
+    ),
     "Taint": "Key Value Effect TimeAdded:p",
     "Toleration": "Key Operator Value Effect TolerationSeconds:p",
     "NodeSelectorRequirement": "Key Operator Values:p",
@@ -164,7 +167,7 @@ _TABLE: Final = {
     "SuccessPolicy": "Rules:[]SuccessPolicyRule",
     "PersistentVolumeClaimStatus": (
         "Phase AccessModes:p Capacity:m Conditions:p AllocatedResources:m AllocatedResourceStatuses:m "
-        "CurrentVolumeAttributesClassName:p ModifyVolumeStatus:p"
+        "CurrentVolumeAttributesClassName:p ModifyVolumeStatus:p HealthStatus:p"
     ),
     "PodSpec": (
         "Volumes:[]Volume InitContainers:[]Container Containers:[]Container EphemeralContainers:[]EphemeralContainer "

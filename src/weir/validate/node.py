@@ -12,7 +12,7 @@ from typing import Final
 from weir.validate.addresses import CIDR_MESSAGE, find_network
 from weir.validate.context import Context
 from weir.validate.field import Document, Errors, duplicate, forbidden, invalid
-from weir.validate.meta import same, validate_meta
+from weir.validate.meta import validate_meta
 from weir.validate.resources import validate_amount
 from weir.validate.taints import validate_taints
 
@@ -20,14 +20,6 @@ PROVIDER_CHANGED: Final = "field cannot be modified once set"
 PROVIDER_CLEARED: Final = "field cannot be cleared once set"
 CIDR_CHANGED: Final = 'node updates may not change podCIDR except from "" to valid'
 ONE_PER_FAMILY: Final = "may specify no more than one CIDR for each IP family"
-MAY_CHANGE: Final = (
-    "node updates may only change labels, taints, or capacity (or configSource, if the DynamicKubeletConfig "
-    "feature gate is enabled)"
-)
-#: Fields of the spec with rules of their own on update; the rest never changes.
-_OWN_RULES: Final = frozenset(
-    {"podCIDR", "podCIDRs", "providerID", "taints", "unschedulable", "configSource"}
-)
 
 
 def validate_node(new: Document, old: Document | None, context: Context) -> Errors:
@@ -91,5 +83,5 @@ def _validate_update(new: Document, old: Document) -> Errors:
             yield invalid("spec.providerID", None, PROVIDER_CLEARED)
         elif now != was:
             yield invalid("spec.providerID", None, PROVIDER_CHANGED)
-    if any(not same(new.get(name), old.get(name)) for name in {*new, *old} - _OWN_RULES):
-        yield forbidden("", MAY_CHANGE)
+    if (new.get("externalID") or "") != (old.get("externalID") or ""):
+        yield forbidden("spec.externalID", "may not be updated")

@@ -20,7 +20,7 @@ from weir.validate.field import (
     invalid,
     required,
 )
-from weir.validate.meta import same, validate_meta
+from weir.validate.meta import validate_meta
 from weir.validate.resources import (
     amount,
     is_standard,
@@ -54,7 +54,7 @@ def validate_resource_quota(new: Document, old: Document | None, context: Contex
             yield from _validate_amounts(status.get(part) or {}, f"status.{part}")
     if old is not None:
         before = (old.get("spec") or {}).get("scopes")
-        if not same(spec.get("scopes"), before):
+        if {*(spec.get("scopes") or ())} != {*(before or ())}:
             yield invalid("spec.scopes", spec.get("scopes"), "field is immutable")
 
 

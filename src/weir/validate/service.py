@@ -214,7 +214,7 @@ def validate_endpoint_slice(new: Document, old: Document | None, context: Contex
         if (application := port.get("appProtocol")) is not None:
             yield from each_invalid(f"ports[{i}].appProtocol", application, check_label_key(application))
     if old is not None and kind != (old.get("addressType") or ""):
-        yield invalid("addressType", Enum(kind), IMMUTABLE)
+        yield invalid("addressType", None, IMMUTABLE)
 
 
 def _validate_endpoint(endpoint: Document, kind: str, at: str) -> Errors:

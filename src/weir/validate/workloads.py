@@ -353,7 +353,7 @@ def _go_claim(claim: Document) -> Document:
     """Return a claim template as the server prints it: metadata beside the Go fields."""
     meta = claim.get("metadata") or {}
     shown = {name: meta[name] for name in ("name", "namespace", "labels", "annotations") if meta.get(name)}
-    spec = go_struct("PersistentVolumeClaimSpec", claim.get("spec") or {})
+    spec = go_struct("PersistentVolumeClaimSpec", {"volumeMode": "Filesystem", **(claim.get("spec") or {})})
     status = go_struct("PersistentVolumeClaimStatus", claim.get("status") or {"phase": "Pending"})
     return {**shown, "Spec": spec, "Status": status}
 
