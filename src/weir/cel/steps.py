@@ -185,9 +185,11 @@ class Invoke(Step):
     def stops_early(self) -> bool:
         """Whether the first failed argument ends the call at once, the rest neither evaluated nor charged.
 
-        Upstream does so where it passes arguments as one list: three of them, a literal pattern, `format`.
+        Upstream does so where it passes arguments as one list: three of them, a literal pattern, `format`, and
+        every function (not operator) that it must choose at run time.
         """
-        return len(self.args) > 2 or self.special is not None or self.function == "format"
+        chosen_late = len(self.args) == 2 and len(self.candidates) > 1 and self.function[0] not in "_@"
+        return len(self.args) > 2 or self.special is not None or self.function == "format" or chosen_late
 
     @property
     def fails(self) -> bool:
