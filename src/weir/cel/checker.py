@@ -95,8 +95,7 @@ class _Checker:
         self.issues.append(self.source.issue(pos, message))
 
     def undeclared(self, pos: int, name: str) -> Type:
-        shown = name.removeprefix(".")
-        self.issue(pos, f"undeclared reference to '{shown}' (in container '{self.env.container}')")
+        self.issue(pos, f"undeclared reference to '{name}' (in container '{self.env.container}')")
         return ERROR
 
     def variable(self) -> Type:
@@ -295,7 +294,7 @@ class _Checker:
         inner = substitute(self.known, node.type)
         if inner.kind is Kind.OPTIONAL:
             return inner.params[0]
-        if not is_dyn(inner) and inner.kind is not Kind.ERROR:
+        if not is_dyn(inner):
             found = self.shown(inner)
             self.issue(node.pos, f"expected type '{optional_of(found)}' but found '{found}'")
         return inner

@@ -89,7 +89,7 @@ Expander = Callable[[_Maker, Node, list[Node]], Node]
 
 
 def _name(node: Node, message: str) -> str:
-    if not isinstance(node, Ident) or node.name.startswith("."):
+    if not isinstance(node, Ident):
         raise MacroError(node.pos, message)
     if node.name in (ACCUMULATOR, "__result__"):
         raise MacroError(node.pos, "iteration variable overwrites accumulator variable")
@@ -210,6 +210,11 @@ def _optional_map(name: str, wrap: bool) -> Expander:
 
 
 def _sort_by(make: _Maker, target: Node, args: list[Node]) -> Node:
+    if not isinstance(target, ListExpr | Ident | Comprehension | Call | Select):
+        raise MacroError(
+            target.pos,
+            "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
+        )
     keys = _map(make, make.ident(_SORT_INPUT), args)
     return make.bind(_SORT_INPUT, target, make.method(make.ident(_SORT_INPUT), "@sortByAssociatedKeys", keys))
 

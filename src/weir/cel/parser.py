@@ -168,13 +168,15 @@ class _Parser:
         if self.kind == kind:
             return self.take()
         if self.ahead() == kind and self.kind != EOF:
-            self.report(f"extraneous input '{self.token.text}' expecting {_words(frozenset((kind,)))}")
+            self.report(
+                f"extraneous input '{_shown(self.token.text)}' expecting {_words(frozenset((kind,)))}"
+            )
             self.advance()
             return self.take()
         if self.kind in after:
-            self.report(f"missing '{kind}' at '{self.token.text}'")
+            self.report(f"missing '{kind}' at '{_shown(self.token.text)}'")
             return None
-        self.report(f"mismatched input '{self.token.text}' expecting {_words(frozenset((kind,)))}")
+        self.report(f"mismatched input '{_shown(self.token.text)}' expecting {_words(frozenset((kind,)))}")
         raise _Mistake
 
     def sync(self, expected: frozenset[str]) -> None:
@@ -182,11 +184,11 @@ class _Parser:
         if self.kind in expected:
             return
         if self.ahead() in expected and self.kind != EOF:
-            self.report(f"extraneous input '{self.token.text}' expecting {_words(expected)}")
+            self.report(f"extraneous input '{_shown(self.token.text)}' expecting {_words(expected)}")
             self.advance()
             self.recovering = False
             return
-        self.report(f"mismatched input '{self.token.text}' expecting {_words(expected)}")
+        self.report(f"mismatched input '{_shown(self.token.text)}' expecting {_words(expected)}")
         raise _Mistake
 
     def skip(self, more: frozenset[str] = frozenset()) -> None:
@@ -288,43 +290,60 @@ class _Parser:
         except _Mistake:
             self.skip()
             return self.nothing()
-        if self.kind == "!" or (self.kind == "-" and self.ahead() not in _NUMBERS):
-            operator = self.take()
-            count = 1
-            while self.kind == operator.kind:
-                self.take()
-                count += 1
-            if self.kind not in _START or self.kind == ("-" if operator.kind == "!" else "!"):
-                if operator.kind == "-" and count == 1:
-                    self.report(f"no viable alternative at input '{self.text_from(operator)}'")
-                elif not (self.kind == "-" and self.ahead() in _NUMBERS):
-                    self.report(f"extraneous input '{self.token.text}' expecting {_words(_START)}")
-                if not (self.kind == "-" and self.ahead() in _NUMBERS):
-                    self.skip(_START)
-                    if self.kind not in _START or self.kind in "!-":
-                        return self.nothing()
-            operand = self.member()
-            if count % 2 == 0:
-                return operand
-            return self.call(operator.pos, ast.NOT if operator.kind == "!" else ast.NEGATE, operand)
+        if self.kind == "!":
+            return self.negated()
+        if self.kind == "-" and self.ahead() not in _NUMBERS:
+            return self.negative()
         return self.member()
 
-    def text_from(self, token: Token) -> str:
-        """Source from *token* through the current one, as `no viable alternative` quotes it."""
-        end = self.token.pos if self.kind == EOF else self.token.pos + len(self.token.text)
-        return (
-            self.source.text[token.pos : end].rstrip()
-            if self.kind == EOF
-            else self.source.text[token.pos : end]
-        )
+    def negated(self) -> Node:
+        first = self.take()
+        count = 1
+        while self.kind == "!":
+            self.take()
+            count += 1
+        if self.kind not in _START or (self.kind == "-" and self.ahead() not in _NUMBERS):
+            self.report(f"extraneous input '{_shown(self.token.text)}' expecting {_words(_START)}")
+            self.skip(_START)
+            if self.kind not in _START:
+                return self.nothing()
+        operand = self.member()
+        return operand if count % 2 == 0 else self.call(first.pos, ast.NOT, operand)
+
+    def negative(self) -> Node:
+        first = self.token
+        count = 0
+        while self.kind == "-":
+            if self.ahead() not in _START or self.ahead() == "!":
+                # Where nothing can be negated the minus stays: it will be taken for a subtraction.
+                following = self.tokens[min(self.index + 1, len(self.tokens) - 1)]
+                self.report(
+                    f"no viable alternative at input '{self.text_from(self.token, 1)}'", following.pos
+                )
+                return self.nothing()
+            self.take()
+            count += 1
+        operand = self.member()
+        return operand if count % 2 == 0 else self.call(first.pos, ast.NEGATE, operand)
+
+    def text_from(self, token: Token, ahead: int = 0) -> str:
+        """Source from *token* through the current one (or one after it), as `no viable alternative` quotes it."""
+        last = self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
+        if last.kind == EOF:
+            return _shown(self.source.text[token.pos : last.pos].rstrip())
+        return _shown(self.source.text[token.pos : last.pos + len(last.text)])
 
     def member(self) -> Node:
         try:
             node = self.primary()
+        except _Mistake:
+            self.skip(frozenset((".", "[")))
+            node = self.nothing()
+        try:
             while self.kind in (".", "["):
                 node = self.suffix(node)
         except _Mistake:
-            self.skip(frozenset((".", "[")))
+            self.skip()
             return self.nothing()
         return node
 
@@ -342,11 +361,18 @@ class _Parser:
         if following == "?":
             self.take()
             self.take()
-            if self.kind not in (IDENTIFIER, ESC_IDENTIFIER):
+            try:
                 self.sync(frozenset((IDENTIFIER, ESC_IDENTIFIER)))
+            except _Mistake:
+                self.issue(self.token.pos, "unsupported ident kind")
+                raise
             name = self.take()
             field = Literal(self.new_id(), name.pos, _field_name(name))
             return self.call(dot.pos, ast.OPT_SELECT, node, field)
+        if following in ("true", "false", "null"):
+            self.take()
+            self.report(f"mismatched input '{_shown(self.token.text)}' expecting IDENTIFIER")
+            raise _Mistake
         if following not in (IDENTIFIER, ESC_IDENTIFIER):
             self.take()
             self.report(f"no viable alternative at input '{self.text_from(dot)}'")
@@ -546,6 +572,11 @@ _LITERALS: Final[dict[str, Callable[[str], object]]] = {
     "false": lambda _: False,
     "null": lambda _: None,
 }
+
+
+def _shown(text: str) -> str:
+    """Token text as messages quote it."""
+    return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 
 def _field_name(token: Token) -> str:
