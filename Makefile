@@ -1,5 +1,7 @@
 # `make demo` runs the main job, `make test` passes the tests; both set everything up by themselves.
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+# The first Python that really runs and is new enough (a version manager's stand-in may do neither).
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$python; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -18,8 +20,7 @@ help:
 	@echo "make test-kubernetes  run the tests that need it"
 
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "weir needs Python 3.11 or newer; this is $$($(PYTHON) --version). Set PYTHON=…"; exit 1; }
+	@[ -n "$(PYTHON)" ] || { echo "weir needs Python 3.11 or newer, and found none. Set PYTHON=/path/to/it"; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	@echo "installing weir and its tools into $(VENV) …"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt 'pip>=25.1'
