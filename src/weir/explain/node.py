@@ -116,7 +116,7 @@ class Filters:
     def __init__(self, pod: Pod, world: World, gates: Gates, room: Room | None = None) -> None:
         self._pod, self._world, self._gates = pod, world, gates
         self._room = room or Room(world)
-        self._requests = pod_requests(pod)
+        self._requests = dict(sorted(pod_requests(pod).items(), key=_reported))
         self._ports = tuple(host_ports(pod))
         self._volumes = tuple(_volumes(pod, world))
         self._keys, self._by_name = _labels_asked(pod, world)
@@ -265,6 +265,12 @@ class Filters:
                 if same_ip and (protocol, port) == (other_protocol, other_port):
                     yield PortTaken(port, protocol, holder)
                     break
+
+
+def _reported(item: tuple[str, int]) -> tuple[int, str]:
+    """Order resources as the scheduler reports them: its own three first."""
+    own = ("cpu", "memory", "ephemeral-storage")
+    return (own.index(item[0]) if item[0] in own else len(own), item[0])
 
 
 def _attempt(toleration: Toleration, taint: Taint, outcome: Outcome) -> Attempt:
