@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from weir.objects.core import (
+    Namespace,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -31,8 +32,9 @@ _PLACES: Final[Mapping[str, tuple[type[View], str]]] = {
     "PersistentVolume": (PersistentVolume, "volumes"),
     "PersistentVolumeClaim": (PersistentVolumeClaim, "claims"),
     "StorageClass": (StorageClass, "storage_classes"),
+    "Namespace": (Namespace, "namespaces"),
 }
-_CLUSTER_SCOPED: Final = frozenset({"nodes", "volumes", "storage_classes"})
+_CLUSTER_SCOPED: Final = frozenset({"nodes", "volumes", "storage_classes", "namespaces"})
 _EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -45,6 +47,7 @@ class World:
     volumes: Mapping[str, PersistentVolume] = field(default_factory=lambda: _EMPTY)
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=lambda: _EMPTY)
     storage_classes: Mapping[str, StorageClass] = field(default_factory=lambda: _EMPTY)
+    namespaces: Mapping[str, Namespace] = field(default_factory=lambda: _EMPTY)
 
     @classmethod
     def of(cls, documents: Iterable[Any]) -> World:

@@ -320,6 +320,10 @@ class Node(View, frozen=True):
         return self.spec.taints or ()
 
 
+class Namespace(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
 # ── volumes ──────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -19,11 +19,7 @@ from weir.gates import Gates
 from weir.objects.core import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.objects.kinds import by_kind
 from weir.scheduler.owners import Controller, Owners, Service
-from weir.scheduler.plugins.node_volume_limits import NodeVolumeLimits
-from weir.scheduler.plugins.volume_binding import VolumeBinding
-from weir.scheduler.plugins.volume_restrictions import VolumeRestrictions
-from weir.scheduler.plugins.volume_zone import VolumeZone
-from weir.scheduler.profile import PluginOfPods
+from weir.scheduler.plugins import volume_plugins
 from weir.scheduler.volumes import CSIDriver, CSINode, CSIStorageCapacity, Storage
 from weir.scheduler.wakeups import ClusterEvent, object_events
 
@@ -41,16 +37,6 @@ _OWNERS: Final[tuple[tuple[str, str, type[Any]], ...]] = (
     ("apps/v1", "ReplicaSet", Controller),
     ("apps/v1", "StatefulSet", Controller),
 )
-
-
-def volume_plugins(storage: Storage, gates: Gates) -> tuple[PluginOfPods, ...]:
-    """Return the plugins that look at volumes, in the order they are asked."""
-    return (
-        VolumeRestrictions(storage),
-        NodeVolumeLimits(storage),
-        VolumeBinding(storage, gates),
-        VolumeZone(storage),
-    )
 
 
 class Surroundings:

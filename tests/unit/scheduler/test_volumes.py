@@ -6,8 +6,8 @@ from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, read
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import PluginError
+from weir.scheduler.plugins import volume_plugins
 from weir.scheduler.profile import ProfileArguments
-from weir.scheduler.surroundings import volume_plugins
 from weir.scheduler.volumes import SELECTED_NODE, CSIDriver, CSINode, CSIStorageCapacity, Storage
 
 GIB = "1Gi"

@@ -1,1 +1,26 @@
-"""The scheduler's plugins, one file each. A plugin is bound to a pod class and then answers for rows of the table."""
+"""One file per plugin of the scheduler; here, which of them look at volumes and in which order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir.gates import Gates
+from weir.scheduler.volumes import Storage
+
+if TYPE_CHECKING:
+    from weir.scheduler.profile import PluginOfPods
+
+
+def volume_plugins(storage: Storage, gates: Gates) -> tuple[PluginOfPods, ...]:
+    """Return the plugins that look at volumes, in the order they are asked."""
+    from weir.scheduler.plugins.node_volume_limits import NodeVolumeLimits
+    from weir.scheduler.plugins.volume_binding import VolumeBinding
+    from weir.scheduler.plugins.volume_restrictions import VolumeRestrictions
+    from weir.scheduler.plugins.volume_zone import VolumeZone
+
+    return (
+        VolumeRestrictions(storage),
+        NodeVolumeLimits(storage),
+        VolumeBinding(storage, gates),
+        VolumeZone(storage),
+    )
