@@ -11,11 +11,52 @@ from collections.abc import Mapping
 from typing import Final
 
 from weir.cel.env import ObjectType
-from weir.cel.values import ABSENT, DefaultMap, EvaluationError, MixedMap, UInt, Value, find_key, type_of
+from weir.cel.types import Kind
+from weir.cel.values import (
+    ABSENT,
+    INT_MAX,
+    DefaultMap,
+    EvaluationError,
+    MixedMap,
+    UInt,
+    Value,
+    find_key,
+    type_of,
+)
 
 #: Python class of bound objects → their declared type.
 Objects = Mapping[type, ObjectType]
 NO_OBJECTS: Final[Objects] = {}
+
+
+#: What can be a key; anything else is refused by upstream's name for it.
+KEYS: Final = frozenset((bool, int, UInt, float, str))
+_GO_NAMES: Final = {
+    Kind.BOOL: "types.Bool",
+    Kind.INT: "types.Int",
+    Kind.UINT: "types.Uint",
+    Kind.DOUBLE: "types.Double",
+    Kind.STRING: "types.String",
+    Kind.BYTES: "types.Bytes",
+    Kind.NULL: "types.Null",
+    Kind.TIMESTAMP: "types.Timestamp",
+    Kind.DURATION: "types.Duration",
+    Kind.LIST: "*types.baseList",
+    Kind.MAP: "*types.baseMap",
+    Kind.TYPE: "*types.Type",
+    Kind.OPTIONAL: "*types.Optional",
+}
+
+
+def go_name(value: Value) -> str:
+    """The name upstream prints for the representation of *value*."""
+    declared = type_of(value)
+    return _GO_NAMES.get(declared.kind, declared.name)
+
+
+def invalid_key(key: Value) -> str:
+    """What is said about a key that can be none."""
+    return f"invalid qualifier type: {go_name(key)}"
 
 
 def key_text(key: Value) -> str:
@@ -39,8 +80,10 @@ def missing(key: Value) -> EvaluationError:
 def list_index(key: Value) -> int:
     """*key* as a list index."""
     kind = key.__class__
-    if kind is int or kind is UInt:
+    if kind is int or (kind is UInt and key <= INT_MAX):
         return int(key)
+    if kind is UInt:
+        raise EvaluationError(f"unsupported index value {key_text(key)} in list")
     if kind is float:
         if key.is_integer() and abs(key) < 2**63:
             return int(key)
@@ -50,6 +93,8 @@ def list_index(key: Value) -> int:
 
 def find(container: Value, key: Value, objects: Objects = NO_OBJECTS) -> Value:
     """The part of *container* under *key*, or ABSENT; an error only for an impossible list index."""
+    if key.__class__ not in KEYS:
+        raise EvaluationError(invalid_key(key))
     kind = container.__class__
     if kind is dict or kind is MixedMap:
         return find_key(container, key)
@@ -61,7 +106,7 @@ def find(container: Value, key: Value, objects: Objects = NO_OBJECTS) -> Value:
         return container.default if found is ABSENT else found
     declared = objects.get(kind)
     if declared is not None and key in declared.fields:
-        return getattr(container, key)
+        return getattr(container, str(key))
     return ABSENT
 
 

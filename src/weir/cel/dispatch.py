@@ -94,15 +94,21 @@ def no_such_overload(function: str, args: Sequence[Value], declared: bool = True
         return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}")
     if function in _PLAIN:
         return EvaluationError(NO_SUCH_OVERLOAD)
+    if function == "flatten":
+        return EvaluationError(f"{NO_SUCH_OVERLOAD}: {type_of(args[0]).name}.flatten()")
+    if function == "sort":
+        return EvaluationError(f"{NO_SUCH_OVERLOAD}: sort")
     names = ", ".join(type_of(arg).name for arg in args)
     return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}({names})")
 
 
 def priced_by_name(overloads: Sequence[Overload], args: Sequence[Value]) -> Overload | None:
-    """The overload whose by-name price applies to a call with several candidates, if any."""
-    for overload in overloads:
-        if len(overload.params) != len(args) or overload.cost is None or not overload.cost.by_name:
-            continue
+    """The overload whose by-name price applies to a call with several candidates, if any.
+
+    The best is one that takes the first argument; a name is priced even if nothing does.
+    """
+    named = [o for o in overloads if len(o.params) == len(args) and o.cost is not None and o.cost.by_name]
+    for overload in named:
         if not args or isinstance(args[0], EvaluationError) or accepts(overload.params[0], args[0]):
             return overload
-    return None
+    return named[0] if named else None

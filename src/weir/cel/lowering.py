@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from weir.cel import ast, types, wellknown
+from weir.cel.access import KEYS, invalid_key
 from weir.cel.ast import (
     Call,
     Comprehension,
@@ -52,18 +53,7 @@ class ProgramError(CelError):
     """The expression is well typed, but its program cannot be built."""
 
 
-_KEYS: Final = frozenset((bool, int, UInt, float, str))
 _PRIMITIVES: Final = frozenset((bool, int, UInt, float, str))
-_GO_NAMES: Final = {
-    Kind.BYTES: "types.Bytes",
-    Kind.NULL: "types.Null",
-    Kind.TIMESTAMP: "types.Timestamp",
-    Kind.DURATION: "types.Duration",
-    Kind.LIST: "*types.baseList",
-    Kind.MAP: "*types.baseMap",
-    Kind.TYPE: "*types.Type",
-    Kind.OPTIONAL: "*types.Optional",
-}
 _OPTIONAL_IDS: Final = {"optional_or_optional": False, "optional_orValue_value": True}
 _ARITY_WORDS: Final = {0: "", 1: "arg", 2: "lhs, rhs"}
 
@@ -159,9 +149,8 @@ class _Lowering:
         step = self.lower(key)
         known = path.type
         if isinstance(step, Const):
-            if step.value.__class__ not in _KEYS:
-                kind = type_of(step.value).kind
-                raise ProgramError(f"invalid qualifier type: {_GO_NAMES.get(kind, type_of(step.value).name)}")
+            if step.value.__class__ not in KEYS:
+                raise ProgramError(invalid_key(step.value))
             field = self.is_field(known, step.value)
             path.qualifiers.append(Qualifier(step.value, known, optional=optional, field=field))
         else:

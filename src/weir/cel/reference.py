@@ -55,27 +55,6 @@ from weir.cel.values import (
 Outcome = Any
 
 
-_GO_NAMES: Final = {
-    Kind.BOOL: "types.Bool",
-    Kind.INT: "types.Int",
-    Kind.UINT: "types.Uint",
-    Kind.DOUBLE: "types.Double",
-    Kind.STRING: "types.String",
-    Kind.BYTES: "types.Bytes",
-    Kind.NULL: "types.Null",
-    Kind.TIMESTAMP: "types.Timestamp",
-    Kind.DURATION: "types.Duration",
-    Kind.TYPE: "*types.Type",
-    Kind.OPTIONAL: "*types.Optional",
-}
-
-
-def go_name(value: Value) -> str:
-    """The name upstream prints for the representation of *value*."""
-    declared = type_of(value)
-    return _GO_NAMES.get(declared.kind, declared.name)
-
-
 class _GrowingList(list[Any]):
     """The list a loop builds: nobody else holds it yet, so it may grow in place."""
 
@@ -210,7 +189,7 @@ class Evaluator:
                 try:
                     found = access.find(value, key, self.objects)
                 except EvaluationError:
-                    self.charge(charge)
+                    self.charge(0 if optional else charge)
                     raise
                 if found is ABSENT:
                     if qualifier.test and not optional:
@@ -428,8 +407,8 @@ def iteration(over: Value, two: bool) -> Iterable[tuple[Value, Value]] | Evaluat
     if isinstance(over, dict):
         return over.items()
     if two:
-        return EvaluationError(f"unsupported comprehension range type: {go_name(over)}")
-    return EvaluationError(f"got '{go_name(over)}', expected iterable type")
+        return EvaluationError(f"unsupported comprehension range type: {access.go_name(over)}")
+    return EvaluationError(f"got '{access.go_name(over)}', expected iterable type")
 
 
 def not_optional(value: Value) -> EvaluationError:

@@ -103,12 +103,11 @@ def walk(
                 charged += 1
                 value = access.get(value, key, objects)
                 continue
-            charged += 1
+            charged += not optional  # an optional step is paid for when it found something
             found = access.find(value, key, objects)
             if found is ABSENT:
-                if optional:
-                    charged -= 1
                 return (False if test else NONE), charged
+            charged += optional
             value = found
     except EvaluationError as error:
         return error.with_traceback(None), charged
@@ -128,7 +127,7 @@ def step(
             return access.get(value, key, objects), charge
         found = access.find(value, key, objects)
     except EvaluationError as error:
-        return error.with_traceback(None), charge
+        return error.with_traceback(None), 0 if optional else charge
     return found, 0 if found is ABSENT and optional else charge
 
 

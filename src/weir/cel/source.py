@@ -71,11 +71,9 @@ class Source:
     def _format(self, issue: Issue) -> str:
         head = f"ERROR: <input>:{issue.line}:{issue.column + 1}: {issue.message}"
         lines = self.text.split("\n")
-        if not 1 <= issue.line <= len(lines):
+        if not self.text or not 1 <= issue.line <= len(lines):
             return head
         line = lines[issue.line - 1].replace("\t", " ")
-        if not line:
-            return head
         under = "".join("." if ord(c) < 0x80 else "．" for c in line[: issue.column])
         under += "." * (issue.column - len(under))
         wide = issue.column < len(line) and ord(line[issue.column]) >= 0x80
