@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from weir.controllers.node_lifecycle import NodeLifecycle
+from weir.controllers.pod_gc import PodGc
 from weir.controllers.run import Controller
 from weir.controllers.taint_eviction import TaintEviction
 from weir.gates import Gates
 
 CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "taint-eviction": TaintEviction,
+    "node-lifecycle": NodeLifecycle,
+    "pod-gc": PodGc,
 }
 
 

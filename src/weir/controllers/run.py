@@ -146,6 +146,8 @@ class _Worker:
     def start(self) -> None:
         for kind in self.controller.kinds:
             self._owner.informers[kind].cache.listen(self._listener(kind))
+        for key in getattr(self.controller, "first_keys", ()):
+            self.queue.add(key)
         self.tasks.append(asyncio.ensure_future(self.recorder.run()))
         for _ in range(WORKERS):
             self.tasks.append(asyncio.ensure_future(work(self.queue, self._reconcile, failed=self._failed)))

@@ -1,0 +1,354 @@
+"""Is this node alive, and what must its taints say? Conditions become taints; silence becomes Unknown.
+
+Spec: core.md 4.6 "Node lifecycle controller".
+What surprises: NoSchedule taints follow conditions at once, NoExecute taints wait in a queue of their zone and may
+wait for ever when the whole cluster looks dead. A node is measured by when this process last saw it
+report, so a restart gives every node a new grace period.
+Not here: who leaves because of the taints (weir.controllers.taint_eviction), zones and rates (.zones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from weir.client.api import STRATEGIC_MERGE_PATCH
+from weir.client.events import ObjectReference
+from weir.controllers.actions import Action, Patch, Record, WakeAt
+from weir.controllers.known import NODES, PODS, Known
+from weir.controllers.views import Condition, Node, parse_time, print_time
+from weir.controllers.zones import EXCLUDED, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
+from weir.gates import Gates
+from weir.objects.core import Taint
+from weir.objects.kinds import Kind, by_kind
+
+LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
+LEASE_NAMESPACE: Final = "kube-node-lease"
+CHECK_SECONDS: Final = 5.0
+GRACE: Final = timedelta(seconds=50)
+STARTUP_GRACE: Final = timedelta(seconds=60)
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+#: (condition, status) → the key of the taint it stands for
+CONDITION_TAINTS: Final = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+}
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+OWNED: Final = frozenset({*CONDITION_TAINTS.values(), UNSCHEDULABLE})
+REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+# Keys are dataclasses, not tuples: tuples of one name would be equal, and one item would hide the other.
+
+
+@dataclass(frozen=True)
+class NodeKey:
+    """A node whose NoSchedule taints may have to follow its conditions."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class HealthKey:
+    """A node to be looked at: does it still report?"""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class CheckKey:
+    """Time to look at every node."""
+
+    due: str = "check"
+
+
+@dataclass(frozen=True)
+class DisruptionKey:
+    """Every node was looked at: how are the zones?"""
+
+    due: str = "disruption"
+
+
+@dataclass(frozen=True)
+class ZoneKey:
+    """A zone whose next node may be due for its taint."""
+
+    zone: str
+
+
+Key = NodeKey | HealthKey | CheckKey | DisruptionKey | ZoneKey
+
+
+@dataclass
+class Health:
+    """What a node last reported, and when this process saw it."""
+
+    seen_at: datetime
+    reported: tuple[object, ...]
+
+
+class NodeLifecycle:
+    """The node lifecycle controller."""
+
+    name: Final = "node-controller"
+    kinds: Final[tuple[Kind, ...]] = (NODES, PODS, LEASES)
+    first_keys: Final = (CheckKey(),)
+
+    def __init__(self, gates: Gates) -> None:
+        self._health: dict[str, Health] = {}
+        self._ready: dict[str, str] = {}  # what each node's Ready condition is, or is about to be
+        self._queues: dict[str, ZoneQueue] = {}
+        self._states: dict[str, ZoneState] = {}
+        self._stopped = False  # every zone looks dead: nobody is evicted
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
+        """Yield what a change of an object makes worth looking at."""
+        if kind is not NODES:
+            return
+        if new is None:
+            self._health.pop(old.name, None)
+            self._ready.pop(old.name, None)
+            return
+        yield NodeKey(new.name)
+        if old is None or ready_status(old) != ready_status(new):
+            yield HealthKey(new.name)
+
+    def reconcile(self, key: Key, known: Known, now: datetime) -> Iterator[Action]:
+        """Yield what must happen at *now*; safe to repeat."""
+        match key:
+            case NodeKey(name):
+                node = known.node(name)
+                if node is not None:
+                    yield from self._follow_conditions(node, now)
+            case HealthKey(name):
+                node = known.node(name)
+                if node is not None:
+                    yield from self._check(node, known, now)
+            case CheckKey():
+                for node in sorted(known.all(NODES), key=lambda node: str(node.name)):
+                    yield WakeAt(HealthKey(node.name), now)
+                yield WakeAt(DisruptionKey(), now)
+                yield WakeAt(CheckKey(), now + timedelta(seconds=CHECK_SECONDS))
+            case DisruptionKey():
+                yield from self._disruption(known, now)
+            case ZoneKey(zone):
+                yield from self._taint_next(zone, known, now)
+
+    # ── conditions → NoSchedule taints ───────────────────────────────────────────────────────────
+
+    def _follow_conditions(self, node: Node, now: datetime) -> Iterator[Action]:
+        wanted = list(wanted_keys(node))
+        kept = [t for t in node.taints if t.effect != "NoSchedule" or t.key not in OWNED or t.key in wanted]
+        present = {t.key for t in kept if t.effect == "NoSchedule"}
+        added = [Taint(key, "", "NoSchedule", print_time(now)) for key in wanted if key not in present]
+        if added or len(kept) != len(node.taints):
+            yield set_taints(node, [*kept, *added])
+
+    # ── health ───────────────────────────────────────────────────────────────────────────────────
+
+    def _check(self, node: Node, known: Known, now: datetime) -> Iterator[Action]:
+        health = self._observe(node, known, now)
+        ready = ready_status(node)
+        grace = GRACE if node.status.condition("Ready") is not None else STARTUP_GRACE
+        if now > health.seen_at + grace and (lost := list(unknown_conditions(node, now))):
+            yield status_patch(NODES, node.name, "", lost)
+            if ready == "True":
+                message = f"Node {node.name} status is now: NodeNotReady"
+                about = ObjectReference("Node", node.name, "", node.metadata.uid)
+                yield Record(about, "Normal", "NodeNotReady", message)
+                yield from self._pods_not_ready(node, known, now)
+            ready = "Unknown"
+        self._ready[node.name] = ready
+        yield from self._evicting_taints(node, ready, now)
+
+    def _observe(self, node: Node, known: Known, now: datetime) -> Health:
+        """Note what the node reports; what it newly reports was seen now."""
+        lease = known.get(LEASES, node.name, LEASE_NAMESPACE)
+        renewed = ((lease or {}).get("spec") or {}).get("renewTime")
+        ready = node.status.condition("Ready")
+        unknown = (
+            ready is not None and ready.status == "Unknown"
+        )  # written by this controller, not by the node
+        told = None if ready is None or unknown else (ready.status, ready.last_heartbeat_time)
+        health = self._health.get(node.name)
+        if health is None:
+            born = parse_time(node.metadata.creation_timestamp)
+            seen = born if ready is None and renewed is None and born is not None else now
+            health = self._health[node.name] = Health(seen, (told, renewed))
+        elif (told or health.reported[0], renewed) != health.reported:
+            health.seen_at = now
+            health.reported = (told or health.reported[0], renewed)
+        return health
+
+    def _pods_not_ready(self, node: Node, known: Known, now: datetime) -> Iterator[Action]:
+        for pod in known.pods_on(node.name):
+            if not pod.ready:
+                continue
+            metadata = pod.metadata
+            condition = {"type": "Ready", "status": "False", "lastTransitionTime": print_time(now)}
+            yield status_patch(PODS, metadata.name, metadata.namespace, [condition])
+            about = ObjectReference("Pod", metadata.name, metadata.namespace, metadata.uid)
+            yield Record(about, "Warning", "NodeNotReady", "Node is not ready")
+
+    # ── NoExecute taints ─────────────────────────────────────────────────────────────────────────
+
+    def _evicting_taints(self, node: Node, ready: str, now: datetime) -> Iterator[Action]:
+        queue = self._queue(zone_of(node))
+        key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(ready)
+        present = {taint.key for taint in node.taints if taint.effect == "NoExecute"}
+        if key is None:
+            queue.remove(node.name)
+            if ready == "True" and present & {NOT_READY, UNREACHABLE}:
+                yield set_taints(node, without(node, NOT_READY, UNREACHABLE))
+            return
+        other = UNREACHABLE if key == NOT_READY else NOT_READY
+        if key in present and other not in present:
+            queue.remove(node.name)
+        elif other in present:
+            yield set_taints(node, [*without(node, NOT_READY, UNREACHABLE), evicting(key, now)])
+        else:
+            queue.add(node.name)
+
+    def _taint_next(self, zone: str, known: Known, now: datetime) -> Iterator[Action]:
+        queue = self._queue(zone)
+        due = queue.due(now)
+        if due is None:
+            return
+        name = queue.head()
+        assert name is not None
+        if due > now:
+            yield WakeAt(ZoneKey(zone), due)
+            return
+        node = known.node(name)
+        key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(self._ready.get(name, ""))
+        if node is None or key is None:
+            queue.remove(name)  # gone, or back: it uses no allowance
+        else:
+            queue.let_through(now)
+            yield set_taints(node, [*without(node, NOT_READY, UNREACHABLE), evicting(key, now)])
+        if (then := queue.due(now)) is not None:
+            yield WakeAt(ZoneKey(zone), then)
+
+    def _queue(self, zone: str) -> ZoneQueue:
+        return self._queues.setdefault(zone, ZoneQueue())
+
+    # ── zones ────────────────────────────────────────────────────────────────────────────────────
+
+    def _disruption(self, known: Known, now: datetime) -> Iterator[Action]:
+        nodes: list[Node] = known.all(NODES)
+        zones: dict[str, list[bool]] = {}
+        for node in nodes:
+            ready = self._ready.get(node.name, "")
+            if ready and EXCLUDED not in node.labels:
+                zones.setdefault(zone_of(node), []).append(ready == "True")
+        self._states = {zone: zone_state(answers) for zone, answers in zones.items()}
+        all_dead = bool(zones) and all(s is ZoneState.FULL_DISRUPTION for s in self._states.values())
+        if all_dead:
+            for queue in self._queues.values():
+                queue.rate = 0.0
+            if not self._stopped:
+                self._stopped = True
+                for node in nodes:
+                    self._queue(zone_of(node)).remove(node.name)
+                    if any(
+                        t.effect == "NoExecute" and t.key in (NOT_READY, UNREACHABLE) for t in node.taints
+                    ):
+                        yield set_taints(node, without(node, NOT_READY, UNREACHABLE))
+            return
+        if self._stopped:
+            self._stopped = False
+            for health in self._health.values():
+                health.seen_at = now
+        for zone, answers in zones.items():
+            queue = self._queue(zone)
+            queue.rate = rate_of(self._states[zone], len(answers))
+            if queue.due(now) is not None:
+                yield WakeAt(ZoneKey(zone), now)
+
+
+# ── reading and writing nodes ────────────────────────────────────────────────────────────────────
+
+
+def ready_status(node: Node) -> str:
+    """Return what the node's Ready condition says, nothing when it has none."""
+    ready = node.status.condition("Ready")
+    return ready.status if ready is not None else ""
+
+
+def wanted_keys(node: Node) -> Iterator[str]:
+    """Yield the keys of the NoSchedule taints that the node's conditions stand for."""
+    for condition in node.status.conditions or ():
+        key = CONDITION_TAINTS.get((condition.type, condition.status))
+        if key is not None:
+            yield key
+    if node.spec.unschedulable:
+        yield UNSCHEDULABLE
+
+
+def unknown_conditions(node: Node, now: datetime) -> Iterator[dict[str, Any]]:
+    """Yield the conditions of a node that fell silent, where they do not say so already."""
+    for type in REPORTED:
+        present: Condition | None = node.status.condition(type)
+        if present is None:
+            reason, message = "NodeStatusNeverUpdated", "Kubelet never posted node status."
+            heard = node.metadata.creation_timestamp
+        elif present.status != "Unknown":
+            reason, message = "NodeStatusUnknown", "Kubelet stopped posting node status."
+            heard = present.last_heartbeat_time
+        else:
+            continue
+        yield {
+            "type": type,
+            "status": "Unknown",
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": heard,
+            "lastTransitionTime": print_time(now),
+        }
+
+
+def evicting(key: str, now: datetime) -> Taint:
+    """Return the NoExecute taint called *key*, added now."""
+    return Taint(key, "", "NoExecute", print_time(now))
+
+
+def without(node: Node, *keys: str) -> list[Taint]:
+    """Return the node's taints without the NoExecute ones called *keys*."""
+    return [taint for taint in node.taints if taint.effect != "NoExecute" or taint.key not in keys]
+
+
+def set_taints(node: Node, taints: list[Taint]) -> Patch:
+    """Return the change that gives the node these taints, if nobody changed it meanwhile."""
+    documents = [
+        {
+            name: value
+            for name, value in (
+                ("key", taint.key),
+                ("value", taint.value),
+                ("effect", taint.effect),
+                ("timeAdded", taint.time_added),
+            )
+            if value
+        }
+        for taint in taints
+    ]
+    version = node.metadata.resource_version
+    return Patch(
+        NODES,
+        node.name,
+        "",
+        {"metadata": {"resourceVersion": version}, "spec": {"taints": documents or None}},
+    )
+
+
+def status_patch(kind: Kind, name: str, namespace: str, conditions: list[dict[str, Any]]) -> Patch:
+    """Return the change of an object's conditions, each by its type."""
+    patch = {"status": {"conditions": conditions}}
+    return Patch(kind, name, namespace, patch, STRATEGIC_MERGE_PATCH, "status")
