@@ -196,7 +196,7 @@ def _group_length(whole: str, text: str) -> int:
     length = 0
     while length < len(text) and text[length] in _HEX:
         if length > 3:
-            raise AddressError(whole, "each group must have 4 or fewer digits", text)
+            raise AddressError(whole, "each group must have 4 or less digits", text)
         length += 1
     if length == 0:
         raise AddressError(whole, "each colon-separated field must have at least one digit", text)

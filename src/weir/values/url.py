@@ -30,6 +30,8 @@ _FRAGMENT: Final = _UNRESERVED | frozenset(b"$&+,/:;=?@!()*")
 #: Bytes that may stand in a text that is escaped already.
 _ESCAPED: Final = frozenset(b"!'()*[]%")
 _HEX: Final = frozenset(b"0123456789ABCDEFabcdef")
+#: A query with more pairs is not read at all.
+_MOST_PAIRS: Final = 10_000
 
 
 class UrlError(ValueError):
@@ -78,6 +80,8 @@ class Url:
         {'a': ['1', 'b c']}
         """
         found: dict[str, list[str]] = {}
+        if self.raw_query.count("&") >= _MOST_PAIRS:
+            return found
         for pair in self.raw_query.split("&"):
             if not pair or ";" in pair:
                 continue
@@ -164,7 +168,7 @@ def _parse(text: str, *, request: bool) -> Url:
     user, host, omit_host = None, "", False
     if rest.startswith("//") and (scheme or (not request and not rest.startswith("///"))):
         authority, slash, path = rest[2:].partition("/")
-        user, host = _authority(authority)
+        user, host = _authority(scheme, authority)
         rest = slash + path
     elif scheme:
         omit_host = True
@@ -173,9 +177,9 @@ def _parse(text: str, *, request: bool) -> Url:
     return Url(scheme, "", user, host, path, raw_path, force_query, raw_query, omit_host)
 
 
-def _authority(text: str) -> tuple[str | None, str]:
+def _authority(scheme: str, text: str) -> tuple[str | None, str]:
     userinfo, at, host = text.rpartition("@")
-    parsed = _host(host)
+    parsed = _host(scheme, host)
     if not at:
         return None, parsed
     if not _USERINFO.match(userinfo):
@@ -185,13 +189,14 @@ def _authority(text: str) -> tuple[str | None, str]:
     return (f"{user}:{_escape(_unescape(password), _USER)}" if colon else user), parsed
 
 
-def _host(text: str) -> str:
+def _host(scheme: str, text: str) -> str:
     bracket = text.rfind("[")
     if bracket > 0:
         raise UrlError("invalid IP-literal")
     if bracket == 0:
         return _ip_literal(text)
-    colon = text.find(":")
+    # A list of hosts with ports is left to the schemes that have one.
+    colon = text.find(":") if scheme in ("http", "https") else text.rfind(":")
     if colon >= 0 and not _PORT.match(text[colon:]):
         raise UrlError(f"invalid port {quote(text[colon:])} after host")
     return _unescape_host(text)

@@ -74,7 +74,7 @@ NUMBERS = {
     "a long query": "url('http://x/?" + "a=%41&" * 1500 + "').getQuery().size() > 0",
     "a long zone": "timestamp('2020-01-01T00:00:00Z').getHours('" + "a/" * 4000 + "') == 1",
     "a zone outside": "timestamp('2020-01-01T00:00:00Z').getHours('../../../etc/passwd') == 1",
-    "a huge precision": "(taint.key + '%.999999999f').format([1.0]) == ''",
+    "a huge precision": "(taint.key + '%.999999999999999999999f').format([1.0]) == ''",
     "a huge width": "(taint.key + '%.999999999e').format([1.0]) == ''",
     "a long name": "format.dns1123Subdomain().validate('" + "a." * 4000 + "!').hasValue()",
     "long base64": "format.byte().validate('" + "aaaa" * 2000 + "!').hasValue()",

@@ -27,7 +27,7 @@ texts = st.text("0123456789abcdefABCDEF:.%/x", max_size=20)
         ("1.2.3.x", 'unexpected character (at "x")'),
         ("1:2", "address string too short"),
         ("1::2::3", 'multiple :: in address (at ":3")'),
-        ("12345::", 'each group must have 4 or fewer digits (at "12345::")'),
+        ("12345::", 'each group must have 4 or less digits (at "12345::")'),
         ("1:2:3:4:5:6:7:8:9", 'trailing garbage after address (at "9")'),
         ("::g", 'each colon-separated field must have at least one digit (at "g")'),
         ("1:", 'colon must be followed by more characters (at ":")'),

@@ -23,7 +23,9 @@ from weir.values.quoting import quote
 from weir.values.timestamp import format_timestamp
 
 _PRECISION: Final = 6
-_MOST_PRECISION: Final = 1000
+#: Upstream keeps the number of decimals in one byte.
+_PRECISION_RANGE: Final = 256
+_MOST_WIDTH: Final = 1_000_000
 _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SUPERSCRIPT: Final = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
 
@@ -121,7 +123,7 @@ def _read_precision(template: str, position: int) -> tuple[int | None, int]:
     if end >= len(template):
         raise _Broken(_PRECISION_WRONG + "could not find end of precision specifier")
     digits = template[position + 1 : end]
-    if not digits or len(digits) > 9 or int(digits) > _MOST_PRECISION:
+    if not digits or len(digits.lstrip("0")) > 18:
         reason = "invalid syntax" if not digits else "value out of range"
         problem = (
             f"error while converting precision to integer: strconv.Atoi: parsing {quote(digits)}: {reason}"
@@ -277,16 +279,22 @@ def _text_of_bytes(octets: bytes) -> str:
 
 
 def _fixed(number: float, precision: int) -> str:
-    return _infinite(number) or f"{number:,.{precision}f}"
+    return _infinite(number) or f"{_unsigned_zero(number):,.{precision % _PRECISION_RANGE}f}"
 
 
 def _scientific(number: float, width: int) -> str:
+    bounded(width, _MOST_WIDTH)
     text = _infinite(number)
     if not text:
-        mantissa, exponent = f"{number:.{_PRECISION}e}".split("e")
+        mantissa, exponent = f"{_unsigned_zero(number):.{_PRECISION}e}".split("e")
         sign, digits = ("-" if exponent[0] == "-" else ""), exponent[1:]
         text = f"{mantissa}×10{(sign + digits).translate(_SUPERSCRIPT)}"
     return text.rjust(width)
+
+
+def _unsigned_zero(number: float) -> float:
+    """Return *number*; zero has no sign here."""
+    return number or 0.0
 
 
 def _infinite(number: float) -> str:
