@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from weir.explain import neighbours
 from weir.explain.fix import Case, find_fix
 from weir.explain.node import Filters, Judge, Room, binding_mode, is_bound, pod_claims
 from weir.explain.subject import Subject
@@ -47,7 +48,10 @@ def explain(
     stored = world.pods.get(view.key) if subject.kind == "Pod" else None
     placed_on = stored.spec.node_name if stored and subject.stored else ""
     if judge is None:
-        judge = partial(Filters, room=Room(world, without=view.key if stored else ""))
+        without = view.key if stored else ""
+        judge = partial(Filters, room=Room(world, without=without))
+        if neighbours.matter(view, world):
+            judge = neighbours.Neighbours(judge, world, without)
     judge_node = judge(view, world, gates)
     blockers = (*refusals(subject, gates), *judge_node.blockers())
     verdicts = []
@@ -149,13 +153,8 @@ def not_considered(pod: Pod, subject: Subject, world: World) -> Iterator[str]:
         spec = subject.document.get("spec")
         if isinstance(spec, dict) and spec.get("volumeClaimTemplates"):
             yield "volumeClaimTemplates"
-    affinity = pod.spec.affinity
-    if affinity and ((affinity.pod_affinity or affinity.pod_anti_affinity) is not None):
-        yield "pod affinity and anti-affinity"
-    elif any(p.spec.affinity and p.spec.affinity.pod_anti_affinity for p in world.pods.values()):
-        yield "other pods' anti-affinity"
-    if pod.spec.topology_spread_constraints:
-        yield "topology spread constraints"
+    if neighbours.selects_namespaces(pod):
+        yield "namespaces chosen by their labels (none in the snapshot)"
     if pod.spec.resource_claims:
         yield "resource claims (devices)"
     yield "preemption, scores between fitting nodes, admission webhooks and quotas"

@@ -43,6 +43,8 @@ FILTER_ORDER: Final = (
     "NodePorts",
     "NodeResourcesFit",
     "VolumeBinding",
+    "PodTopologySpread",
+    "InterPodAffinity",
 )
 
 
@@ -349,6 +351,43 @@ class ClaimUnusable(Reason):
 
     def data(self) -> dict[str, Any]:
         return {"claim": self.claim}
+
+
+# ── other pods ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Spread(Reason):
+    """A pod more there would break the pod's topology spread constraints; *text* is the scheduler's."""
+
+    kind: ClassVar[str] = "topology-spread"
+    plugin: ClassVar[str] = "PodTopologySpread"
+    text: str
+    resolvable: bool = False  #: whether removing other pods could help
+
+    @property
+    def preemptible(self) -> bool:  # type: ignore[override]
+        return self.resolvable
+
+    def message(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class OtherPods(Reason):
+    """The pods around it and this pod do not get on; *text* is the scheduler's."""
+
+    kind: ClassVar[str] = "pod-affinity"
+    plugin: ClassVar[str] = "InterPodAffinity"
+    text: str
+    resolvable: bool = False  #: whether removing other pods could help
+
+    @property
+    def preemptible(self) -> bool:  # type: ignore[override]
+        return self.resolvable
+
+    def message(self) -> str:
+        return self.text
 
 
 # ── the pod itself ───────────────────────────────────────────────────────────────────────────────

@@ -19,9 +19,11 @@ from weir.explain.verdict import (
     Gated,
     NodeVerdict,
     OtherNode,
+    OtherPods,
     PortTaken,
     Reason,
     Refused,
+    Spread,
     TooFew,
     TooManyPods,
     Unmet,
@@ -61,6 +63,18 @@ HEADINGS: Final = {
     "pods": "runs as many pods as it may",
     "ports": "a host port is taken",
     "volume": "a volume cannot be used there",
+    "topology-spread": "would break the topology spread constraints",
+    "pod-affinity": "affinity or anti-affinity between pods",
+}
+#: What the scheduler says about other pods, for people.
+_NEIGHBOURS: Final = {
+    "node(s) didn't match pod topology spread constraints": "one more there breaks the topology spread constraints",
+    "node(s) didn't match pod topology spread constraints (missing required label)": (
+        "has no label for the topology spread constraints"
+    ),
+    "node(s) didn't match pod affinity rules": "no pod nearby that the affinity asks for",
+    "node(s) didn't match pod anti-affinity rules": "a pod nearby that the anti-affinity avoids",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "a pod nearby avoids this one",
 }
 _LONGEST: Final = 120
 
@@ -282,6 +296,8 @@ def sentence(reason: Reason) -> str:
             return f"claim {claim} is bound to volume {volume}, which does not exist"
         case ClaimUnusable():
             return reason.text
+        case Spread() | OtherPods():
+            return _NEIGHBOURS.get(reason.text, reason.text)
         case Gated(gates):
             return f"held back by the scheduling gates {listed(gates, 5)}"
         case Refused(errors):
