@@ -36,7 +36,6 @@ _KNOWS: Final[dict[str, frozenset[str]]] = {
     ast.DIVIDE: _ARITHMETIC,
     ast.MODULO: frozenset(("int", "uint")),
     ast.NEGATE: frozenset(("bool", "int", "double", "duration")),
-    ast.NOT: frozenset(("bool", "int", "double", "duration")),
     ast.LESS: _ORDERED,
     ast.LESS_EQUALS: _ORDERED,
     ast.GREATER: _ORDERED,
@@ -44,7 +43,9 @@ _KNOWS: Final[dict[str, frozenset[str]]] = {
     "size": frozenset(("bytes", "string", "list", "map")),
 }
 _RECEIVERS: Final = frozenset(("string", "duration", "timestamp"))
-_PLAIN: Final = frozenset(("contains", "startsWith", "endsWith", "matches", ast.NOT_STRICTLY_FALSE))
+_PLAIN: Final = frozenset(("contains", "startsWith", "endsWith", "matches", ast.NOT, ast.NOT_STRICTLY_FALSE))
+#: Functions upstream runs on any list, whatever it holds.
+_UNGUARDED: Final = frozenset(("flatten",))
 
 
 def accepts(param: Type, value: Value) -> bool:
@@ -82,6 +83,11 @@ def select(overloads: Sequence[Overload], args: Sequence[Value]) -> Overload | N
     return None
 
 
+def takes_any_list(function: str, args: Sequence[Value]) -> bool:
+    """Whether *function* looks into a list itself instead of having it checked."""
+    return function in _UNGUARDED and args[0].__class__ in (list, tuple)
+
+
 def no_such_overload(function: str, args: Sequence[Value], declared: bool = True) -> EvaluationError:
     """The error for a call no overload takes."""
     if not declared:
@@ -95,7 +101,9 @@ def no_such_overload(function: str, args: Sequence[Value], declared: bool = True
     if function in _PLAIN:
         return EvaluationError(NO_SUCH_OVERLOAD)
     if function == "flatten":
-        return EvaluationError(f"{NO_SUCH_OVERLOAD}: {type_of(args[0]).name}.flatten()")
+        found = type_of(args[0])
+        name = str(found) if found.params else found.name
+        return EvaluationError(f"{NO_SUCH_OVERLOAD}: {name}.flatten()")
     if function == "sort":
         return EvaluationError(f"{NO_SUCH_OVERLOAD}: sort")
     names = ", ".join(type_of(arg).name for arg in args)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from weir.cel import access, ast, wellknown
 from weir.cel.costs import LIST, MAP, STRUCT
-from weir.cel.dispatch import accepts, no_such_overload, priced_by_name, select
+from weir.cel.dispatch import accepts, no_such_overload, priced_by_name, select, takes_any_list
 from weir.cel.env import Env, Overload
 from weir.cel.steps import (
     Choice,
@@ -469,9 +469,11 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value
     overload = step.resolved
     if overload is None:
         overload = select(step.overloads, args)
+        if overload is None and step.candidates and takes_any_list(step.function, args):
+            overload = step.candidates[0]
         if overload is None:
             raise no_such_overload(step.function, args, declared=bool(step.overloads))
-    else:
+    elif not takes_any_list(step.function, args):
         for guard, arg in zip(step.guards, args, strict=True):
             if guard is not None and not accepts(guard, arg):
                 raise no_such_overload(step.function, args)

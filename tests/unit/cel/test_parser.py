@@ -66,6 +66,25 @@ def _mistakes(text: str) -> list[tuple[int, int, str]]:
                 (1, 8, "mismatched input '<EOF>' expecting ':'"),
             ],
         ),
+        (
+            "1 + -",
+            [
+                (1, 6, "no viable alternative at input '-'"),
+                (1, 6, f"mismatched input '<EOF>' expecting {_E}"),
+            ],
+        ),
+        ("a.true.b", [(1, 3, "mismatched input 'true' expecting IDENTIFIER")]),
+        (
+            "optional(taint taint.key)",
+            [
+                (1, 16, "mismatched input 'taint' expecting ')'"),
+                (1, 25, "extraneous input ')' expecting <EOF>"),
+            ],
+        ),
+        (
+            "1[1, 2].all(i, v / i == 1)",
+            [(1, 4, "mismatched input ',' expecting ']'"), (1, 26, "extraneous input ')' expecting <EOF>")],
+        ),
         ("1..2", [(1, 3, "no viable alternative at input '..2'")]),
         ("1 + * 2", [(1, 5, f"extraneous input '*' expecting {_E}")]),
         ("taint.key === 'a'", [(1, 13, "token recognition error at: '= '")]),
