@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from weir.explain import neighbours
 from weir.explain.fix import Case, find_fix
 from weir.explain.node import Filters, Judge, Room, binding_mode, is_bound, pod_claims
 from weir.explain.subject import Subject
@@ -50,8 +49,10 @@ def explain(
     if judge is None:
         without = view.key if stored else ""
         judge = partial(Filters, room=Room(world, without=without))
-        if neighbours.matter(view, world):
-            judge = neighbours.Neighbours(judge, world, without)
+        if engine_needed(view, world):
+            from weir.explain.engine import Engines  # numpy is loaded only where it is needed
+
+            judge = Engines(world, without)
     judge_node = judge(view, world, gates)
     blockers = (*refusals(subject, gates), *judge_node.blockers())
     verdicts = []
@@ -74,6 +75,29 @@ def explain(
         placed_on=placed_on,
         counts=count(nodes),
     )
+
+
+def engine_needed(pod: Pod, world: World) -> bool:
+    """Return whether more than the node alone decides about *pod*: other pods, or volumes that are known."""
+    spread = any(c.when_unsatisfiable == "DoNotSchedule" for c in pod.spec.topology_spread_constraints or ())
+    affinity = pod.spec.affinity
+    asks = affinity is not None and any(
+        part is not None and part.required for part in (affinity.pod_affinity, affinity.pod_anti_affinity)
+    )
+    claims = bool(world.claims) and any(True for _ in pod_claims(pod))
+    return spread or asks or claims or any(_avoids(other) for other in world.pods.values())
+
+
+def _avoids(pod: Pod) -> bool:
+    avoided = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
+    return avoided is not None and bool(avoided.required) and not pod.terminated
+
+
+def selects_namespaces(pod: Pod) -> bool:
+    """Return whether *pod* has an affinity that chooses namespaces by their labels."""
+    affinity = pod.spec.affinity
+    parts = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    return any(term.namespace_selector is not None for part in parts if part for term in part.required or ())
 
 
 def refusals(subject: Subject, gates: Gates) -> tuple[Reason, ...]:
@@ -153,7 +177,7 @@ def not_considered(pod: Pod, subject: Subject, world: World) -> Iterator[str]:
         spec = subject.document.get("spec")
         if isinstance(spec, dict) and spec.get("volumeClaimTemplates"):
             yield "volumeClaimTemplates"
-    if neighbours.selects_namespaces(pod):
+    if selects_namespaces(pod) and not world.namespaces:
         yield "namespaces chosen by their labels (none in the snapshot)"
     if pod.spec.resource_claims:
         yield "resource claims (devices)"

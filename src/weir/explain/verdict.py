@@ -42,7 +42,10 @@ FILTER_ORDER: Final = (
     "NodeAffinity",
     "NodePorts",
     "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
     "VolumeBinding",
+    "VolumeZone",
     "PodTopologySpread",
     "InterPodAffinity",
 )
@@ -381,6 +384,27 @@ class OtherPods(Reason):
     plugin: ClassVar[str] = "InterPodAffinity"
     text: str
     resolvable: bool = False  #: whether removing other pods could help
+
+    @property
+    def preemptible(self) -> bool:  # type: ignore[override]
+        return self.resolvable
+
+    def message(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class OtherFilter(Reason):
+    """Another filter of the scheduler refuses; *text* is its own."""
+
+    kind: ClassVar[str] = "filter"
+    filter: str
+    text: str
+    resolvable: bool = False  #: whether removing other pods could help
+
+    @property
+    def plugin(self) -> str:  # type: ignore[override]
+        return self.filter
 
     @property
     def preemptible(self) -> bool:  # type: ignore[override]

@@ -18,6 +18,7 @@ from weir.explain.verdict import (
     Explanation,
     Gated,
     NodeVerdict,
+    OtherFilter,
     OtherNode,
     OtherPods,
     PortTaken,
@@ -65,6 +66,7 @@ HEADINGS: Final = {
     "volume": "a volume cannot be used there",
     "topology-spread": "would break the topology spread constraints",
     "pod-affinity": "affinity or anti-affinity between pods",
+    "filter": "another filter of the scheduler",
 }
 #: What the scheduler says about other pods, for people.
 _NEIGHBOURS: Final = {
@@ -298,6 +300,8 @@ def sentence(reason: Reason) -> str:
             return reason.text
         case Spread() | OtherPods():
             return _NEIGHBOURS.get(reason.text, reason.text)
+        case OtherFilter(text=text):
+            return text.removeprefix("node(s) ")
         case Gated(gates):
             return f"held back by the scheduling gates {listed(gates, 5)}"
         case Refused(errors):

@@ -1,0 +1,192 @@
+"""Does this node take this pod? The scheduler's own engine answers, and the filters of explain say why at length.
+
+Spec: core.md 3.7, all filters: also topology spread, pod affinity and every rule about volumes. The engine decides;
+where weir.explain.node has richer words for a refusal they are kept, any other filter speaks for itself.
+What surprises: like the scheduler, the engine stops at the first filter that refuses a node. What lies behind is asked
+once that is answered, so a proposed change is proven against all filters.
+A snapshot is rarely whole. What it does not say is not held against a node: room on nodes without allocatable,
+volumes when none were collected, classes nobody described. The answer names it under "not considered".
+Cost: the table of nodes is built once for a world, and only where other pods or volumes have a say; each pod and
+each set of gates is judged over columns.
+Not here: the filters that look at one node alone (weir.explain.node).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from weir.explain.node import Filters, Room, is_bound
+from weir.explain.verdict import NodeVerdict, OtherFilter, OtherPods, Reason, Spread
+from weir.gates import Gates
+from weir.objects.core import Node, ObjectMeta, PersistentVolume, Pod, StorageClass
+from weir.objects.requests import PODS, node_allocatable, pod_requests
+from weir.scheduler.cycle import Engine
+from weir.scheduler.framework import Code, Status
+from weir.scheduler.plugins import volume_plugins
+from weir.scheduler.podclass import PodClasses
+from weir.scheduler.table import NodeTable
+from weir.scheduler.volumes import BIND_COMPLETED, Storage, storage_class_of
+from weir.world import World
+
+#: More than any pod asks for, and little enough to be multiplied: what a node that does not say is taken to have.
+_PLENTY: Final = {"cpu": str(2**40), PODS: str(2**40)}
+_PLENTY_OF_THE_REST: Final = str(2**50)
+#: Filters whose refusals have a name of their own.
+_KNOWN: Final[Mapping[str, type[Spread] | type[OtherPods]]] = {
+    "PodTopologySpread": Spread,
+    "InterPodAffinity": OtherPods,
+}
+
+
+@dataclass
+class Engines:
+    """The scheduler's engine over one world; a Judge for every pod that is asked about."""
+
+    world: World
+    without: str = ""  #: the key of a pod that is not counted: the one being explained
+    _tables: dict[tuple[str, ...], NodeTable] = field(default_factory=dict)
+    _engines: dict[tuple[tuple[str, ...], Gates], Engine] = field(default_factory=dict)
+    _storage: Storage | None = None
+
+    def __call__(self, pod: Pod, world: World, gates: Gates) -> EngineJudge:
+        return EngineJudge(pod, self, gates)
+
+    def engine(self, pod: Pod, gates: Gates) -> Engine:
+        """Return the engine that judges *pod*."""
+        names = tuple(sorted({*pod_requests(pod), "cpu", "memory", PODS}))
+        key = (names, gates)
+        if key not in self._engines:
+            if names not in self._tables:
+                self._tables[names] = self._table(names)
+            volumes = volume_plugins(self.storage(), gates) if self.world.claims else ()
+            labels: Mapping[str, Mapping[str, str]] = {
+                name: each.metadata.labels or {} for name, each in self.world.namespaces.items()
+            }
+            self._engines[key] = Engine(gates, table=self._tables[names], namespaces=labels, volumes=volumes)
+        return self._engines[key]
+
+    def _table(self, names: tuple[str, ...]) -> NodeTable:
+        table, classes = NodeTable(), PodClasses()
+        for node in self.world.nodes.values():
+            table.put_node(with_room(node, names))
+            for pod in self.world.pods_on(node.name):
+                if pod.key != self.without:
+                    table.add_pod(pod.key, classes.of(_unbound(pod)), node.name)
+        return table
+
+    def storage(self) -> Storage:
+        """Return the world's storage, with what a snapshot leaves out filled in so that it refuses nobody."""
+        if self._storage is None:
+            world = self.world
+            self._storage = Storage(dict(world.volumes), {}, dict(world.storage_classes))
+            for key, claim in world.claims.items():
+                metadata = msgspec.structs.replace(
+                    claim.metadata, namespace=claim.metadata.namespace or "default"
+                )
+                if is_bound(claim, world):
+                    # Claims written by hand rarely carry what the volume controller notes on them.
+                    noted = {**(claim.metadata.annotations or {}), BIND_COMPLETED: "yes"}
+                    metadata = msgspec.structs.replace(metadata, annotations=noted)
+                    if not world.volumes:
+                        name = claim.spec.volume_name
+                        self._storage.volumes[name] = PersistentVolume(metadata=ObjectMeta(name=name))
+                elif storage_class_of(claim) not in world.storage_classes and not claim.spec.volume_name:
+                    name = storage_class_of(claim) or "\x00unknown"
+                    self._storage.classes[name] = StorageClass(
+                        metadata=ObjectMeta(name=name),
+                        provisioner="unknown",
+                        volume_binding_mode="WaitForFirstConsumer",
+                    )
+                    spec = msgspec.structs.replace(claim.spec, storage_class_name=name)
+                    claim = msgspec.structs.replace(claim, spec=spec)
+                self._storage.claims[key] = msgspec.structs.replace(claim, metadata=metadata)
+        return self._storage
+
+
+def with_room(node: Node, names: tuple[str, ...]) -> Node:
+    """Return *node* with plenty of everything it does not say anything about."""
+    said = node_allocatable(node)
+    if said is not None and PODS in said:
+        return node
+    amounts: dict[str, Any] = dict(node.status.allocatable or node.status.capacity or {})
+    amounts.setdefault(PODS, _PLENTY[PODS])
+    if said is None:
+        amounts = {name: _PLENTY.get(name, _PLENTY_OF_THE_REST) for name in names}
+    return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=amounts))
+
+
+def _unbound(pod: Pod) -> Pod:
+    spec = msgspec.structs.replace(pod.spec, node_name="")
+    metadata = msgspec.structs.replace(pod.metadata, namespace=pod.metadata.namespace or "default")
+    return msgspec.structs.replace(pod, spec=spec, metadata=metadata)
+
+
+class EngineJudge:
+    """The Judge that asks the scheduler's engine."""
+
+    def __init__(self, pod: Pod, engines: Engines, gates: Gates) -> None:
+        self._pod, self._world = pod, engines.world
+        self._words = Filters(pod, engines.world, gates, Room(engines.world, engines.without))
+        self._engine: Engine | None = None
+        # A pod that names its node never meets the scheduler: there the kubelet's rules hold, which Filters knows.
+        if not pod.spec.node_name:
+            with suppress(OverflowError):  # amounts that no node has, and no column holds
+                self._engine = engines.engine(pod, gates)
+        self._names = tuple(sorted({*pod_requests(pod), "cpu", "memory", PODS}))
+        self._unusable = bool(self._words.blockers())
+        self._statuses: dict[str, Status] | None = None
+
+    def blockers(self) -> tuple[Reason, ...]:
+        return self._words.blockers()
+
+    def __call__(self, node: Node) -> NodeVerdict:
+        said = self._words(node)
+        if self._engine is None:
+            return said
+        try:
+            status = self._status(self._engine, node)
+        except OverflowError:
+            return said
+        if status is None:
+            return _with_reasons(said, ())
+        others = () if self._unusable and status.plugin.startswith("Volume") else tuple(_others(status, said))
+        return _with_reasons(said, (*said.reasons, *others))
+
+    def _status(self, engine: Engine, node: Node) -> Status | None:
+        """Return why *node*, which may be changed from the world's, refuses the pod, or None."""
+        known = self._world.nodes.get(node.name)
+        if node is known:
+            if self._statuses is None:
+                self._statuses = engine.statuses(self._pod)
+            return self._statuses.get(node.name)
+        table = engine.table
+        table.put_node(with_room(node, self._names))
+        try:
+            row = table.row_of[node.name]
+            found = engine.standing(engine.classes.of(self._pod)).statuses(np.array([row], np.int64))
+            return found.get(row)
+        finally:
+            if known is not None:
+                table.put_node(with_room(known, self._names))
+            else:
+                table.remove_node(node.name)
+
+
+def _others(status: Status, said: NodeVerdict) -> Iterator[Reason]:
+    """Yield the engine's reasons for which explain has no words of its own."""
+    if any(reason.plugin == status.plugin for reason in said.reasons):
+        return
+    made = _KNOWN.get(status.plugin)
+    for text in status.reasons:
+        resolvable = status.code is Code.UNSCHEDULABLE
+        yield made(text, resolvable) if made else OtherFilter(status.plugin, text, resolvable)
+
+
+def _with_reasons(verdict: NodeVerdict, reasons: tuple[Reason, ...]) -> NodeVerdict:
+    return NodeVerdict(verdict.node, reasons, verdict.stay, verdict.disliked, verdict.victims)
