@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
@@ -40,6 +41,11 @@ from weir.gates import ALL_FEATURES, GateError, Gates
 @click.option(
     "--seed", type=int, default=0, help="For the few random choices: the same seed, the same choices."
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve /metrics, /healthz, /livez and /readyz on this port of 127.0.0.1 (0: any free port).",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
 def scheduler(
     kubeconfig: Path | None,
@@ -50,6 +56,7 @@ def scheduler(
     feature_gates: str | None,
     reason_style: str,
     seed: int,
+    metrics_port: int | None,
     verbose: bool,
 ) -> None:
     """Watch a cluster and place its pods.
@@ -77,7 +84,7 @@ def scheduler(
     config = replace(config, profiles=tuple(replace(p, upstream_reasons=upstream) for p in config.profiles))
     click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
     try:
-        _run_loop(_run(kubeconfig, context, config, gates, seed, verbose))
+        _run_loop(_run(kubeconfig, context, config, gates, seed, metrics_port, verbose))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
 
@@ -93,10 +100,17 @@ def _run_loop(main: Coroutine[None, None, None]) -> None:
 
 
 async def _run(
-    kubeconfig: Path | None, context: str, config: object, gates: Gates, seed: int, verbose: bool
+    kubeconfig: Path | None,
+    context: str,
+    config: object,
+    gates: Gates,
+    seed: int,
+    metrics_port: int | None,
+    verbose: bool,
 ) -> None:
     from weir.client.http import connect
     from weir.clock import RealClock
+    from weir.observe.endpoint import serving
     from weir.observe.logs import Log, configure
     from weir.scheduler.config import SchedulerConfig
     from weir.scheduler.run import Scheduler
@@ -108,9 +122,17 @@ async def _run(
     names = ", ".join(profile.name for profile in config.profiles)
     log = Log("weir.scheduler")
     log.info("Scheduling", profiles=names, leaderElect=config.leader_elect)
+    scheduler = Scheduler(client, gates, RealClock(), config=config, identity=identity, seed=seed, log=log)
     try:
-        await Scheduler(
-            client, gates, RealClock(), config=config, identity=identity, seed=seed, log=log
-        ).run()
+        async with AsyncExitStack() as stack:
+            if metrics_port is not None:
+                try:
+                    port = await stack.enter_async_context(serving(scheduler.pages(), metrics_port))
+                except OSError as error:
+                    raise click.ClickException(
+                        f"--metrics-port {metrics_port}: {error.strerror or error}"
+                    ) from None
+                log.info("Serving metrics", address=f"http://127.0.0.1:{port}/metrics")
+            await scheduler.run()
     finally:
         await client.close()

@@ -9,8 +9,9 @@ over all rows, through the same filters and scores.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -151,6 +152,18 @@ class Engine:
         standing = self.standing(self.classes.of(pod))
         found = standing.statuses(self.table.ordered)
         return {self._name(row): status for row, status in found.items()}
+
+    def standing_of(self, pod: Pod) -> Standing:
+        """Return the standing of the class of *pod*."""
+        return self.standing(self._class_of(pod))
+
+    def time_plugins(self, standing: Standing) -> Iterator[tuple[str, float]]:
+        """Yield how long each filter takes to judge one node, for a sample of attempts."""
+        rows = self.table.ordered[:1]
+        for plugin in standing.bound.filters:
+            began = perf_counter()
+            plugin.codes(rows)
+            yield plugin.name, perf_counter() - began
 
     def standing(self, pod_class: PodClass) -> Standing:
         """Return the standing of a class, made when first asked for."""

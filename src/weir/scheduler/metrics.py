@@ -1,11 +1,24 @@
 """What does the scheduler count? Upstream's metrics, and the two that KEP-5471 proposes.
 
 Spec: core.md 3.11 "Metrics". Names, labels and buckets are upstream's.
+What surprises: verdicts on nodes are kept and only brought up to date, so plugin evaluations count the nodes that were
+really looked at, and Filter and Score of an attempt are one step, timed under Filter. Numeric comparisons count each
+distinct taint once per distinct toleration, however many nodes carry it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
 from weir.observe.metrics import Registry, exponential
+from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.framework import Diagnosis
+from weir.scheduler.queue import SchedulingQueue
+
+#: One attempt in so many has its plugins timed one by one.
+SAMPLE: Final = 10
 
 
 class SchedulerMetrics:
@@ -96,3 +109,50 @@ class SchedulerMetrics:
             "Bound pods that carry at least one Lt or Gt toleration.",
             ("profile",),
         )
+        self._told: set[tuple[str, str]] = set()  # plugins and profiles that had sleeping pods once
+
+    # ── noting ──
+
+    def note_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        self.hint_duration.child(plugin, event, hint).observe(seconds)
+
+    def note_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+        self.extension_point.child(point, status, profile).observe(seconds)
+
+    def note_decision(
+        self, engine: Engine, standing: Any, answer: Placement | Diagnosis, profile: str, seconds: float
+    ) -> None:
+        """Count what deciding one attempt asked of the plugins."""
+        placed = isinstance(answer, Placement)
+        self.algorithm_duration.child().observe(seconds)
+        self.note_point("Filter", "Success" if placed else "Unschedulable", profile, seconds)
+        evaluated = self.plugin_evaluations.child
+        asked, standing.asked = standing.asked, 0
+        if placed:
+            for plugin in standing.bound.filters:
+                evaluated(plugin.name, "Filter", profile, "Success").value += max(asked, 1)
+            for name in standing.bound.scoring:
+                evaluated(name, "Score", profile, "Success").value += max(asked, 1)
+            return
+        assert isinstance(answer, Diagnosis)
+        refused = Counter((status.plugin, status.code.value) for status in answer.statuses.values())
+        for (name, code), count in refused.items():
+            evaluated(name, "Filter", profile, code).value += count
+        for name in answer.plugins if answer.prefilter else ():
+            evaluated(name, "PreFilter", profile, "UnschedulableAndUnresolvable").value += 1
+
+    def publish(
+        self, queue: SchedulingQueue, engines: Iterable[tuple[str, Engine]], sizes: dict[str, int]
+    ) -> None:
+        """Bring up to date what is read rather than counted."""
+        for place, count in queue.counts().items():
+            self.pending.child(place).set(count)
+        rejecting = queue.rejecting()
+        self._told |= rejecting.keys()
+        for plugin, profile in self._told:
+            self.unschedulable.child(plugin, profile).set(rejecting[plugin, profile])
+        for kind, size in sizes.items():
+            self.cache_size.child(kind).set(size)
+        for profile, engine in engines:
+            for (operator, result), count in engine.profile.taint_toleration.judge.numeric.items():
+                self.numeric_evaluations.child(operator, result, profile).value = count

@@ -134,6 +134,12 @@ class Bound:
         self.dynamic_filters = [p for p in self.filters if p.dynamic and id(p) not in movers]
 
     @property
+    def scoring(self) -> list[str]:
+        """The plugins that score this class, by name."""
+        kept = (self.taints, self.affinity, self.fit, self.balanced, self.images)
+        return [plugin.name for plugin in kept if plugin is not None]
+
+    @property
     def stale(self) -> bool:
         """Whether a term or a service that concerns this class has appeared since it was bound."""
         return bool(self.inter_pod.active() and not self.inter_pod_active) or self.spread_again()

@@ -368,6 +368,10 @@ class SchedulingQueue:
             "gated": gated,
         }
 
-    def rejecting(self) -> Counter[str]:
-        """Return how many sleeping pods each plugin rejected, for scheduler_unschedulable_pods."""
-        return Counter(plugin for item in self._asleep.values() for plugin in item.rejected_by)
+    def rejecting(self) -> Counter[tuple[str, str]]:
+        """Return how many sleeping pods of each profile each plugin rejected, for scheduler_unschedulable_pods."""
+        return Counter(
+            (plugin, item.pod.spec.scheduler_name)
+            for item in self._asleep.values()
+            for plugin in item.rejected_by
+        )

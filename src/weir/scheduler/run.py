@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Final
 
 import msgspec
@@ -26,11 +27,12 @@ from weir.errors import ApiError, NotFound, WeirError
 from weir.gates import Gates
 from weir.objects.core import LabelSelector, Node, Pod, View
 from weir.objects.kinds import by_kind
+from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
-from weir.scheduler.metrics import SchedulerMetrics
+from weir.scheduler.metrics import SAMPLE, SchedulerMetrics
 from weir.scheduler.podclass import PodClass
 from weir.scheduler.preemption import DisruptionBudget, Preemption, preempt, priority
 from weir.scheduler.profile import Reservation
@@ -116,6 +118,7 @@ class Scheduler:
             for profile in self.config.profiles
         }
         self.hints = Hints(gates, self.namespaces)
+        self.hints.timed = self.metrics.note_hint
         self.queue = SchedulingQueue(
             self.hints,
             pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
@@ -126,6 +129,7 @@ class Scheduler:
         self.pods: dict[str, Pod] = {}  #: pods on nodes, by key
         self.assumed: dict[str, str] = {}  #: key → node, until the watch confirms it
         self.nominated: dict[str, tuple[str, Pod]] = {}  #: key → node promised to it, and the pod
+        self._decisions = 0
         self._work = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(self.config.parallelism)
@@ -182,7 +186,7 @@ class Scheduler:
             item = self.queue.pop(self.clock.time())
             if item is None:
                 self._work.clear()
-                self._measure()
+                self.measure()
                 await self._work.wait()
                 continue
             await self._room.acquire()
@@ -199,14 +203,23 @@ class Scheduler:
             if self.queue.tick(self.clock.time()):
                 self._work.set()
 
-    def _measure(self) -> None:
-        for place, count in self.queue.counts().items():
-            self.metrics.pending.child(place).set(count)
-        for plugin, count in self.queue.rejecting().items():
-            self.metrics.unschedulable.child(plugin, "default-scheduler").set(count)
-        self.metrics.cache_size.child("nodes").set(len(self.table))
-        self.metrics.cache_size.child("pods").set(len(self.table.row_of_pod))
-        self.metrics.cache_size.child("assumed_pods").set(len(self.assumed))
+    def measure(self) -> None:
+        """Bring the metrics that are read rather than counted up to date."""
+        sizes = {
+            "nodes": len(self.table),
+            "pods": len(self.table.row_of_pod),
+            "assumed_pods": len(self.assumed),
+        }
+        self.metrics.publish(self.queue, self.engines.items(), sizes)
+
+    def pages(self) -> Pages:
+        """Return what the scheduler serves about itself."""
+
+        def metrics() -> bytes:
+            self.measure()
+            return self.metrics.registry.render()
+
+        return pages(metrics, lambda: all(each.cache.synced for each in self.informers.values()))
 
     # ── changes of the cluster ───────────────────────────────────────────────────────────────────
 
@@ -264,8 +277,10 @@ class Scheduler:
             self._happened(event)
 
     def _happened(self, event: ClusterEvent) -> None:
+        started = perf_counter()
         if self.queue.happened(event, self.clock.time()):
             self._work.set()
+        self.metrics.event_duration.child(event.label).observe(perf_counter() - started)
 
     def _engine_of(self, pod: Pod) -> Engine:
         return self.engines.get(pod.spec.scheduler_name) or next(iter(self.engines.values()))
@@ -291,6 +306,7 @@ class Scheduler:
             return
         engine = self.engines[pod.spec.scheduler_name]
         rivals = self._rivals(pod, engine)
+        began = perf_counter()
         try:
             answer = self._decide(engine, pod, rivals)
         except NoNodes as nothing:
@@ -299,7 +315,7 @@ class Scheduler:
         except Exception as error:
             self._start(self._fail(item, f"{type(error).__name__}: {error}", started))
             return
-        self.metrics.algorithm_duration.child().observe(self.clock.monotonic() - started)
+        self._note_decision(engine, pod, answer, perf_counter() - began)
         if isinstance(answer, Placement):
             engine.assume(pod.key, pod, answer.node)
             self.assumed[pod.key] = answer.node
@@ -310,6 +326,22 @@ class Scheduler:
             self._start(self._bind(item, answer.node, started, promises))
         else:
             self._start(self._after_rejection(item, engine, answer, rivals, started))
+
+    def _reserve(self, engine: Engine, pod: Pod, node: str) -> list[Reservation]:
+        began = perf_counter()
+        promises = engine.reserve(pod, node)
+        profile = pod.spec.scheduler_name
+        self.metrics.note_point("Reserve", "Success", profile, perf_counter() - began)
+        return promises
+
+    def _note_decision(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis, seconds: float) -> None:
+        profile = pod.spec.scheduler_name
+        standing = engine.standing_of(pod)
+        self.metrics.note_decision(engine, standing, answer, profile, seconds)
+        self._decisions += 1
+        if self._decisions % SAMPLE == 0:
+            for plugin, took in engine.time_plugins(standing):
+                self.metrics.plugin_duration.child(plugin, "Filter", "Success").observe(took)
 
     def _decide(self, engine: Engine, pod: Pod, rivals: dict[str, list[PodClass]]) -> Placement | Diagnosis:
         promised = pod.status.nominated_node_name
@@ -346,10 +378,14 @@ class Scheduler:
         pod = item.pod
         try:
             if promises:
+                began = perf_counter()
                 await self._keep(promises)
+                self._note_point("PreBind", pod, began)
             if self._leadership is not None:
                 self._leadership.check()
+            began = perf_counter()
             await self.client.bind(pod.metadata.name, pod.metadata.namespace, node, uid=pod.metadata.uid)
+            self._note_point("Bind", pod, began)
         except asyncio.CancelledError:
             raise
         except (WeirError, OSError, TimeoutError, PluginError) as error:
@@ -370,6 +406,10 @@ class Scheduler:
             self.metrics.numeric_tolerations.child(profile).inc()
         note = f"Successfully assigned {pod.key} to {node}"
         self._tell(pod, "Normal", "Scheduled", "Binding", note)
+
+    def _note_point(self, point: str, pod: Pod, began: float) -> None:
+        profile = pod.spec.scheduler_name
+        self.metrics.note_point(point, "Success", profile, perf_counter() - began)
 
     async def _keep(self, promises: list[Reservation]) -> None:
         """Write what was promised (PreBind) and wait until it is so."""
@@ -434,7 +474,9 @@ class Scheduler:
             message = f"{message} not found"
         elif "DefaultPreemption" not in self.config.disabled:
             self.metrics.preemption_attempts.child().inc()
+            began = perf_counter()
             found = preempt(engine, item.pod, diagnosis, self.pods, self._budgets(), rivals, self._rng)
+            self._note_point("PostFilter", item.pod, began)
             message = f"{message} {found.message}"
             promised = ""
             if isinstance(found, Preemption):
@@ -552,6 +594,11 @@ class Scheduler:
             # The next attempt writes it again; a pod that is gone needs no status.
             if self._log is not None and not isinstance(error, NotFound):
                 self._log.info("pod status not written", pod=pod.key, error=str(error))
+
+
+def needs_more_than_room(pod: Pod) -> bool:
+    """Return whether placing *pod* promises more than room on its node."""
+    return bool(pod.spec.volumes or pod.spec.resource_claims)
 
 
 def _timestamp(clock: Clock) -> str:

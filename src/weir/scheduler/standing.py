@@ -90,6 +90,7 @@ class Standing:
         self._others = tuple(bound.fit.others.items()) if bound.fit is not None else ()
         self._epoch = -1
         self._cursor = self._static_cursor = -1
+        self.asked = 0  #: rows judged since somebody last read and cleared it
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────
 
@@ -158,6 +159,7 @@ class Standing:
         rows = np.fromiter(changed, np.int64, len(changed))
         static = table.static_log[self._static_cursor - table.static_start :]
         self._cursor = position
+        self.asked += len(changed)
         if static:
             self._static_cursor = table.static_start + len(table.static_log)
             if self._watched:
@@ -170,6 +172,7 @@ class Standing:
     def _rebuild(self) -> None:
         table = self.table
         size, capacity = table.size, len(table.alive)
+        self.asked += size
         self._epoch = table.epoch
         self._cursor = table.log_start + len(table.log)
         self._static_cursor = table.static_start + len(table.static_log)

@@ -135,7 +135,7 @@ class Tally:
 
     def __init__(self, table: NodeTable, namespaces: Namespaces | None = None) -> None:
         self.table = table
-        self.namespaces: Namespaces = namespaces or {}
+        self.namespaces: Namespaces = {} if namespaces is None else namespaces  # filled later by its owner
         self._selectors: dict[Hashable, tuple[Any, Count]] = {}
         self._matching: dict[PodClass, tuple[int, list[Count]]] = {}
         #: terms that pods on nodes carry: (what it is for, term key, weight) → term and count

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Final
 
 from weir.gates import Gates
@@ -136,7 +137,10 @@ class Hints:
     def __init__(
         self, gates: Gates, namespaces: Namespaces | None = None, evaluate: Evaluate | None = None
     ) -> None:
-        self.gates, self.namespaces, self.evaluate = gates, namespaces or {}, evaluate
+        self.gates, self.evaluate = gates, evaluate
+        self.namespaces: Namespaces = {} if namespaces is None else namespaces
+        #: told (plugin, event, `Queue` or `QueueSkip`, seconds) of every hint that was asked
+        self.timed: Callable[[str, str, str, float], None] | None = None
 
     def helps(self, plugin: str, pod: Pod, event: ClusterEvent) -> bool | None:
         """Return whether *event* could help *pod* past *plugin*; None when the plugin does not watch it."""
@@ -144,7 +148,14 @@ class Hints:
         if watched is None:
             return True  # a plugin without hints is woken by everything
         hint = watched.get(event.label)
-        return None if hint is None else hint(self, pod, event)
+        if hint is None:
+            return None
+        if self.timed is None:
+            return hint(self, pod, event)
+        started = perf_counter()
+        answer = hint(self, pod, event)
+        self.timed(plugin, event.label, "Queue" if answer else "QueueSkip", perf_counter() - started)
+        return answer
 
     # ── TaintToleration ──
     def tolerates_node(self, pod: Pod, node: Node) -> bool:

@@ -7,6 +7,7 @@ and only extended when new taints appear. Numeric comparisons of one key are mad
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -72,6 +73,8 @@ class TaintJudge:
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         self.taints: list[Taint] = []
         self.comparisons = 0  #: how many times a toleration was held against a taint
+        #: numeric comparisons made, by operator and result: match, no_match, parse_error
+        self.numeric: Counter[tuple[str, str]] = Counter()
         self._gates, self._evaluate = gates, evaluate
         self._numbers: dict[tuple[str, str, str], int] = {}
         self._by_key: dict[str, _Key] = {}
@@ -106,7 +109,7 @@ class TaintJudge:
             self._each(entry, range(start, len(self.taints)), flags)
         elif (key := self._by_key.get(entry.key)) is not None:
             if entry.operator in NUMERIC and self._gates.numeric:
-                self._all_at_once(entry, key, flags)
+                self._all_at_once(entry, key, flags, start)
             else:
                 self._each(entry, (number for number in key.numbers if number >= start), flags)
         self._known[entry.identity] = flags
@@ -118,13 +121,25 @@ class TaintJudge:
             if tolerates(entry, self.taints[number], self._gates, self._evaluate):
                 flags[number] = True
 
-    def _all_at_once(self, entry: Toleration, key: _Key, flags: Bools) -> None:
+    def _all_at_once(self, entry: Toleration, key: _Key, flags: Bools, start: int) -> None:
         self.comparisons += len(key.numbers)
+        numbers, values, readable = key.columns()
+        new = numbers >= start
+        asked = sum(
+            1
+            for number, effect in zip(key.numbers, key.effects, strict=True)
+            if number >= start and entry.effect in ("", effect)
+        )
         try:
             limit = parse_integer(entry.value)
         except IntegerError:
+            self.numeric[entry.operator, "parse_error"] += asked
             return
-        numbers, values, readable = key.columns()
         if entry.effect in readable:
-            holds = readable[entry.effect] & (values > limit if entry.operator == "Gt" else values < limit)
+            compared = readable[entry.effect]
+            holds = compared & (values > limit if entry.operator == "Gt" else values < limit)
             flags[numbers[holds]] = True
+            made, matched = int((compared & new).sum()), int((holds & new).sum())
+            self.numeric[entry.operator, "match"] += matched
+            self.numeric[entry.operator, "no_match"] += made - matched
+            self.numeric[entry.operator, "parse_error"] += asked - made

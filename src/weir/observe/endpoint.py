@@ -1,0 +1,101 @@
+"""How do a component's metrics and health reach the outside? A few fixed pages over plain HTTP on loopback.
+
+GET and HEAD of the pages it was given, nothing else: no state, no input beyond the path. A request that is not HTTP,
+too long or too slow is dropped.
+Not here: what the pages say (weir.observe.metrics), the API server's own endpoints (weir.apiserver).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple
+
+from weir.observe.metrics import CONTENT_TYPE
+
+_LONGEST_REQUEST: Final = 16 * 1024
+_SLOWEST_SECONDS: Final = 10.0
+
+
+class Page(NamedTuple):
+    """What a path answers."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Pages = Mapping[str, Callable[[], Page]]
+
+
+def pages(metrics: Callable[[], bytes], healthy: Callable[[], bool]) -> Pages:
+    """Return the pages every component has: /metrics, and /healthz, /livez and /readyz."""
+
+    def health() -> Page:
+        fine = healthy()
+        return Page(200 if fine else 500, "text/plain; charset=utf-8", b"ok" if fine else b"not ready")
+
+    return {
+        "/metrics": lambda: Page(200, CONTENT_TYPE, metrics()),
+        "/healthz": health,
+        "/livez": lambda: Page(200, "text/plain; charset=utf-8", b"ok"),
+        "/readyz": health,
+    }
+
+
+def answer(request: bytes, known: Pages) -> bytes:
+    """Return the response to *request*, whole.
+
+    >>> answer(b"GET /livez HTTP/1.1\\r\\n\\r\\n", pages(lambda: b"", lambda: True)).splitlines()[0]
+    b'HTTP/1.1 200 OK'
+    """
+    words = request.split(b"\r\n", 1)[0].split(b" ")
+    if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+        return _response(Page(400, "text/plain", b"not an HTTP request"), head=False)
+    method, path = words[0], words[1].partition(b"?")[0].decode("latin-1")
+    if method not in (b"GET", b"HEAD"):
+        return _response(Page(405, "text/plain", b"only GET"), head=False)
+    page = known.get(path)
+    found = page() if page is not None else Page(404, "text/plain", b"404 page not found")
+    return _response(found, head=method == b"HEAD")
+
+
+_PHRASES: Final = {
+    200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 500: "Internal Server Error",
+}  # fmt: skip
+
+
+def _response(page: Page, *, head: bool) -> bytes:
+    lines = (
+        f"HTTP/1.1 {page.status} {_PHRASES[page.status]}",
+        f"Content-Type: {page.content_type}",
+        f"Content-Length: {len(page.body)}",
+        "Connection: close",
+    )
+    return "\r\n".join((*lines, "", "")).encode("latin-1") + (b"" if head else page.body)
+
+
+@asynccontextmanager
+async def serving(known: Pages, port: int, host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """Serve *known* while the block runs; gives the port, which is chosen when *port* is 0."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_SLOWEST_SECONDS):
+                request = await reader.readuntil(b"\r\n\r\n")
+                writer.write(answer(request, known))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
+            pass  # gone, or not worth an answer
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    server = await asyncio.start_server(talk, host, port, limit=_LONGEST_REQUEST)
+    try:
+        yield int(server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+        await server.wait_closed()

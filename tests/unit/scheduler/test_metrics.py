@@ -1,0 +1,122 @@
+"""Every metric of the scheduler moves when what it counts happens: one scheduler, one busy minute, one look each."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from tests.integration.test_scheduler import PODS, a_cluster, taint
+
+from weir.objects.kinds import by_kind
+from weir.observe.endpoint import answer
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The metrics page after pods were placed, refused, gated, woken, preempted for and given volumes."""
+
+    async def busy(folder):
+        async with a_cluster(folder) as cluster:
+            await cluster.node("n", [taint("sla", "950")], cpu="2")
+            await cluster.node("odd", [taint("sla", "high")])
+            numeric = [{"key": "sla", "operator": "Gt", "value": "900"}]
+            for number in range(12):
+                await cluster.pod(f"placed-{number}", cpu="50m", tolerations=numeric)
+                await cluster.placed(f"placed-{number}")
+            await cluster.pod("refused")
+            await cluster.refused("refused")
+            await cluster.taint("n", taint("sla", "950"), taint("more"))  # helps nobody: a hint says no
+            await cluster.taint("n", taint("sla", "950"))
+            await cluster.pod("gated", schedulingGates=[{"name": "x"}])
+            await cluster.client.create(
+                by_kind("scheduling.k8s.io/v1", "PriorityClass"), {"metadata": {"name": "high"}, "value": 9}
+            )
+            await cluster.pod("important", cpu="1900m", tolerations=numeric, priorityClassName="high")
+            await cluster.refused("important")
+            await cluster.client.create(
+                by_kind("storage.k8s.io/v1", "StorageClass"),
+                {"metadata": {"name": "w"}, "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer"},
+            )
+
+            def broken(pod, name, node, uid=""):
+                raise OSError("no route to host")
+
+            cluster.scheduler.client.bind, bind = broken, cluster.scheduler.client.bind
+            await cluster.pod("unlucky", cpu="0", tolerations=numeric)
+
+            async def failed():
+                return "SchedulerError" in str(await cluster.client.get(PODS, "unlucky", "default"))
+
+            await cluster.until(failed)
+            cluster.scheduler.client.bind = bind
+            await cluster.pod("waiting", tolerations=[{"key": "no"}], cpu="0")
+            await cluster.refused("waiting")
+            return answer(b"GET /metrics HTTP/1.1\r\n\r\n", cluster.scheduler.pages()).decode()
+
+    return asyncio.run(busy(tmp_path_factory.mktemp("metrics")))
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        'scheduler_schedule_attempts_total{result="scheduled",profile="default-scheduler"}',
+        'scheduler_schedule_attempts_total{result="unschedulable",profile="default-scheduler"}',
+        'scheduler_schedule_attempts_total{result="error",profile="default-scheduler"}',
+        'scheduler_scheduling_attempt_duration_seconds_count{result="scheduled",profile="default-scheduler"}',
+        "scheduler_scheduling_algorithm_duration_seconds_count",
+        'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"}',
+        "scheduler_pod_scheduling_attempts_count",
+        'scheduler_pending_pods{queue="unschedulable"}',
+        'scheduler_pending_pods{queue="gated"}',
+        'scheduler_queue_incoming_pods_total{queue="active",event="UnscheduledPodAdd"}',
+        'scheduler_queue_incoming_pods_total{queue="unschedulable",event="ScheduleAttemptFailure"}',
+        'scheduler_queue_incoming_pods_total{queue="gated",event="UnscheduledPodAdd"}',
+        'scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",status="Success",'
+        'profile="default-scheduler"}',
+        'scheduler_framework_extension_point_duration_seconds_count{extension_point="Bind",status="Success",'
+        'profile="default-scheduler"}',
+        'scheduler_framework_extension_point_duration_seconds_count{extension_point="PostFilter",status="Success",'
+        'profile="default-scheduler"}',
+        'scheduler_plugin_execution_duration_seconds_count{plugin="TaintToleration",extension_point="Filter",'
+        'status="Success"}',
+        'scheduler_plugin_evaluation_total{plugin="TaintToleration",extension_point="Filter",'
+        'profile="default-scheduler",status="Success"}',
+        'scheduler_plugin_evaluation_total{plugin="TaintToleration",extension_point="Filter",'
+        'profile="default-scheduler",status="UnschedulableAndUnresolvable"}',
+        'scheduler_plugin_evaluation_total{plugin="NodeResourcesFit",extension_point="Score",'
+        'profile="default-scheduler",status="Success"}',
+        'scheduler_unschedulable_pods{plugin="TaintToleration",profile="default-scheduler"}',
+        "scheduler_preemption_attempts_total",
+        "scheduler_preemption_victims_count",
+        'scheduler_event_handling_duration_seconds_count{event="NodeUpdateNodeTaint"}',
+        'scheduler_queueing_hint_execution_duration_seconds_count{plugin="TaintToleration",'
+        'event="NodeUpdateNodeTaint",hint="QueueSkip"}',
+        'scheduler_cache_size{type="nodes"}',
+        'scheduler_cache_size{type="pods"}',
+        'scheduler_numeric_taint_evaluations_total{operator="Gt",result="match",profile="default-scheduler"}',
+        'scheduler_numeric_taint_evaluations_total{operator="Gt",result="parse_error",profile="default-scheduler"}',
+        'scheduler_numeric_tolerations_total{profile="default-scheduler"}',
+    ],
+)
+def test_the_metric_moves(page, sample):
+    (value,) = re.findall(rf"^{re.escape(sample)} (\S+)$", page, re.M)
+    assert float(value) > 0
+
+
+def test_every_metric_declared_is_on_the_page(page):
+    names = set(re.findall(r"^# TYPE (\S+)", page, re.M))
+    moved = {
+        re.sub(r"(_count|_sum|_bucket)?(\{.*)? \S+$", "", line)
+        for line in page.splitlines()
+        if line[0:1] != "#"
+    }
+    assert names - moved == set()
+
+
+def test_the_page_is_not_served_for_anything_but_reading():
+    assert answer(b"POST /metrics HTTP/1.1\r\n\r\n", {}).startswith(b"HTTP/1.1 405 ")
+
+
+def test_what_is_not_http_is_told_so():
+    assert answer(b"\x16\x03\x01\r\n\r\n", {}).startswith(b"HTTP/1.1 400 ")
