@@ -194,7 +194,7 @@ def _open_claims(pod: Pod, world: World) -> Iterator[str]:
         if claim is None:
             continue
         if not is_bound(claim, world):
-            if binding_mode(claim, world) != "Immediate":
-                yield f"where a volume for {name} could be made"
+            if not binding_mode(claim, world):
+                yield f"where a volume for {name} could be made (its class is not in the snapshot)"
         elif not world.volumes:
             yield f"volume {claim.spec.volume_name} (no volumes in the snapshot)"
