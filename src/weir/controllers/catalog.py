@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from weir.controllers.daemonset import DaemonSets
 from weir.controllers.node_lifecycle import NodeLifecycle
 from weir.controllers.pod_gc import PodGc
 from weir.controllers.run import Controller
@@ -15,6 +16,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "taint-eviction": TaintEviction,
     "node-lifecycle": NodeLifecycle,
     "pod-gc": PodGc,
+    "daemonset": DaemonSets,
 }
 
 

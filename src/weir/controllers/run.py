@@ -9,6 +9,7 @@ Not here: which controllers there are (weir.controllers.catalog), what each deci
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -174,6 +175,8 @@ class _Worker:
         seen: list[asyncio.Future[None]] = []
         refused: Exception | None = None
         for action in list(self.controller.reconcile(key, self._owner.known, self._clock.now())):
+            if refused is not None and isinstance(action, Create):
+                continue  # what was refused once will be refused again: one answer is enough for this round
             try:
                 seen += await self._carry_out(action)
             except errors.ApiError as error:
@@ -205,7 +208,11 @@ class _Worker:
         reason = error.reason or "Unknown"
         self._owner.metrics.refusals.child(self.controller.name, reason).inc()
         if action.about is not None:
-            self.recorder.record(action.about, "Warning", "FailedCreate", f"Error creating: {error}")
+            text = str(error)
+            if prefix := action.document.get("metadata", {}).get("generateName"):
+                # The name the server made up is another one each time; one event with a count says as much.
+                text = re.sub(re.escape(prefix) + "[a-z0-9]{5}", prefix, text)
+            self.recorder.record(action.about, "Warning", "FailedCreate", f"Error creating: {text}")
 
     # ── actions ──────────────────────────────────────────────────────────────────────────────────
 
