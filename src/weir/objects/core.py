@@ -248,12 +248,23 @@ class PodCondition(View, frozen=True):
     message: str = ""
 
 
+class PodResourceClaimStatus(View, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodExtendedResourceClaimStatus(View, frozen=True):
+    resource_claim_name: str = ""
+
+
 class PodStatus(View, frozen=True):
     phase: str = ""
     reason: str = ""
     start_time: str | None = None
     nominated_node_name: str = ""
     conditions: tuple[PodCondition, ...] | None = None
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(View, frozen=True):

@@ -1,0 +1,245 @@
+"""Devices with their taints: order, numbers, who is told, and what a broken rule does."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of, taint_slice
+from weir.devices.tracker import RUNTIME_ERROR, Tracker
+from weir.gates import ALL_FEATURES, Gates
+from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceSlice
+
+GPU = DeviceID(DRIVER, "node-1", "gpu-0")
+BROKEN = {"selectors": [{"cel": {"expression": "device.nope"}}]}
+MODEL = {"model": {"string": "a100"}}
+
+
+def tracker(*objects: ResourceSlice | DeviceTaintRule | DeviceClass, gates: Gates = ALL_FEATURES) -> Tracker:
+    found = Tracker(gates)
+    for one in objects:
+        put(found, one)
+    return found
+
+
+def put(into: Tracker, one: ResourceSlice | DeviceTaintRule | DeviceClass) -> tuple[str, ...]:
+    if isinstance(one, ResourceSlice):
+        return into.put_slice(one).slices
+    return (into.put_rule(one) if isinstance(one, DeviceTaintRule) else into.put_class(one)).slices
+
+
+def texts(found: Tracker, name: str = "s") -> list[list[str]]:
+    return [[str(taint.taint) for taint in one.taints] for one in found.devices(name)]
+
+
+def ids(found: Tracker, name: str = "s") -> list[int]:
+    return [taint.id for taint in found.devices(name)[0].taints]
+
+
+class TestMerging:
+    def test_own_taints_come_first_then_taint_slices_then_rules_by_name(self) -> None:
+        found = tracker(
+            rule("z", {}, "z:None"),
+            taint_slice("t2", {"gpu-0": ["t2:None"]}),
+            slice_of("s", device("gpu-0", "own:None")),
+            rule("b", {}, "b:None"),
+            taint_slice("t1", {"gpu-0": ["t1:None", "t1b:None"]}),
+        )
+        assert texts(found) == [["own:None", "t1:None", "t1b:None", "t2:None", "b:None", "z:None"]]
+
+    def test_origins_are_written_as_logs_have_them(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0", "a:None")), rule("r", {}, "b:None"))
+        origins = [str(taint.origin) for taint in found.devices("s")[0].taints]
+        assert origins == [f"ResourceSlice s {DRIVER}/node-1/gpu-0 taint #0", "DeviceTaintRule r"]
+
+    def test_a_taint_slice_of_another_generation_says_nothing(self) -> None:
+        found = tracker(slice_of("s", device()), taint_slice("t", {"gpu-0": ["a:None"]}, generation=2))
+        assert texts(found) == [[]]
+
+    def test_without_the_gate_there_are_no_taints(self) -> None:
+        off = Gates({"DRADeviceTaints": False})
+        found = tracker(slice_of("s", device("gpu-0", "a:None")), rule("r", {}, "b:None"), gates=off)
+        assert texts(found) == [[]]
+
+    def test_without_the_rules_gate_only_drivers_taint(self) -> None:
+        off = Gates({"DRADeviceTaintRules": False})
+        found = tracker(slice_of("s", device("gpu-0", "a:None")), rule("r", {}, "b:None"), gates=off)
+        assert texts(found) == [["a:None"]]
+
+
+class TestNumbers:
+    def test_a_rule_has_one_number_on_all_devices_and_keeps_it_when_edited(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0"), device("gpu-1")), rule("r", {}, "a:None"))
+        before = [one.taints[0].id for one in found.devices("s")]
+        found.put_rule(rule("r", {"driver": DRIVER}, "b=1:NoExecute"))
+        assert [one.taints[0].id for one in found.devices("s")] == before == [before[0]] * 2
+
+    def test_a_driver_taint_keeps_its_number_when_it_moves_to_a_taint_slice(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0", "a=1:NoExecute")))
+        before = ids(found)
+        found.put_slice(slice_of("s", device("gpu-0")))
+        found.put_slice(taint_slice("t", {"gpu-0": ["a=1:NoExecute@60"]}))
+        assert ids(found) == before
+
+    def test_another_value_is_another_number(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0", "a=1:NoExecute")))
+        before = ids(found)
+        found.put_slice(slice_of("s", device("gpu-0", "a=2:NoExecute")))
+        assert ids(found) != before
+
+    def test_equal_taints_are_told_apart(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0", "a:NoExecute", "a:NoExecute")))
+        assert len(set(ids(found))) == 2
+
+
+class TestTelling:
+    def test_a_rule_that_changes_nothing_is_not_told(self) -> None:
+        found = tracker(slice_of("s", device()), rule("r", {"driver": DRIVER}, "a:NoExecute"))
+        assert found.put_rule(rule("r", {"driver": DRIVER}, "a:NoExecute", description="why")).slices == ()
+
+    def test_only_slices_with_selected_devices_are_told(self) -> None:
+        found = tracker(slice_of("s", device()), slice_of("other", device(), pool="node-2"))
+        assert found.put_rule(rule("r", {"pool": "node-2"}, "a:None")).slices == ("other",)
+
+    def test_a_taint_slice_tells_the_slices_of_its_pool(self) -> None:
+        found = tracker(slice_of("s", device()), slice_of("other", device(), pool="node-2"))
+        assert found.put_slice(taint_slice("t", {"gpu-0": ["a:None"]})).slices == ("s", "t")
+
+    def test_a_class_tells_only_rules_that_name_it(self) -> None:
+        found = tracker(
+            slice_of("s", device(attributes=MODEL)), rule("r", {"deviceClassName": "c"}, "a:None")
+        )
+        assert found.put_class(device_class("c", "device.driver == 'gpu.example.com'")).slices == ("s",)
+        assert found.put_class(device_class("other")).slices == ()
+        assert found.remove_class("c").slices == ("s",)
+
+
+class TestTrouble:
+    def test_a_failing_selector_is_one_event_on_its_rule_and_selects_nothing(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0"), device("gpu-1")))
+        text = f"device.attributes['{DRIVER}'].nope"
+        update = found.put_rule(rule("r", {"selectors": [{"cel": {"expression": text}}]}, "a:None"))
+        assert texts(found) == [[], []]
+        assert [(p.rule, p.reason) for p in update.problems] == [("r", RUNTIME_ERROR)]
+        assert update.problems[0].message.startswith("selector #0: runtime error: no such key: nope")
+
+    def test_a_broken_rule_leaves_slices_as_they_were_until_it_is_gone(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0", "a:None")))
+        problem = found.put_rule(rule("r", BROKEN, "b:None")).problems[0]
+        assert problem.message.startswith("DeviceTaintRule r: selector #0: CEL compile error: ")
+        found.put_slice(slice_of("s", device("gpu-0", "c:None")))
+        assert texts(found) == [["a:None"]]
+        assert found.remove_rule("r").slices == ("s",)
+        assert texts(found) == [["c:None"]]
+
+    def test_a_device_that_cannot_be_read_is_selected_by_name_only(self) -> None:
+        odd = device("gpu-0", attributes={"v": {"version": "not one"}})
+        by_cel = {"selectors": [{"cel": {"expression": "true"}}]}
+        found = tracker(
+            slice_of("s", odd), rule("cel", by_cel, "a:None"), rule("name", {"device": "gpu-0"}, "b:None")
+        )
+        assert texts(found) == [["b:None"]]
+
+
+class TestPools:
+    def test_the_last_slice_of_the_newest_generation_gives_way_to_the_one_before(self) -> None:
+        found = tracker(slice_of("old", device("gpu-0", "a:None")), slice_of("new", device(), generation=2))
+        assert [one.slice for one in found.current_devices()] == ["new"]
+        found.remove_slice("new")
+        assert [one.slice for one in found.current_devices()] == ["old"]
+
+    def test_a_device_named_twice_makes_the_pool_unusable(self) -> None:
+        found = tracker(slice_of("s", device(), count=2), slice_of("t", device(), count=2))
+        (pool,) = found.pools()
+        assert (pool.complete, pool.problems) == (True, ("duplicate device gpu-0",))
+
+    def test_unknown_counters_make_the_pool_unusable(self) -> None:
+        hungry = device(consumesCounters=[{"counterSet": "c", "counters": {"memory": {"value": "1Gi"}}}])
+        (pool,) = tracker(slice_of("s", hungry)).pools()
+        assert pool.problems == ("device gpu-0 consumes unknown counter set c",)
+
+
+# ── the incremental tracker and one that starts from nothing agree ───────────────────────────────
+
+_texts = st.sampled_from(["a:NoExecute", "a=1:NoSchedule", "b:None", "a:NoExecute@5"])
+_names = st.sampled_from(["gpu-0", "gpu-1"])
+_places = st.fixed_dictionaries(
+    {"driver": st.sampled_from([DRIVER, "net.example.com"]), "pool": st.sampled_from(["node-1", "node-2"])},
+)
+_generations = st.integers(1, 2)
+_attributes = st.sampled_from([{}, MODEL, {"model": {"string": "h100"}}])
+
+
+@st.composite
+def _slices(draw: st.DrawFn) -> ResourceSlice:
+    name, place, generation = draw(st.sampled_from("stuv")), draw(_places), draw(_generations)
+    if draw(st.booleans()):
+        taints = draw(st.dictionaries(_names, st.lists(_texts, max_size=2), max_size=2))
+        return taint_slice(name, taints, generation=generation, **place)
+    entries = draw(st.lists(st.tuples(_names, st.lists(_texts, max_size=2), _attributes), max_size=3))
+    devices = [device(one, *taints, attributes=attributes) for one, taints, attributes in entries]
+    return slice_of(name, *devices, generation=generation, **place)
+
+
+_expressions = st.sampled_from(
+    [
+        f"device.attributes['{DRIVER}'].model == 'a100'",  # fails where there is no model
+        f"device.attributes['{DRIVER}'].?model.orValue('') == 'h100'",
+        "device.driver.startsWith('net')",
+    ]
+)
+_selectors = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        "driver": st.sampled_from([DRIVER, "net.example.com"]),
+        "pool": st.sampled_from(["node-1", "node-2"]),
+        "device": _names,
+        "deviceClassName": st.sampled_from(["c", "d"]),
+        "selectors": st.lists(_expressions.map(lambda text: {"cel": {"expression": text}}), max_size=2),
+    },
+)
+_rules = st.builds(rule, st.sampled_from("xyz"), _selectors, _texts)
+_classes = st.builds(device_class, st.sampled_from("cd"), _expressions)
+_removals = st.sampled_from(
+    [*("slice" + n for n in "stuv"), *("rule" + n for n in "xyz"), "classc", "classd"]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_slices() | _rules | _classes | _removals, max_size=14))
+def test_any_history_ends_where_a_fresh_start_begins(events: list[object]) -> None:
+    """Tracker: any permutation of slice, rule and class events ends in the same tracked state."""
+    live = Tracker(ALL_FEATURES)
+    there: dict[str, dict[str, object]] = {"slice": {}, "rule": {}, "class": {}}
+    shown: dict[str, object] = {}
+    for event in events:
+        if isinstance(event, str):
+            kind, name = event[:-1], event[-1]
+            there[kind].pop(name, None)
+            told = getattr(live, f"remove_{kind}")(name).slices
+        else:
+            assert isinstance(event, ResourceSlice | DeviceTaintRule | DeviceClass)
+            kind = {ResourceSlice: "slice", DeviceTaintRule: "rule", DeviceClass: "class"}[type(event)]
+            there[kind][event.metadata.name] = event
+            told = put(live, event)
+        now = {one.name: _state(live, one.name) for one in live.slices()}
+        silent = {name for name in now.keys() | shown.keys() if now.get(name) != shown.get(name)} - set(told)
+        assert not silent, "a change nobody was told about"
+        shown = dict(now)
+    fresh = Tracker(ALL_FEATURES)
+    for kind in ("rule", "slice", "class"):
+        for one in there[kind].values():
+            put(fresh, one)  # type: ignore[arg-type]
+    assert {s.name: _state(live, s.name) for s in live.slices()} == {
+        s.name: _state(fresh, s.name) for s in fresh.slices()
+    }
+    assert [str(pool) for pool in live.pools()] == [str(pool) for pool in fresh.pools()]
+    numbers = {}
+    for found in live.current_devices():
+        for taint in found.taints:
+            numbers.setdefault(taint.id, set()).add(str(taint.origin).split(" taint")[0].split(" ")[0])
+    assert all(len(kinds) == 1 for kinds in numbers.values()), "a number is used for one taint only"
+
+
+def _state(found: Tracker, name: str) -> object:
+    return [(one.id, [(str(t.origin), t.content) for t in one.taints]) for one in found.devices(name)]

@@ -1,0 +1,179 @@
+"""The seventy worked examples of device taints, each answered by the part that decides it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.devices.builders import DRIVER, T0, after, allocated, device, pod, rule, slice_of, taint_slice
+from weir.devices.eviction import claim_eviction, pod_eviction
+from weir.devices.rate import EvictionRate
+from weir.devices.toleration import untolerated
+from weir.devices.tracker import Tracker
+from weir.gates import ALL_FEATURES, Gates
+from weir.objects.core import Toleration, read
+from weir.objects.resource import DeviceID, ResourceClaim
+
+FOLDER = Path(__file__).parents[2] / "vectors" / "devices"
+TAINTS = yaml.safe_load((FOLDER / "taints.yaml").read_text())
+SCENARIOS = yaml.safe_load((FOLDER / "scenarios.yaml").read_text())
+#: How many examples wait for a part of the project that is not there yet; only ever lowered.
+WAITING = 11
+
+
+def gates_of(vector: dict[str, Any]) -> Gates:
+    settings = dict(item.split("=") for item in vector.get("gates", "").split(",") if item)
+    return ALL_FEATURES.replace({name: value == "true" for name, value in settings.items()})
+
+
+def tracked(vector: dict[str, Any], gates: Gates = ALL_FEATURES) -> Tracker:
+    place = {"driver": vector.get("driver", DRIVER), "pool": vector.get("pool", "node-1")}
+    tracker = Tracker(gates)
+    tracker.put_slice(slice_of("devices", device("gpu-0", *vector.get("taints", ())), **place))
+    if "separate" in vector:
+        tracker.put_slice(taint_slice("taints", vector["separate"], **place))
+    for number, entry in enumerate(vector.get("rules", ())):
+        tracker.put_rule(rule(f"rule-{number}", entry.get("selector"), entry["taint"]))
+    return tracker
+
+
+def leaves(claim: ResourceClaim, tracker: Tracker, gates: Gates = ALL_FEATURES) -> float | None:
+    found = claim_eviction(claim, tracker.taints_on, gates, T0)
+    return (found.at - T0).total_seconds() if found else None
+
+
+@pytest.mark.parametrize("vector", TAINTS, ids=lambda v: str(v["n"]))
+def test_a_new_claim_may_have_the_device_or_not(vector: dict[str, Any]) -> None:
+    gates = gates_of(vector)
+    tolerations = [read(Toleration, entry) for entry in vector["tolerations"]]
+    (found,) = tracked(vector, gates).devices("devices")
+    assert (not untolerated(found.taints, tolerations, gates)) == vector["alloc"]
+
+
+@pytest.mark.parametrize("vector", TAINTS, ids=lambda v: str(v["n"]))
+def test_a_running_pod_leaves_when_it_should(vector: dict[str, Any]) -> None:
+    gates = gates_of(vector)
+    place = {"driver": vector.get("driver", DRIVER), "pool": vector.get("pool", "node-1")}
+    claim = allocated("c", vector["tolerations"], "gpu-0", **place)
+    assert leaves(claim, tracked(vector, gates), gates) == vector["evict"]
+
+
+def run_claim(vector: dict[str, Any]) -> None:
+    tracker = Tracker(ALL_FEATURES)
+    tracker.put_slice(slice_of("s", *(device(name, *taints) for name, taints in vector["devices"].items())))
+    assert leaves(allocated("c", [], *vector["devices"]), tracker) == vector["evict"]
+
+
+def run_pod(vector: dict[str, Any]) -> None:
+    tracker, claims, evictions = Tracker(ALL_FEATURES), {}, {}
+    for name, entry in vector["claims"].items():
+        tracker.put_slice(slice_of(name, device(name, *entry["taints"]), count=2))
+        allows = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": entry["seconds"]}
+        claim = claims[f"default/{name}"] = allocated(name, [allows], name)
+        found = claim_eviction(claim, tracker.taints_on, ALL_FEATURES, T0)
+        assert found is not None
+        evictions[claim.key] = found
+    together = pod_eviction(pod(*vector["claims"]), claims, evictions)
+    assert together is not None
+    assert (together.at, len(together.reasons)) == (after(vector["evict"]), vector["reasons"])
+
+
+def run_rule_edit(vector: dict[str, Any]) -> None:
+    tracker = tracked({"rules": [{"selector": {}, "taint": vector["taint"]}]})
+    claim = allocated("c", vector["tolerations"], "gpu-0")
+    assert leaves(claim, tracker) is None
+    tracker.put_rule(rule("rule-0", {}, vector["becomes"]))
+    assert leaves(claim, tracker) == vector["evict"]
+
+
+def run_driver_edit(vector: dict[str, Any]) -> None:
+    tracker = tracked({"taints": [vector["taint"]]})
+    claim = allocated("c", vector["tolerations"], "gpu-0")
+    assert leaves(claim, tracker) is None
+    tracker.put_slice(slice_of("devices", device("gpu-0", vector["becomes"])))
+    assert leaves(claim, tracker) == vector["evict"]
+
+
+def run_slice_gone(vector: dict[str, Any]) -> None:
+    tracker = tracked(vector)
+    claim = allocated("c", [], "gpu-0")
+    assert leaves(claim, tracker) == 0
+    tracker.remove_slice("devices")
+    assert leaves(claim, tracker) == vector["evict"]
+
+
+def run_late_pod(vector: dict[str, Any]) -> None:
+    allows = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": vector["seconds"]}
+    tracker = tracked(vector)
+    (found,) = tracker.devices("devices")
+    assert not untolerated(found.taints, [read(Toleration, allows)], ALL_FEATURES)
+    assert leaves(allocated("c", [allows], "gpu-0"), tracker) == vector["evict"] < vector["pod_created"]
+
+
+def run_unreserved(vector: dict[str, Any]) -> None:
+    reserved, free = allocated("c", [], "gpu-0"), allocated("c", [], "gpu-0", reserved=())
+    eviction = claim_eviction(reserved, tracked(vector).taints_on, ALL_FEATURES, T0)
+    assert eviction is not None
+    assert pod_eviction(pod("c"), {"default/c": reserved}, {"default/c": eviction}) is not None
+    assert (
+        pod_eviction(pod("c", node=""), {"default/c": reserved}, {"default/c": eviction}) is vector["evict"]
+    )
+    assert pod_eviction(pod("c"), {"default/c": free}, {"default/c": eviction}) is vector["evict"]
+
+
+def run_pod_toleration(vector: dict[str, Any]) -> None:
+    claim = allocated("c", [], "gpu-0")
+    eviction = claim_eviction(claim, tracked(vector).taints_on, ALL_FEATURES, T0)
+    assert eviction is not None
+    tolerant = pod("c", tolerations=[{"key": "a", "operator": "Exists"}])
+    found = pod_eviction(tolerant, {"default/c": claim}, {"default/c": eviction})
+    assert found is not None
+    assert found.at == after(vector["evict"])
+
+
+def run_rate(vector: dict[str, Any]) -> None:
+    tracker = tracked({})
+    for number, per_second in enumerate(vector["rates"]):
+        more = {} if per_second is None else {"evictionsPerSecond": per_second}
+        tracker.put_rule(rule(f"r{number}", {}, "a:NoExecute", **more))
+    found = claim_eviction(allocated("c", [], "gpu-0"), tracker.taints_on, ALL_FEATURES, T0)
+    assert found is not None
+    rate, now = EvictionRate(), T0
+    for _ in range(vector["pods"]):
+        while (again := rate.admit(found.due_reasons(now), now)) is not None:
+            assert again > now, "waiting must bring a token nearer"
+            now = again
+    assert (now - T0).total_seconds() == pytest.approx(vector["done"], abs=0.001)
+
+
+def run_new_generation(vector: dict[str, Any]) -> None:
+    tracker = Tracker(ALL_FEATURES)
+    tracker.put_slice(slice_of("devices", device("gpu-0"), count=2))
+    tracker.put_slice(taint_slice("taints", {"gpu-0": ["a:NoExecute"]}, count=2))
+    (pool,) = tracker.pools()
+    assert pool.usable
+    assert leaves(allocated("c", [], "gpu-0"), tracker) == 0
+    tracker.put_slice(slice_of("devices", device("gpu-0"), count=2, generation=2))
+    (pool,) = tracker.pools()
+    assert not pool.usable
+    assert leaves(allocated("c", [], "gpu-0"), tracker) is None
+
+
+@pytest.mark.parametrize("vector", [v for v in SCENARIOS if "run" in v], ids=lambda v: str(v["n"]))
+def test_scenario(vector: dict[str, Any]) -> None:
+    globals()[f"run_{vector['run']}"](vector)
+
+
+def test_every_example_is_answered_or_says_what_it_waits_for() -> None:
+    numbers = {int(str(v["n"]).rstrip("bc")) for v in (*TAINTS, *SCENARIOS)}
+    assert numbers == set(range(1, 71))
+    assert all(("run" in v) != ("needs" in v) for v in SCENARIOS)
+    assert len([v for v in SCENARIOS if "needs" in v]) == WAITING
+
+
+def test_a_taint_of_an_unknown_device_is_not_kept_anywhere() -> None:
+    tracker = tracked({"separate": {"gpu-9": ["a:NoExecute"]}})
+    assert tracker.taints_on(DeviceID(DRIVER, "node-1", "gpu-9")) == []
