@@ -242,11 +242,15 @@ def parse_quantity(text: str) -> Quantity:
     parts = _PARTS.match(text)
     if parts is None:
         raise QuantityError(FORMAT_WRONG)
-    sign, _, digits, _, fraction, suffix = parts.groups(default="")
+    sign, zeros, digits, _, fraction, suffix = parts.groups(default="")
     base, exponent, form = _suffix(suffix)
     number, denominator = digits or "0", fraction
     amount = _held_as_integer(sign, number, denominator, base, exponent, form, text)
-    return amount or _held_as_decimal(sign, number, denominator, base, exponent, form)
+    if amount is not None:
+        return amount
+    if not (zeros or digits or fraction):
+        raise QuantityError(NUMBER_WRONG)  # `Mi` is 0, but `Ei` is too large to be held as an integer
+    return _held_as_decimal(sign, number, denominator, base, exponent, form)
 
 
 def find_quantity(text: str) -> Quantity | None:

@@ -39,7 +39,6 @@ _GO_WORDS: Final = {
     "invalid UTF-8": "invalid UTF-8",
     "invalid named capture group": "invalid named capture",
 }
-_UNFINISHED_FLAGS: Final = re.compile(r"\(\?[imsU-]*\Z")
 #: Bytes one `findAll` may look at: patterns that match nothing everywhere read the rest again and again.
 _MOST_READ: Final = 5_000_000
 _UNANCHORED: Final = re2._Anchor.UNANCHORED
@@ -125,8 +124,10 @@ def _in_go_words(error: Exception, pattern: str) -> str:
     words, _, argument = text.partition(": ")
     if words == "trailing \\":
         argument = ""
-    elif words == "invalid perl operator" and _UNFINISHED_FLAGS.search(argument):
-        words, argument = "missing )", pattern
+    elif words == "invalid perl operator" and argument.startswith("(?<"):
+        # Go knows no look-behind and takes it for the name of a group, up to the next `>`.
+        rest = pattern[pattern.find(argument) :]
+        words, argument = "invalid named capture group", rest[: rest.find(">") + 1] or rest
     if words not in _GO_WORDS:
         return "error parsing regexp: expression too large"
     return f"error parsing regexp: {_GO_WORDS[words]}: `{argument}`"

@@ -58,7 +58,9 @@ def test_patterns_match(expression: str, expected: object) -> None:
         ("\\\\C", "invalid escape sequence: `\\C`"),
         ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
         ("(?P<n", "invalid named capture: `(?P<n`"),
-        ("(?i", "missing closing ): `(?i`"),
+        ("(?i", "invalid or unsupported Perl syntax: `(?i`"),
+        ("(?<=a)b", "invalid named capture: `(?<=a)b`"),
+        ("(?<!a)>b", "invalid named capture: `(?<!a)>`"),
         ("\\\\pX", "invalid character class range: `\\pX`"),
     ],
 )
