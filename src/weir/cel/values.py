@@ -104,13 +104,17 @@ class Duration:
 
 @total_ordering
 class Timestamp:
-    """A point in time: nanoseconds since 1970-01-01T00:00:00Z."""
+    """A point in time: nanoseconds since 1970-01-01T00:00:00Z.
 
-    __slots__ = ("ns",)
+    `offset`: seconds east of UTC it was written in; it only shows where the instant is printed.
+    """
+
+    __slots__ = ("ns", "offset")
     cel_type: ClassVar[Type] = types.TIMESTAMP
 
-    def __init__(self, ns: int) -> None:
+    def __init__(self, ns: int, offset: int = 0) -> None:
         self.ns: Final = ns
+        self.offset: Final = offset
 
     def __eq__(self, other: object) -> bool:
         return other.__class__ is Timestamp and self.ns == other.ns

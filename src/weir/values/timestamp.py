@@ -64,6 +64,15 @@ def parse_timestamp(text: str) -> int:
     Traceback (most recent call last):
     weir.values.timestamp.TimestampError: not an RFC 3339 time: '2020-01-01t00:00:00z'
     """
+    return parse_zoned(text)[0]
+
+
+def parse_zoned(text: str) -> tuple[int, int]:
+    """Return the instant *text* means and the offset it was written in, in seconds east of UTC.
+
+    >>> parse_zoned("1970-01-01T02:00:00+02:00")
+    (0, 7200)
+    """
     match = _RFC3339.match(text)
     if match is None:
         raise TimestampError(f"not an RFC 3339 time: {text!r}")
@@ -77,21 +86,28 @@ def parse_timestamp(text: str) -> int:
             raise TimestampError(f"time zone offset out of range: {text!r}")
         offset = (int(zone_hours) * 60 + int(zone_minutes)) * (-60 if sign == "-" else 60)
     seconds = days_before(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - offset
-    return seconds * NANOSECONDS + int((fraction or "")[:9].ljust(9, "0"))
+    return seconds * NANOSECONDS + int((fraction or "")[:9].ljust(9, "0")), offset
 
 
-def format_timestamp(instant: int) -> str:
-    """Return RFC 3339 in UTC with as many fractional digits as needed, up to nine.
+def format_timestamp(instant: int, offset_seconds: int = 0) -> str:
+    """Return RFC 3339 with as many fractional digits as needed, up to nine.
 
-    >>> format_timestamp(1_577_836_800_500_000_000)
-    '2020-01-01T00:00:00.5Z'
+    >>> format_timestamp(1_577_836_800_500_000_000), format_timestamp(0, -19800)
+    ('2020-01-01T00:00:00.5Z', '1969-12-31T18:30:00-05:30')
     """
-    shown = clock(instant)
+    shown = clock(instant, offset_seconds)
     fraction = f".{shown.nanosecond:09d}".rstrip("0") if shown.nanosecond else ""
     return (
         f"{shown.year:04d}-{shown.month:02d}-{shown.day:02d}"
-        f"T{shown.hour:02d}:{shown.minute:02d}:{shown.second:02d}{fraction}Z"
+        f"T{shown.hour:02d}:{shown.minute:02d}:{shown.second:02d}{fraction}{_zone_suffix(offset_seconds)}"
     )
+
+
+def _zone_suffix(offset_seconds: int) -> str:
+    if not offset_seconds:
+        return "Z"
+    minutes = abs(offset_seconds) // 60
+    return f"{'-' if offset_seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 def parse_date(text: str) -> bool:

@@ -32,7 +32,7 @@ from weir.cel.types import (
 from weir.cel.values import Duration, EvaluationError, Timestamp, TypeValue, UInt, Value, type_of
 from weir.values.duration import DurationError, format_duration, parse_duration
 from weir.values.floats import FloatError, format_float, parse_float
-from weir.values.timestamp import NANOSECONDS, TimestampError, format_timestamp, parse_timestamp
+from weir.values.timestamp import NANOSECONDS, TimestampError, format_timestamp, parse_zoned
 
 _SIGNED: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]+\Z", re.ASCII)
@@ -96,10 +96,10 @@ def duration_of_string(text: str) -> Duration:
 def timestamp_of_string(text: str) -> Timestamp:
     """Return the instant an RFC 3339 text means."""
     try:
-        ns = parse_timestamp(text)
+        ns, offset = parse_zoned(text)
     except TimestampError:
         raise _cannot(TIMESTAMP) from None
-    return timestamp(ns)
+    return timestamp(ns, offset)
 
 
 def int_of_double(number: float) -> int:
@@ -188,7 +188,7 @@ _STRING: Final = function(
     _from("double_to_string", DOUBLE, STRING, format_float),
     _from("duration_to_string", DURATION, STRING, lambda span: format_duration(span.ns)),
     _from("int64_to_string", INT, STRING, str),
-    _from("timestamp_to_string", TIMESTAMP, STRING, lambda at: format_timestamp(at.ns)),
+    _from("timestamp_to_string", TIMESTAMP, STRING, lambda at: format_timestamp(at.ns, at.offset)),
     _from("uint64_to_string", UINT, STRING, lambda number: str(int(number))),
     fold=True,
 )

@@ -225,7 +225,7 @@ def _string(value: Value) -> str:
     if isinstance(value, Duration):
         return format_duration(value.ns)
     if isinstance(value, Timestamp):
-        return format_timestamp(value.ns)
+        return format_timestamp(value.ns, value.offset)
     return _plain(value, kind, _ACCEPTS["s"])
 
 
@@ -259,7 +259,7 @@ def _nested(value: Value) -> str:
     if isinstance(value, Duration):
         return f"duration({quote(format_duration(value.ns))})"
     if isinstance(value, Timestamp):
-        return f"timestamp({quote(format_timestamp(value.ns))})"
+        return f"timestamp({quote(format_timestamp(value.ns, value.offset))})"
     return _plain(value, kind, "no formatting function for {}")
 
 

@@ -35,10 +35,10 @@ def duration(ns: int) -> Duration:
     raise EvaluationError("integer overflow")
 
 
-def timestamp(ns: int) -> Timestamp:
+def timestamp(ns: int, offset: int = 0) -> Timestamp:
     """Return the instant *ns* nanoseconds after 1970, or the overflow error outside years 1 to 9999."""
     if MIN_SECONDS <= ns // NANOSECONDS <= MAX_SECONDS:
-        return Timestamp(ns)
+        return Timestamp(ns, offset)
     raise EvaluationError(TIMESTAMP_OVERFLOW)
 
 
@@ -55,7 +55,7 @@ SUMS: Final = (
         "add_duration_timestamp",
         (DURATION, TIMESTAMP),
         TIMESTAMP,
-        lambda a, b: timestamp(a.ns + b.ns),
+        lambda a, b: timestamp(a.ns + b.ns, b.offset),
         costs.FLAT,
         fails=True,
     ),
@@ -63,7 +63,7 @@ SUMS: Final = (
         "add_timestamp_duration",
         (TIMESTAMP, DURATION),
         TIMESTAMP,
-        lambda a, b: timestamp(a.ns + b.ns),
+        lambda a, b: timestamp(a.ns + b.ns, a.offset),
         costs.FLAT,
         fails=True,
     ),
@@ -81,7 +81,7 @@ DIFFERENCES: Final = (
         "subtract_timestamp_duration",
         (TIMESTAMP, DURATION),
         TIMESTAMP,
-        lambda a, b: timestamp(a.ns - b.ns),
+        lambda a, b: timestamp(a.ns - b.ns, a.offset),
         costs.FLAT,
         fails=True,
     ),
