@@ -299,10 +299,14 @@ class _Parser:
     def negated(self) -> Node:
         first = self.take()
         count = 1
-        while self.kind == "!":
-            self.take()
-            count += 1
-        if self.kind not in _START or (self.kind == "-" and self.ahead() not in _NUMBERS):
+        while True:
+            while self.kind == "!":
+                self.take()
+                count += 1
+            if self.kind == "-" and self.ahead() not in _NUMBERS:
+                return self.nothing_to_negate()
+            if self.kind in _START:
+                break
             self.report(f"extraneous input '{_shown(self.token.text)}' expecting {_words(_START)}")
             self.skip(_START)
             if self.kind not in _START:
@@ -310,17 +314,18 @@ class _Parser:
         operand = self.member()
         return operand if count % 2 == 0 else self.call(first.pos, ast.NOT, operand)
 
+    def nothing_to_negate(self) -> Node:
+        """Report a minus with nothing behind it; it stays, and will be taken for a subtraction."""
+        following = self.tokens[min(self.index + 1, len(self.tokens) - 1)]
+        self.report(f"no viable alternative at input '{self.text_from(self.token, 1)}'", following.pos)
+        return self.nothing()
+
     def negative(self) -> Node:
         first = self.token
         count = 0
         while self.kind == "-":
             if self.ahead() not in _START or self.ahead() == "!":
-                # Where nothing can be negated the minus stays: it will be taken for a subtraction.
-                following = self.tokens[min(self.index + 1, len(self.tokens) - 1)]
-                self.report(
-                    f"no viable alternative at input '{self.text_from(self.token, 1)}'", following.pos
-                )
-                return self.nothing()
+                return self.nothing_to_negate()
             self.take()
             count += 1
         operand = self.member()
@@ -549,6 +554,9 @@ class _Parser:
         self.match(closing, self.after())
 
     def literal(self) -> Node:
+        if (self.ahead() if self.kind == "-" else self.kind) not in _LITERALS:
+            self.report(f"mismatched input '{_shown(self.token.text)}' expecting {_words(_START)}")
+            return self.nothing()
         sign = self.take() if self.kind == "-" else None
         token = self.take()
         pos = sign.pos if sign else token.pos
