@@ -61,10 +61,9 @@ async def a_server(directory: Path, **options: Any) -> AsyncIterator[Running]:
     (directory / "tokens").write_text(TOKENS)
     chosen = Options(
         data_dir=directory,
-        secure_port=0,
         kubeconfig=directory / "kubeconfig",
         token_file=directory / "tokens",
-        **{"store": "memory", **options},
+        **{"store": "memory", "secure_port": 0, **options},
     )
     clock = RealClock()
     running = await build(chosen, await open_store(chosen, clock), clock)

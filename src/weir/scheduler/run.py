@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.client.api import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
-from weir.client.cache import Informer, wait_all_synced
+from weir.client.api import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client, Unreachable
+from weir.client.cache import Informer, ObjectKey, wait_all_synced
 from weir.client.events import ObjectReference
 from weir.client.leases import Elector, Leadership, Timing
 from weir.client.series import SeriesRecorder
 from weir.clock import Clock
-from weir.errors import ApiError, NotFound, WeirError
+from weir.errors import ApiError, InternalError, NotFound, ServiceUnavailable, Timeout, WeirError
 from weir.gates import Gates
 from weir.objects.core import LabelSelector, Node, Pod, View
 from weir.objects.kinds import by_kind
@@ -103,6 +103,13 @@ class Scheduler:
         self.identity = identity
         self._log = log
         self._rng = random.Random(seed)
+        self._seed = seed
+        self._begin()
+        self._began = False
+
+    def _begin(self) -> None:
+        """Know nothing yet: whoever is elected anew starts from what the cluster is then."""
+        client, clock, gates, seed = self.client, self.clock, self.gates, self._seed
         self.namespaces: dict[str, dict[str, str]] = {}
         self.table = NodeTable()
         self.around = Surroundings(client, clock, gates, self._happened, seed)
@@ -135,7 +142,7 @@ class Scheduler:
         self._room = asyncio.Semaphore(self.config.parallelism)
         self._leadership: Leadership | None = None
         self.recorders = {
-            name: SeriesRecorder(client, clock, name, f"{name}-{identity}") for name in self.engines
+            name: SeriesRecorder(client, clock, name, f"{name}-{self.identity}") for name in self.engines
         }
         self.informers: dict[str, Informer[Any]] = {
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
@@ -164,6 +171,9 @@ class Scheduler:
         await elector.run(self._schedule_pods)
 
     async def _schedule_pods(self, leadership: Leadership | None) -> None:
+        if self._began:
+            self._begin()
+        self._began = True
         self._leadership = leadership
         tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers.values()]
         tasks += [asyncio.ensure_future(recorder.run()) for recorder in self.recorders.values()]
@@ -183,7 +193,7 @@ class Scheduler:
     async def _loop(self) -> None:
         decisions = 0
         while True:
-            item = self.queue.pop(self.clock.time())
+            item = self.queue.pop(self.clock.monotonic())
             if item is None:
                 self._work.clear()
                 self.measure()
@@ -196,11 +206,11 @@ class Scheduler:
                 await asyncio.sleep(0)
 
     async def _tick(self) -> None:
-        """Do every second what time alone does."""
+        """Do every second what time alone does; the queue counts by a clock that never jumps."""
         while True:
-            now = self.clock.time()
+            now = self.clock.monotonic()
             await self.clock.sleep(1.0 - now % 1.0)
-            if self.queue.tick(self.clock.time()):
+            if self.queue.tick(self.clock.monotonic()):
                 self._work.set()
 
     def measure(self) -> None:
@@ -245,13 +255,17 @@ class Scheduler:
             self._assigned_changed(old if was_here else None, new if is_here else None)
         pod = new or old
         assert pod is not None
+        if new is None and self.assumed.pop(pod.key, None) is not None:
+            # Bound and deleted between two looks: nobody saw it on its node, but it is counted there.
+            self.table.remove_pod(pod.key)
+            self._happened(ClusterEvent("AssignedPodDelete", pod, None))
         waits = new is not None and not new.spec.node_name and not new.terminated
         if waits and pod.spec.scheduler_name in self.engines:
             self._note_nomination(pod)
             if pod.metadata.deletion_timestamp:
                 self.queue.delete(pod.key)
             elif pod.key not in self.assumed:
-                self.queue.add(pod, self.clock.time())
+                self.queue.add(pod, self.clock.monotonic())
                 self._work.set()
         elif new is None or new.spec.node_name or new.terminated:
             self.queue.delete(pod.key)
@@ -278,7 +292,7 @@ class Scheduler:
 
     def _happened(self, event: ClusterEvent) -> None:
         started = perf_counter()
-        if self.queue.happened(event, self.clock.time()):
+        if self.queue.happened(event, self.clock.monotonic()):
             self._work.set()
         self.metrics.event_duration.child(event.label).observe(perf_counter() - started)
 
@@ -389,8 +403,9 @@ class Scheduler:
         except asyncio.CancelledError:
             raise
         except (WeirError, OSError, TimeoutError, PluginError) as error:
-            await self._unbind(item, node, error, started)
-            return
+            if not await self._happened_all_the_same(pod, node, error):
+                await self._unbind(item, node, error, started)
+                return
         finally:
             for promise in promises or ():
                 promise.end()
@@ -399,7 +414,7 @@ class Scheduler:
         self.metrics.attempts.child("scheduled", profile).inc()
         self.metrics.attempt_duration.child("scheduled", profile).observe(self.clock.monotonic() - started)
         self.metrics.pod_attempts.child().observe(item.attempts)
-        waited = self.clock.time() - (item.first_attempt or item.timestamp)
+        waited = self.clock.monotonic() - (item.first_attempt or item.timestamp)
         attempts = str(item.attempts) if item.attempts < 15 else "15+"
         self.metrics.sli_duration.child(attempts).observe(max(waited, 0.0))
         if any(toleration.operator in NUMERIC for toleration in pod.tolerations):
@@ -444,17 +459,36 @@ class Scheduler:
         if self.assumed.pop(key, None) is not None and key not in self.pods:
             self.table.remove_pod(key)
             self._happened(ClusterEvent("AssignedPodDelete", item.pod, None))
-        if isinstance(error, NotFound):
-            self.queue.done(key)  # the pod is gone
-            return
         why = str(error) if isinstance(error, PluginError) else f"binding rejected: {error}"
         await self._fail(item, why, started)
 
+    async def _happened_all_the_same(self, pod: Pod, node: str, error: Exception) -> bool:
+        """Return whether a binding of which no answer came was made; room is not given away while it may be."""
+        if not isinstance(error, Unreachable | InternalError | Timeout | ServiceUnavailable):
+            return False
+        try:
+            found = await self.client.get(PODS, pod.metadata.name, pod.metadata.namespace)
+        except (WeirError, OSError, TimeoutError):
+            return False
+        same = found["metadata"].get("uid") == pod.metadata.uid
+        return same and found["spec"].get("nodeName") == node
+
+    def _waits_no_more(self, item: QueuedPod) -> bool:
+        """Return whether the pod of a broken attempt is gone or placed meanwhile; it is then not tried again."""
+        metadata = item.pod.metadata
+        now = self.informers["pods"].cache.get(ObjectKey(metadata.namespace, metadata.name))
+        gone = now is None or now.metadata.uid != metadata.uid or bool(now.spec.node_name)
+        if gone:
+            self.queue.done(item.key)
+        return gone
+
     async def _fail(self, item: QueuedPod, why: str, started: float) -> None:
+        if self._waits_no_more(item):
+            return
         profile = item.pod.spec.scheduler_name
         self.metrics.attempts.child("error", profile).inc()
         self.metrics.attempt_duration.child("error", profile).observe(self.clock.monotonic() - started)
-        self.queue.failed(item, self.clock.time())
+        self.queue.failed(item, self.clock.monotonic())
         self._work.set()
         self._tell(item.pod, "Warning", "FailedScheduling", "Scheduling", why)
         await self._set_condition(item.pod, "SchedulerError", why, None)
@@ -486,7 +520,7 @@ class Scheduler:
                 self.queue.held[item.key] = "waiting for the preemption for this pod to be finished"
                 await self._evict(item.pod, found)
         await self._reject(item, diagnosis, message, promised, started)
-        self.queue.release(item.key, self.clock.time())
+        self.queue.release(item.key, self.clock.monotonic())
         self._work.set()
 
     async def _reject(
@@ -497,7 +531,9 @@ class Scheduler:
         self.metrics.attempt_duration.child("unschedulable", profile).observe(
             self.clock.monotonic() - started
         )
-        self.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.time())
+        if self._waits_no_more(item):
+            return
+        self.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
         self._work.set()
         self._tell(item.pod, "Warning", "FailedScheduling", "Scheduling", message)
         await self._set_condition(item.pod, "Unschedulable", message, promised)
