@@ -199,6 +199,10 @@ class _Checker:
         elif target.kind is Kind.PARAM:
             self.fits((DYN, target))
             result = DYN
+        elif target.kind is Kind.OPAQUE and target.name.startswith("kubernetes."):
+            # Upstream declares these as objects, and then finds no fields.
+            self.issue(pos, f"unexpected failed resolution of '{target.name}'")
+            result = ERROR
         else:
             if not is_dyn(target) and target.kind is not Kind.ERROR:
                 self.issue(pos, f"type '{self.shown(target)}' does not support field selection")

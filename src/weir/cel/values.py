@@ -328,6 +328,8 @@ def equal(a: Value, b: Value) -> bool:
         return equal(a._value, b._value)
     if ca is cb:
         return bool(a == b)
+    if b is None:
+        return False
     if type_of(a).kind is types.Kind.OPAQUE:
         raise EvaluationError(NO_SUCH_OVERLOAD)
     return False
@@ -362,9 +364,11 @@ ABSENT: Final = _ABSENT
 
 def size_of(value: Value) -> int:
     """What runtime cost takes as the size: length of strings, bytes, lists and maps; library values may say theirs
-    (`cel_size`); everything else is 1.
+    (`cel_size`); an optional is as large as what it holds; everything else is 1.
     """
     kind = value.__class__
+    if kind is Optional and value.has_value:
+        return size_of(value.value)
     if kind is str or kind is list or kind is bytes or kind is tuple or isinstance(value, dict):
         return len(value)
     size: int = getattr(value, "cel_size", 1)
