@@ -1,0 +1,168 @@
+"""`weir node`: add simulated nodes to a cluster, switch them off and on, take them away."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.kubelet.classes import NodeClass
+
+_KUBECONFIG = click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
+)
+_CONTEXT = click.option("--context", default="", help="The context of the kubeconfig.")
+
+
+@click.group()
+def node() -> None:
+    """Simulated nodes: `weir up` or `weir kubelet` plays them."""
+
+
+@node.command()
+@click.option("--count", type=click.IntRange(1, 100_000), default=1, show_default=True, help="How many.")
+@click.option("--name", default="", help="The name, or its beginning when there are several.")
+@click.option(
+    "--class", "class_name", default="default", show_default=True, help="A built-in class or a YAML file."
+)
+@click.option(
+    "--taint", "taints", multiple=True, metavar="KEY=VALUE:EFFECT", help="A taint; may be repeated."
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label; may be repeated.")
+@_KUBECONFIG
+@_CONTEXT
+def add(
+    count: int,
+    name: str,
+    class_name: str,
+    taints: Sequence[str],
+    labels: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
+) -> None:
+    """Add nodes to a cluster.
+
+    \b
+    weir node add --count 50 --class spot --taint failure-probability=15:NoExecute
+    """
+    from weir.kubelet.classes import parse_taint
+
+    chosen = _class(class_name)
+    wanted = tuple(parse_taint(text) for text in taints)
+    marked = dict(_label(text) for text in labels)
+    prefix = name or chosen.name
+
+    async def act(client: Client) -> None:
+        from datetime import UTC, datetime
+
+        from weir import errors
+        from weir.kubelet.classes import node_document
+        from weir.objects.kinds import by_kind
+
+        nodes = by_kind("v1", "Node")
+        taken = {each["metadata"]["name"] for each in (await client.list(nodes)).documents()}
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        made: list[str] = []
+        number = 0
+        while len(made) < count:
+            candidate = name if name and count == 1 else f"{prefix}-{number}"
+            number += 1
+            if candidate in taken:
+                if name and count == 1:
+                    raise errors.AlreadyExists(f'nodes "{candidate}" already exists')
+                continue
+            document = node_document(candidate, chosen, wanted, marked, now)
+            await client.create(nodes, document)
+            made.append(candidate)
+        shown = made[0] if len(made) == 1 else f"{made[0]} … {made[-1]}"
+        click.echo(f"{len(made)} node{'s' if len(made) > 1 else ''} added: {shown}")
+
+    _with_client(kubeconfig, context, act)
+
+
+def _change(annotation: str | None, word: str) -> Callable[..., None]:
+    def command(names: Sequence[str], kubeconfig: Path | None, context: str) -> None:
+        async def act(client: Client) -> None:
+            from weir.kubelet.classes import FAILED
+            from weir.objects.kinds import by_kind
+
+            for name in names:
+                patch = {"metadata": {"annotations": {FAILED: annotation}}}
+                await client.patch(by_kind("v1", "Node"), name, patch)
+                click.echo(f"node {name} {word}")
+
+        _with_client(kubeconfig, context, act)
+
+    return command
+
+
+def _on_names(function: Callable[..., None], name: str, help: str) -> None:
+    decorated = click.argument("names", nargs=-1, required=True, metavar="NAME…")(
+        _KUBECONFIG(_CONTEXT(function))
+    )
+    node.command(name=name, help=help)(decorated)
+
+
+_on_names(
+    _change("true", "is off"), "fail", "Switch nodes off, as if somebody had pulled the plug: no heartbeats."
+)
+_on_names(_change(None, "is on again"), "recover", "Switch nodes on again.")
+
+
+@node.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@_KUBECONFIG
+@_CONTEXT
+def remove(names: Sequence[str], kubeconfig: Path | None, context: str) -> None:
+    """Take nodes away; their pods go with them after a while."""
+
+    async def act(client: Client) -> None:
+        from weir.objects.kinds import by_kind
+
+        for name in names:
+            await client.delete(by_kind("v1", "Node"), name)
+            click.echo(f"node {name} removed")
+
+    _with_client(kubeconfig, context, act)
+
+
+def _class(text: str) -> NodeClass:
+    from weir.kubelet.classes import CLASSES, ClassError, NodeClass
+
+    if text in CLASSES:
+        return CLASSES[text]
+    path = Path(text)
+    if not path.suffix and not path.exists():
+        raise ClassError(f"no node class is called {text!r}: there are {', '.join(CLASSES)}, or give a file")
+    from weir.objects.manifest import read_values
+
+    documents = read_values(path.read_text(), str(path))
+    if len(documents) != 1:
+        raise ClassError(f"{path}: one node class is expected, not {len(documents)}")
+    return NodeClass.read(documents[0], path.stem)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"[A-Za-z0-9._/-]+", key):
+        raise click.BadParameter(f"{text!r}: write key=value", param_hint="--label")
+    return key, value
+
+
+def _with_client(kubeconfig: Path | None, context: str, act: Callable[[Any], Awaitable[None]]) -> None:
+    async def main() -> None:
+        from weir.client.http import connect
+
+        client = connect(kubeconfig, context=context, user_agent="weir-node")
+        try:
+            await act(client)
+        finally:
+            await client.close()
+
+    asyncio.run(main())

@@ -1,0 +1,1 @@
+"""Simulated kubelets: nodes that report, and pods that live on them."""

@@ -1,0 +1,361 @@
+"""Thousands of kubelets in one process: they report, admit pods, and let them live and end.
+
+Every node with the label `weir.dev/simulated=true` is played, wherever it was created. A node reports by renewing its
+Lease every ten seconds and its status every five minutes; the annotation `weir.dev/failed` switches it off
+as if somebody had pulled the plug, and taking it away switches it on again.
+Not here: admission (weir.kubelet.admit), what happens when (weir.kubelet.phases), node classes (.classes).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from weir import errors
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client
+from weir.client.cache import Informer, ObjectKey, decode_document, wait_all_synced
+from weir.client.events import ObjectReference, Recorder
+from weir.client.queue import WorkQueue, work
+from weir.clock import Clock
+from weir.gates import Gates
+from weir.kubelet.admit import Admission, admit, needs_admission
+from weir.kubelet.classes import FAILED, LIFE, SIMULATED, healthy
+from weir.kubelet.phases import (
+    Life,
+    LifeError,
+    ended_status,
+    exit_code,
+    lasts_seconds,
+    stage_of,
+    started_status,
+)
+from weir.objects.core import Node, Pod, ViewError, read
+from weir.objects.kinds import by_kind
+from weir.observe.logs import Log
+
+PODS: Final = by_kind("v1", "Pod")
+NODES: Final = by_kind("v1", "Node")
+LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
+LEASE_NAMESPACE: Final = "kube-node-lease"
+LEASE_SECONDS: Final = 40
+RENEW_SECONDS: Final = 10.0
+STATUS_SECONDS: Final = 300.0
+WORKERS: Final = 16
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LeaseKey:
+    """A node's Lease is due for renewal."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class StatusKey:
+    """A node's status is due for reporting."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class PodKey:
+    """A pod that something may have to happen to."""
+
+    namespace: str
+    name: str
+
+
+Key = LeaseKey | StatusKey | PodKey
+
+
+class Kubelets:
+    """All simulated kubelets of one process, over one client."""
+
+    def __init__(
+        self, client: Client, gates: Gates, clock: Clock, *, seed: int = 0, log: Log | None = None
+    ) -> None:
+        self._client, self._gates, self._clock = client, gates, clock
+        self._chance = random.Random(seed)
+        self._log = log or Log("weir.kubelet")
+        self._queue: WorkQueue[Hashable] = WorkQueue(clock)
+        self._recorder = Recorder(client, clock, "kubelet")
+        self._nodes: Informer[Document] = Informer(
+            client, NODES, clock, decode_document, label_selector=f"{SIMULATED}=true", seed=seed
+        )
+        self._pods: Informer[Document] = Informer(
+            client, PODS, clock, decode_document, field_selector="spec.nodeName!=", seed=seed + 1
+        )
+        self._pods.cache.add_index("node", _node_of)
+        self._admitted: set[str] = set()  # uids of pods that were asked about
+        self._due: dict[str, tuple[str, float]] = {}  # uid → (stage, when it ends)
+        self._leases: dict[str, Document] = {}
+        self._addresses = 0
+        self._expressions: Any = None
+
+    async def run(self) -> None:
+        """Play until cancelled."""
+        tasks = [asyncio.ensure_future(part.run()) for part in (self._nodes, self._pods, self._recorder)]
+        try:
+            await wait_all_synced([self._nodes, self._pods])
+            self._nodes.cache.listen(self._node_changed)
+            self._pods.cache.listen(self._pod_changed)
+            tasks += [
+                asyncio.ensure_future(work(self._queue, self._do, failed=self._failed))
+                for _ in range(WORKERS)
+            ]
+            await asyncio.gather(*tasks)
+        finally:
+            self._queue.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────
+
+    def _node_changed(self, old: Document | None, new: Document | None) -> None:
+        if new is None:
+            assert old is not None
+            self._leases.pop(old["metadata"]["name"], None)
+            return
+        name = new["metadata"]["name"]
+        if old is None:
+            # Spread out, so that thousands of nodes do not all report in the same second.
+            offset = self._chance.random()
+            self._queue.add_after(LeaseKey(name), offset * RENEW_SECONDS if name in self._leases else 0.0)
+            self._queue.add_after(StatusKey(name), offset * RENEW_SECONDS)
+            for pod in self._pods.cache.by_index("node", name):
+                self._queue.add(_pod_key(pod))
+        elif is_off(old) and not is_off(new):
+            self._queue.add(LeaseKey(name))
+            self._queue.add(StatusKey(name))
+            for pod in self._pods.cache.by_index("node", name):
+                self._queue.add(_pod_key(pod))
+
+    def _pod_changed(self, old: Document | None, new: Document | None) -> None:
+        if new is None:
+            assert old is not None
+            self._forget(old["metadata"]["uid"])
+            return
+        self._queue.add(_pod_key(new))
+
+    def _forget(self, uid: str) -> None:
+        self._admitted.discard(uid)
+        self._due.pop(uid, None)
+
+    def _failed(self, key: Hashable, error: Exception) -> None:
+        if isinstance(error, errors.WeirError):
+            self._log.debug("will be tried again", key=str(key), error=str(error))
+            return
+        try:
+            raise error
+        except Exception:
+            self._log.exception("a simulated kubelet failed", key=str(key))
+
+    async def _do(self, key: Any) -> None:
+        if isinstance(key, PodKey):
+            await self._pod(key)
+            return
+        node = self._nodes.cache.get(ObjectKey("", key.node))
+        if node is None or is_off(node):
+            return
+        if isinstance(key, LeaseKey):
+            self._queue.add_after(key, RENEW_SECONDS)
+            await self._renew(node)
+        else:
+            self._queue.add_after(key, STATUS_SECONDS)
+            await self._report(node)
+
+    # ── reporting ────────────────────────────────────────────────────────────────────────────────
+
+    async def _renew(self, node: Document) -> None:
+        name = node["metadata"]["name"]
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        lease = self._leases.get(name)
+        if lease is None:
+            lease = await self._client.find(LEASES, name, LEASE_NAMESPACE)
+        try:
+            if lease is None:
+                owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+                document: Document = {
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
+                    "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
+                }
+                self._leases[name] = await self._client.create(LEASES, document, LEASE_NAMESPACE)
+            else:
+                renewed = {**lease, "spec": {**lease["spec"], "renewTime": now}}
+                self._leases[name] = await self._client.update(LEASES, renewed)
+        except (errors.Conflict, errors.NotFound, errors.AlreadyExists):
+            self._leases.pop(name, None)
+            raise
+
+    async def _report(self, node: Document) -> None:
+        now = _print(self._clock)
+        before = {c["type"]: c for c in node.get("status", {}).get("conditions") or ()}
+        conditions = healthy(now, now)
+        for condition in conditions:
+            known = before.get(condition["type"])
+            if known is not None and known["status"] == condition["status"]:
+                condition["lastTransitionTime"] = known.get("lastTransitionTime") or now
+        await self._client.patch(
+            NODES,
+            node["metadata"]["name"],
+            {"status": {"conditions": conditions}},
+            patch_type=STRATEGIC_MERGE_PATCH,
+            subresource="status",
+        )
+
+    # ── pods ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def _pod(self, key: PodKey) -> None:
+        pod = self._pods.cache.get(ObjectKey(key.namespace, key.name))
+        if pod is None:
+            return
+        node = self._nodes.cache.get(ObjectKey("", pod["spec"]["nodeName"]))
+        if node is None or is_off(node):
+            return  # not ours to play, or nobody is at home
+        uid = pod["metadata"]["uid"]
+        if uid not in self._admitted:
+            self._admitted.add(uid)
+            if not pod.get("status", {}).get("startTime") and not await self._admit(pod, node):
+                return
+        stage = stage_of(pod)
+        if stage is None:
+            self._due.pop(uid, None)
+            return
+        now = self._clock.monotonic()
+        known = self._due.get(uid)
+        if known is None or known[0] != stage.name:
+            life = life_of(node)
+            known = self._due[uid] = (stage.name, now + lasts_seconds(stage, pod, life, self._chance))
+        if now < known[1]:
+            self._queue.add_after(key, known[1] - now)
+            return
+        await self._finish_stage(stage.name, pod, node)
+
+    async def _finish_stage(self, stage: str, pod: Document, node: Document) -> None:
+        now = _print(self._clock)
+        if stage == "terminate":
+            metadata = pod["metadata"]
+            try:
+                await self._client.delete(
+                    PODS, metadata["name"], metadata["namespace"], grace_period_seconds=0, uid=metadata["uid"]
+                )
+            except (errors.NotFound, errors.Conflict):
+                self._forget(metadata["uid"])
+        elif stage == "start":
+            self._addresses += 1
+            number = self._addresses
+            pod_ip = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
+            await self._write(pod, started_status(pod, now, "127.0.0.1", pod_ip))
+            for container in pod["spec"]["containers"]:
+                self._tell(pod, "Normal", "Started", f"Container started: {container['name']}")
+        else:
+            code = exit_code(pod, life_of(node), self._chance)
+            await self._write(pod, ended_status(pod, now, code))
+
+    async def _admit(self, pod: Document, node: Document) -> bool:
+        try:
+            view, node_view = read(Pod, pod), read(Node, node)
+            if not needs_admission(view):
+                return True
+            others = list(self._others(pod))
+            answer = admit(view, node_view, others, self._gates, self._evaluate())
+        except (ViewError, ValueError) as error:
+            answer = Admission(
+                "UnexpectedAdmissionError", f"Unexpected error while attempting to admit: {error}"
+            )
+        if answer:
+            for victim in answer.victims:
+                await self._push_off(victim)
+            await self._write(pod, {"startTime": _print(self._clock)})
+            return True
+        self._tell(pod, "Warning", answer.reason, answer.message)
+        status = {"phase": "Failed", "reason": answer.reason, "message": answer.status_message}
+        await self._write(pod, {**status, "startTime": _print(self._clock)})
+        return False
+
+    def _others(self, pod: Document) -> Iterator[Pod]:
+        """Yield the pods that were let in on the same node before and have not ended."""
+        for other in self._pods.cache.by_index("node", pod["spec"]["nodeName"]):
+            uid = other["metadata"]["uid"]
+            if uid != pod["metadata"]["uid"] and uid in self._admitted:
+                view = read(Pod, other)
+                if not view.terminated:
+                    yield view
+
+    async def _push_off(self, victim: Pod) -> None:
+        status = {
+            "phase": "Failed",
+            "reason": "Preempting",
+            "message": "Preempted in order to admit critical pod",
+        }
+        metadata = victim.metadata
+        document = {"metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid}}
+        await self._write(document, status)
+
+    def _evaluate(self) -> Any:
+        if self._expressions is None:
+            from weir.taints.expression import Expressions
+
+            self._expressions = Expressions()
+        return self._expressions.evaluate
+
+    async def _write(self, pod: Document, status: Document) -> None:
+        metadata = pod["metadata"]
+        try:
+            await self._client.patch(
+                PODS,
+                metadata["name"],
+                {"metadata": {"uid": metadata["uid"]}, "status": status},
+                metadata["namespace"],
+                patch_type=STRATEGIC_MERGE_PATCH,
+                subresource="status",
+            )
+        except (errors.NotFound, errors.Conflict):
+            return  # gone, or another pod of the same name
+
+    def _tell(self, pod: Document, type: str, reason: str, message: str) -> None:
+        metadata = pod["metadata"]
+        about = ObjectReference("Pod", metadata["name"], metadata["namespace"], metadata["uid"])
+        self._recorder.record(about, type, reason, message)
+
+
+def life_of(node: Document) -> Life:
+    """Return how pods live on *node*, as its annotation says."""
+    text = (node["metadata"].get("annotations") or {}).get(LIFE)
+    if not text:
+        return Life()
+    try:
+        return Life.read(msgspec.json.decode(text, type=dict[str, Any]))
+    except (LifeError, msgspec.DecodeError):
+        return Life()
+
+
+def is_off(node: Document) -> bool:
+    """Return whether the node plays dead."""
+    return FAILED in (node["metadata"].get("annotations") or {})
+
+
+def _node_of(pod: Document) -> tuple[str, ...]:
+    name = pod["spec"].get("nodeName")
+    return (name,) if name else ()
+
+
+def _pod_key(pod: Document) -> PodKey:
+    return PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
+
+
+def _print(clock: Clock) -> str:
+    return clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+__all__ = ["Kubelets", "is_off", "life_of"]
