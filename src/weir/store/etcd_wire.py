@@ -228,4 +228,6 @@ def unavailable(error: grpc.aio.AioRpcError) -> StoreUnavailable | Compacted:
     if code is grpc.StatusCode.OUT_OF_RANGE and "compacted" in details:
         return Compacted(0, 0)
     words = details.removeprefix("etcdserver: ") or code.name.lower()
-    return StoreUnavailable(f"etcd: {words}", unknown=code not in _CLEAN)
+    # The write that takes etcd over its quota is carried out and answered with "no space" all the same.
+    full = "space exceeded" in details
+    return StoreUnavailable(f"etcd: {words}", unknown=full or code not in _CLEAN)

@@ -170,12 +170,12 @@ class FakeServer:
             return
         cut = self.cut
         while True:
+            if cut.is_set():  # what came after the cut, or was compacted with it, is not sent on this watch
+                raise Unreachable("cut")
             for revision, kind, key, document in list(self.log):
                 if revision > after and (kind == "BOOKMARK" or self._within(path, key)):
                     after = revision
                     yield msgspec.json.encode({"type": kind, "object": document})
-            if cut.is_set():
-                raise Unreachable("cut")
             await self._changed.wait()
 
     async def close(self) -> None: ...
