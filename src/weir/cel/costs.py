@@ -1,27 +1,24 @@
 """What does an operation cost? The one table that the estimate before and the meter during evaluation read.
 
-Spec: cel.md 10 to 12. A `Rule` holds both halves of one price: `static`, from the (min, max) sizes of the
-operands, and `runtime`, from the values themselves, with one line of words for the reference page. A library
-gives each overload a rule from here: `Overload(…, **READ.prices)`.
-What surprises: sizes saturate at 2^64-1; products with a fraction go through doubles and are rounded up (so
-MAX·0.1 is 1844674407370955264); some runtime prices are rounded down where the static ones are rounded up.
-The inline forms use integers: (n+9)//10 equals ceil(n·0.1) for every size that can occur (a test says so).
-Not here: walking the expression (weir.cel.estimate), counting (weir.cel.meter).
+Spec: cel.md 10 to 12. A library gives each overload a rule from here: `Overload(…, **READ.prices)`.
+What surprises: some runtime prices are rounded down where the static ones are rounded up; prices keyed by a function's
+name upstream (`by_name`) are also asked when the overload is not resolved. The inline forms use integers: (n+9)//10
+equals ceil(n·0.1) for every size that can occur (a test says so).
+Not here: what a price is (weir.cel.price), walking the expression (weir.cel.estimate), counting (weir.cel.reference and
+weir.cel.codegen).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple, TypedDict
+from collections.abc import Sequence
+from typing import Final
 
 from weir.cel import ast
 from weir.cel.env import RuntimeCost
-from weir.cel.types import Kind, Type
+from weir.cel.price import MAX, ONE, ZERO, Charge, Operand, Range, Rule, fixed
+from weir.cel.types import Kind
 from weir.cel.values import EvaluationError, InternalError, Value, size_of
-
-MAX: Final = 2**64 - 1
 
 LITERAL: Final = 0
 NAME: Final = 1
@@ -32,97 +29,6 @@ STRUCT: Final = 40
 CALL: Final = 1
 TRAVERSAL: Final = 0.1
 REGEX_LENGTH: Final = 0.25
-
-
-class Range(NamedTuple):
-    """A (min, max) pair of unsigned 64-bit numbers: a cost or a size."""
-
-    min: int
-    max: int
-
-    def plus(self, other: Range) -> Range:
-        return Range(min(self.min + other.min, MAX), min(self.max + other.max, MAX))
-
-    def times(self, other: Range) -> Range:
-        return Range(min(self.min * other.min, MAX), min(self.max * other.max, MAX))
-
-    def scaled(self, factor: float) -> Range:
-        """Return the pair times *factor*, rounded up."""
-        return Range(scaled(self.min, factor), scaled(self.max, factor))
-
-    def union(self, other: Range) -> Range:
-        return Range(min(self.min, other.min), max(self.max, other.max))
-
-
-def scaled(number: int, factor: float) -> int:
-    """Return ceil(number·factor) in double arithmetic, at most MAX.
-
-    >>> scaled(MAX, 0.1)
-    1844674407370955264
-    """
-    product = float(number) * factor
-    return MAX if product >= 2.0**64 else math.ceil(product)
-
-
-def fixed(number: int) -> Range:
-    """Return the pair (number, number)."""
-    return Range(number, number)
-
-
-ZERO: Final = fixed(0)
-ONE: Final = fixed(1)
-UNKNOWN_SIZE: Final = Range(0, MAX)
-
-
-class Operand(NamedTuple):
-    """What the estimate knows about one operand of a call."""
-
-    node: ast.Node
-    size: Range  # UNKNOWN_SIZE when nothing is known
-    known: bool  # whether size was computed at all
-    element_size: Range  # of a list reached through a declared variable, else UNKNOWN_SIZE
-
-    @property
-    def type(self) -> Type:
-        return self.node.type
-
-
-class Charge(NamedTuple):
-    """The price of one call, without its operands, and the size of what it returns if that is known."""
-
-    cost: Range
-    size: Range | None = None
-
-
-StaticRule = Callable[[Sequence[Operand]], Charge]
-
-
-@dataclass(frozen=True, slots=True)
-class StaticCost:
-    """How a call is priced before evaluation; `operands` are receiver and arguments in `params` order."""
-
-    rule: StaticRule
-    words: str
-
-
-class Prices(TypedDict):
-    """The two cost fields of an overload."""
-
-    cost: RuntimeCost
-    static: StaticCost
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One price: words for people, a static and a runtime half for the machine."""
-
-    words: str
-    static_rule: StaticRule
-    runtime: RuntimeCost
-
-    @property
-    def prices(self) -> Prices:
-        return {"cost": self.runtime, "static": StaticCost(self.static_rule, self.words)}
 
 
 def tenth(number: int) -> int:

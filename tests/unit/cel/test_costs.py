@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.cel import costs
-from weir.cel.costs import MAX, Range, fifth, quarter, scaled, tenth, walk_cost
+from weir.cel.costs import fifth, quarter, tenth, walk_cost
+from weir.cel.price import MAX, Range, scaled
 from weir.cel.values import Duration
 from weir.taints.expression import ENV
 
