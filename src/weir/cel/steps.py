@@ -188,8 +188,11 @@ class Invoke(Step):
         Upstream does so where it passes arguments as one list: three of them, a literal pattern, `format`, and
         every function (not operator) that it must choose at run time.
         """
-        chosen_late = len(self.args) == 2 and len(self.candidates) > 1 and self.function[0] not in "_@"
-        return len(self.args) > 2 or self.special is not None or self.function == "format" or chosen_late
+        if len(self.args) != 2:
+            return len(self.args) > 2
+        if self.function in ("matches", "find", "findAll"):
+            return isinstance(self.args[1], Const)
+        return self.function == "format" or (len(self.candidates) > 1 and self.function[0] not in "_@")
 
     @property
     def fails(self) -> bool:
