@@ -43,7 +43,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("apiserver", "Serve the Kubernetes API"),
             ("kubeconfig", "Write a kubeconfig for a user, a component or a node"),
             ("scheduler", "Place pods"),
-            ("controller-manager", "Evict pods from tainted nodes, watch over nodes, run DaemonSets"),
+            ("controller-manager", "Evict pods, watch over nodes, run DaemonSets, Deployments and the rest"),
             ("node", "Add simulated nodes, switch them off and on"),
             ("kubelet", "Play simulated nodes and the life of their pods"),
             ("webhook", "Serve admission webhooks that bring the new operators to older clusters"),

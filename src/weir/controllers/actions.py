@@ -68,6 +68,17 @@ class Delete:
     grace_period_seconds: int | None = None
     propagation_policy: str = ""
     about: ObjectReference | None = None  #: whose event tells of it (SuccessfulDelete)
+    #: only if none of these (kind, name, uid), asked for anew, is there
+    unless_present: tuple[tuple[Kind, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Delete everything of these kinds in a namespace; when nothing is left, let the namespace go."""
+
+    namespace: str
+    kinds: tuple[Kind, ...]
+    key: Hashable  #: looked at again while something is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +93,4 @@ class Patch:
     subresource: str = ""
 
 
-Action = Record | WakeAt | Evict | Create | Delete | Patch
+Action = Record | WakeAt | Evict | Create | Delete | Empty | Patch

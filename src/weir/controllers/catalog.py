@@ -6,8 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from weir.controllers.daemonset import DaemonSets
+from weir.controllers.deployment import Deployments
+from weir.controllers.garbage_collector import GarbageCollector
+from weir.controllers.namespace import Namespaces
 from weir.controllers.node_lifecycle import NodeLifecycle
 from weir.controllers.pod_gc import PodGc
+from weir.controllers.replicaset import ReplicaSets
 from weir.controllers.run import Controller
 from weir.controllers.taint_eviction import TaintEviction
 from weir.gates import Gates
@@ -17,6 +21,10 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "node-lifecycle": NodeLifecycle,
     "pod-gc": PodGc,
     "daemonset": DaemonSets,
+    "deployment": Deployments,
+    "replicaset": ReplicaSets,
+    "garbage-collector": GarbageCollector,
+    "namespace": Namespaces,
 }
 
 

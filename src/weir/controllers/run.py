@@ -21,11 +21,11 @@ from weir.client.events import ObjectReference, Recorder
 from weir.client.leases import Elector, Leadership, Timing
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
-from weir.controllers.actions import Action, Create, Delete, Evict, Patch, Record, WakeAt
+from weir.controllers.actions import Action, Create, Delete, Empty, Evict, Patch, Record, WakeAt
 from weir.controllers.known import PODS, Known, decoder, prepare
 from weir.controllers.metrics import ControllerMetrics
 from weir.controllers.views import print_time
-from weir.objects.kinds import Kind
+from weir.objects.kinds import Kind, by_kind
 from weir.observe.logs import Log
 
 WORKERS: Final = 8
@@ -33,6 +33,8 @@ EVICTIONS_AT_ONCE: Final = 32
 EVICTION_TRIES: Final = 5
 EVICTION_PAUSE_SECONDS: Final = 0.01
 SEEN_WITHIN_SECONDS: Final = 30.0
+EMPTY_AGAIN_SECONDS: Final = 1.0
+NAMESPACES: Final = by_kind("v1", "Namespace")
 
 
 class Controller(Protocol):
@@ -235,6 +237,9 @@ class _Worker:
             return await self._create(action)
         if isinstance(action, Delete):
             return await self._delete(action)
+        if isinstance(action, Empty):
+            await self._empty(action)
+            return []
         await self._patch(action)
         return []
 
@@ -251,6 +256,10 @@ class _Worker:
 
     async def _delete(self, action: Delete) -> list[asyncio.Future[None]]:
         key = ObjectKey(action.namespace, action.name)
+        for kind, name, uid in action.unless_present:
+            found = await self._client.find(kind, name, action.namespace if kind.namespaced else "")
+            if found is not None and found["metadata"]["uid"] == uid:
+                return []  # it is there after all; the copy had not heard of it yet
         try:
             await self._client.delete(
                 action.kind,
@@ -271,6 +280,20 @@ class _Worker:
             message = f"Deleted {noun}: {action.name}"
             self.recorder.record(action.about, "Normal", "SuccessfulDelete", message)
         return self._unseen(action.kind, key, created=False)
+
+    async def _empty(self, action: Empty) -> None:
+        left = False
+        for kind in action.kinds:
+            if (await self._client.list(kind, action.namespace, limit=1)).items:
+                await self._client.delete_collection(kind, action.namespace)
+                left = left or bool((await self._client.list(kind, action.namespace, limit=1)).items)
+        if left:
+            self.queue.add_after(action.key, EMPTY_AGAIN_SECONDS)
+            return
+        namespace = await self._client.find(NAMESPACES, action.namespace)
+        if namespace is not None:
+            spec = {**(namespace.get("spec") or {}), "finalizers": []}
+            await self._client.update(NAMESPACES, {**namespace, "spec": spec}, subresource="finalize")
 
     async def _patch(self, action: Patch) -> None:
         try:

@@ -85,8 +85,8 @@ CLASSES: Final = {
 def parse_taint(text: str) -> Taint:
     """Return the taint written as kubectl writes it.
 
-    >>> parse_taint("failure-probability=15:NoExecute")
-    Taint(key='failure-probability', value='15', effect='NoExecute')
+    >>> parse_taint("failure-probability=15:NoExecute").value
+    '15'
     """
     what, colon, effect = text.rpartition(":")
     key, _, value = what.partition("=")
