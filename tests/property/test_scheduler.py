@@ -39,7 +39,7 @@ def random_node(rng, name):
     if rng.random() < 0.05:
         del alloc[rng.choice(["cpu", "memory"])]
     images = [
-        {"names": [f"img-{i}:v1"], "sizeBytes": rng.randrange(10**9)} for i in range(3) if rng.random() < 0.3
+        {"names": [f"img-{i}:v1"], "sizeBytes": (i + 1) * 271_828_182} for i in range(3) if rng.random() < 0.3
     ]
     spec = {"taints": taints}
     if rng.random() < 0.1:

@@ -114,7 +114,8 @@ class NodeTable:
         self.pods: list[dict[str, PodClass]] = []  #: by row
         self.row_of_pod: dict[str, int] = {}
         self.ports: dict[int, dict[HostPort, int]] = {}
-        self.images: dict[str, dict[int, int]] = {}  #: image → row → size in bytes
+        self.images: dict[str, set[int]] = {}  #: image → rows that have it
+        self.image_size: dict[str, int] = {}  #: in bytes, as the first node that had it said
         self._homeless: dict[str, dict[str, PodClass]] = {}
         self._listeners: list[PodListener] = []
 
@@ -254,9 +255,14 @@ class NodeTable:
 
     def _put_images(self, row: int, old: Node | None, new: Node | None) -> None:
         for name, _ in _images(old):
-            self.images.get(name, {}).pop(row, None)
+            holders = self.images.get(name, set())
+            holders.discard(row)
+            if not holders:
+                self.images.pop(name, None)
+                self.image_size.pop(name, None)
         for name, size in _images(new):
-            self.images.setdefault(name, {})[row] = size
+            self.images.setdefault(name, set()).add(row)
+            self.image_size.setdefault(name, size)
 
     def _number_of(self, taints: tuple[Taint, ...]) -> int:
         if not taints:

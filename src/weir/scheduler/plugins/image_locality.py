@@ -42,9 +42,7 @@ class BoundImageLocality:
         for image in self._images:
             holders = self._table.images.get(image)
             if holders:
-                spread = len(holders) / nodes
-                for row, size in holders.items():
-                    total[row] += int(size * spread)
+                total[list(holders)] += int(self._table.image_size[image] * (len(holders) / nodes))
         most = max(len(self._images), 1) * _MOST
         total = np.clip(total, _LEAST, most)
         scores: Ints = MAX_NODE_SCORE * (total - _LEAST) // (most - _LEAST)
