@@ -23,6 +23,10 @@ class Decision:
     covers: Callable[[Exchange], bool]
     paths: tuple[str, ...] = ()
     subset: bool = False  #: only what weir lists has to be in the recording
+    #: takes what weir has on top out of its answer, if it is there as decided
+    leave_out: Callable[[dict[str, Any]], None] | None = None
+    #: says what is wrong with weir's answer where the recorded one does not count
+    instead: Callable[[Exchange, dict[str, Any]], list[str]] | None = None
 
 
 def _kind(exchange: Exchange) -> Any:
@@ -44,10 +48,99 @@ def _own_page(exchange: Exchange) -> bool:
     return verbose or exchange.path in ("/", "/openapi/v3")
 
 
+def _tolerations(exchange: Exchange) -> list[dict[str, Any]]:
+    """The tolerations of the first request of a claim that is created."""
+    sent = exchange.request.get("body")
+    if (
+        exchange.request["method"] != "POST"
+        or not isinstance(sent, dict)
+        or sent.get("kind") != "ResourceClaim"
+    ):
+        return []
+    requests = ((sent.get("spec") or {}).get("devices") or {}).get("requests") or [{}]
+    return (requests[0].get("exactly") or {}).get("tolerations") or []
+
+
+def _comparing(exchange: Exchange) -> bool:
+    return any(entry.get("operator") in ("Lt", "Gt") for entry in _tolerations(exchange))
+
+
+def _accepted(exchange: Exchange, answer: dict[str, Any]) -> list[str]:
+    return [] if answer["code"] in (201, 409) else [f"code: valid by decision, got {answer['code']}"]
+
+
+def _bounded(exchange: Exchange) -> bool:
+    entries = _tolerations(exchange)
+    return len(entries) > 16 or any(
+        not entry.get("key") and entry.get("operator") != "Exists" and not entry.get("expression")
+        for entry in entries
+    )
+
+
+def _refused(exchange: Exchange, answer: dict[str, Any]) -> list[str]:
+    path = "spec.devices.requests[0].exactly.tolerations"
+    cause = {
+        "reason": "FieldValueTooMany",
+        "message": f"Too many: {len(_tolerations(exchange))}: must have at most 16 items",
+        "field": path,
+    }
+    if len(_tolerations(exchange)) <= 16:
+        cause = {
+            "reason": "FieldValueInvalid",
+            "message": 'Invalid value: "Equal": operator must be Exists when `key` is empty, which means '
+            '"match all values and all keys"',
+            "field": f"{path}[0].operator",
+        }
+    found = (answer["code"], ((answer["body"] or {}).get("details") or {}).get("causes"))
+    return [] if found == (422, [cause]) else [f"body: by decision 422 with {cause}, got {found}"]
+
+
+def _without_dialect(answer: dict[str, Any]) -> None:
+    """Take v1alpha4 out of every list of versions where it stands before v1alpha3."""
+
+    def named(version: Any) -> Any:
+        return version.get("version") if isinstance(version, dict) else None
+
+    def clean(value: Any) -> None:
+        if isinstance(value, dict):
+            versions = value.get("versions")
+            if isinstance(versions, list) and [named(v) for v in versions[-3:]] == [
+                "v1beta1",
+                "v1alpha4",
+                "v1alpha3",
+            ]:
+                del versions[-2]
+            for inner in value.values():
+                clean(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                clean(inner)
+
+    clean(answer.get("body"))
+
+
 LISTS = ("APIResourceList", "APIGroupList", "APIGroupDiscoveryList")
 BUILD = ("gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "platform", "compiler")
 
 DECISIONS: tuple[Decision, ...] = (
+    Decision(
+        "D-15",
+        "device tolerations compare numbers, as those of pods do",
+        _comparing,
+        instead=_accepted,
+    ),
+    Decision(
+        "D-08",
+        "the documented limits of device tolerations are enforced: at most 16, an empty key needs Exists",
+        _bounded,
+        instead=_refused,
+    ),
+    Decision(
+        "D-17",
+        "resource.k8s.io/v1alpha4, the relaxed dialect of the stories, is listed between v1beta1 and v1alpha3",
+        lambda exchange: _kind(exchange) in (*LISTS, "APIGroup"),
+        leave_out=_without_dialect,
+    ),
     Decision(
         "G-01",
         "the build weir reports is its own: version, commit, build date and platform are not upstream's",
@@ -91,15 +184,10 @@ DECISIONS: tuple[Decision, ...] = (
 #: area → what has to exist before its fixtures mean anything
 NEEDS_AREA: dict[str, str] = {
     "device_taint": "the scheduler and the device taint eviction controller",
-    "dra": "the whole of resource.k8s.io (issue of its own)",
 }
 
 #: single fixtures of other areas that show what a controller or the scheduler did
 NEEDS_FIXTURE: dict[str, str] = {
-    "discovery/group-resource.k8s.io": "the older versions of resource.k8s.io",
-    "discovery/group-resource.k8s.io-v1beta2": "the older versions of resource.k8s.io",
-    "discovery/group-resource.k8s.io-v1beta1": "the older versions of resource.k8s.io",
-    "discovery/group-resource.k8s.io-v1alpha3": "the older versions of resource.k8s.io",
     "extra/claimtemplate-claims": "the resource claim controller",
     "extra/prefer-lt-placement-table": "the scheduler",
     "extra/late-add-toleration": "the scheduler",

@@ -1,7 +1,8 @@
 """How does an object look in a version it is not stored in?
 
 Events are one resource served in two groups: stored as core/v1, shown in events.k8s.io/v1 with other names for
-the same fields. Everything else is stored as it is served.
+the same fields. The kinds of resource.k8s.io are stored as v1 and shown in older versions as well
+(weir.objects.device_versions). Everything else is stored as it is served.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from weir.objects.kinds import Kind
+from weir.objects import device_versions
+from weir.objects.kinds import Kind, hub_of
 
 __all__ = ["convert_value", "from_storage", "to_storage"]
 
@@ -36,6 +38,8 @@ def _is_event(kind: Kind) -> bool:
 
 def to_storage(kind: Kind, document: Document) -> Document:
     """Return the document in the version it is stored in."""
+    if kind.hub:
+        return _named(hub_of(kind), device_versions.to_v1(kind.version, kind.kind, document))
     if not _is_event(kind):
         return document
     return {_EVENT_FIELDS.get(name, name): value for name, value in document.items()}
@@ -43,13 +47,20 @@ def to_storage(kind: Kind, document: Document) -> Document:
 
 def from_storage(kind: Kind, document: Document) -> Document:
     """Return a stored document in the version *kind* stands for."""
+    if kind.hub:
+        return _named(kind, device_versions.from_v1(kind.version, kind.kind, document))
     if not _is_event(kind):
         return document
     return {_EVENT_BACK.get(name, name): value for name, value in document.items()}
 
 
+def _named(kind: Kind, document: Document) -> Document:
+    """Return the document under the version of *kind*, if it names one at all."""
+    return {**document, "apiVersion": kind.api_version} if "apiVersion" in document else document
+
+
 def convert_value(kind: Kind, value: bytes) -> bytes:
     """Return stored bytes in the version *kind* stands for."""
-    if kind.storage_group is None:
+    if not kind.converted:
         return value
     return _encode(from_storage(kind, msgspec.json.decode(value)))

@@ -189,7 +189,7 @@ class Lists:
 def list_body(kind: Kind, page: Page) -> bytes:
     """Return a page as the List object of its kind."""
     head = f'{{"kind":"{kind.kind}List","apiVersion":"{kind.api_version}","metadata":'.encode()
-    if kind.storage_group is None:
+    if not kind.converted:
         joined = b",".join([item.value for item in page.items])
     else:
         joined = b",".join([convert_value(kind, item.value) for item in page.items])

@@ -234,6 +234,12 @@ class ApiServer:
         kind = info.kind
         if kind is None:
             raise errors.NotFound.resource()
+        if kind.deprecated is not None:
+            warnings.append(
+                "{} {} is deprecated in v{}+, unavailable in v{}+".format(
+                    kind.api_version, kind.kind, *kind.deprecated
+                )
+            )
         if info.subresource:
             return await self._subresource(request, info, kind, warnings)
         verb = info.verb

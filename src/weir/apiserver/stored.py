@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from weir.apiserver.conversion import convert_value, from_storage, to_storage
-from weir.objects.kinds import KINDS, Kind
+from weir.objects.kinds import KINDS, Kind, hub_of
 from weir.store import KeyValue, Store
 
 __all__ = ["Reader", "decode", "encode", "served"]
@@ -39,7 +39,7 @@ def encode(document: Document, kind: Kind | None = None) -> bytes:
     >>> encode({"kind": "Pod", "metadata": {"name": "a", "resourceVersion": "7"}, "spec": {}})
     b'{"metadata":{"resourceVersion":"","name":"a"},"spec":{}}'
     """
-    if kind is not None and kind.storage_group is not None:
+    if kind is not None and kind.converted:
         document = to_storage(kind, document)
     whole: Document = {"metadata": {"resourceVersion": "", **document["metadata"], **_UNSTAMPED}}
     for name, value in document.items():
@@ -56,7 +56,7 @@ def prefix(kind: Kind) -> bytes:
 
 def served(kind: Kind, value: bytes) -> bytes:
     """Return stored bytes as the API shows one object."""
-    if kind.storage_group is not None:
+    if kind.converted:
         value = convert_value(kind, value)
     return prefix(kind) + value[1:]
 
@@ -65,7 +65,7 @@ def decode(kind: Kind, value: bytes) -> Document:
     """Return stored bytes as a document that may be edited."""
     document: Document = {"kind": kind.kind, "apiVersion": kind.api_version}
     found = _decode(value)
-    document.update(found if kind.storage_group is None else from_storage(kind, found))
+    document.update(from_storage(kind, found) if kind.converted else found)
     return document
 
 
@@ -100,7 +100,8 @@ class Reader:
         return self._versions.get(kind.prefix, 0)
 
     def get_now(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """Return one object, None when there is none."""
+        """Return one object as it is stored, None when there is none."""
+        kind = hub_of(kind)
         key = kind.key(namespace, name)
         cached = self._cache.get(key)
         if cached is not None:

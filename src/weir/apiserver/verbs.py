@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
-from weir.apiserver import protobuf, stored
+from weir.apiserver import conversion, protobuf, stored
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.authn import User
 from weir.apiserver.http import Request
@@ -32,8 +32,9 @@ from weir.apiserver.patches import merge as merge_patch
 from weir.apiserver.patches import strategic as strategic_patch
 from weir.apiserver.strategies import for_kind
 from weir.gates import Gates
-from weir.objects import defaults, document
-from weir.objects.kinds import Kind, Subresource, find_kind
+from weir.objects import defaults, device_dialect, document
+from weir.objects.kinds import Kind, Subresource, find_kind, hub_of
+from weir.objects.manifest import ManifestError, read_values
 from weir.objects.zero import zero
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
@@ -179,6 +180,9 @@ class Verbs:
         defaults.default(new, kind, self.now)
         if not owned:
             server_side.update_managed_fields(new, None, kind, manager=manager, subresource="", now=self.now)
+        served, kind = kind, hub_of(kind)
+        if served is not kind:
+            new = conversion.to_storage(served, new)
         attributes = Attributes(
             CREATE,
             kind,
@@ -206,7 +210,11 @@ class Verbs:
         strategy.prepare_create(kind, new, self)
         if kind.has_status and "status" not in new and "status" in (empty := zero(kind)):
             new["status"] = dict(empty["status"])
-        if problems := list(validate_served(new, None, kind, self.gates)):
+        problems = [
+            *strategy.problems(kind, new, None, self),
+            *validate_served(new, None, kind, self.gates, relaxed=served.version == device_dialect.VERSION),
+        ]
+        if problems:
             raise errors.Invalid.from_field_errors(kind, metadata.get("name", ""), problems)
         pending = self.admission.validate(attributes)
         if pending is not None:
@@ -216,7 +224,7 @@ class Verbs:
         if dry_run:
             if self.store.get(key) is not None:
                 raise errors.AlreadyExists.object(kind, name)
-            return Outcome(201, body_of(new))
+            return Outcome(201, body_of(conversion.from_storage(served, new) if served is not kind else new))
         defaults.settle(new, kind)
         write = Write(key, stored.encode(new, kind), 0, stored.STAMP, kind.ttl_seconds or 0.0)
         (result,) = await self.store.commit((write,))
@@ -224,7 +232,7 @@ class Verbs:
             raise errors.AlreadyExists.object(kind, name)
         event = result.check()
         assert event.now is not None
-        return Outcome(201, stored.served(kind, event.now.value))
+        return Outcome(201, stored.served(served, event.now.value))
 
     # ------------------------------------------------------------------------------------------- update
 
@@ -242,9 +250,13 @@ class Verbs:
         manager = options.field_manager or manager_of(request)
         sent_version = metadata.get("resourceVersion") or ""
         expected = parse_version(sent_version) if sent_version else 0
+        live = self.store.get(kind.key(namespace, name))
+        strategy = for_kind(kind)
+        if live is not None and strategy.remembers:
+            strategy.recall(new, stored.decode(kind, live.value))
         defaults.default(new, kind, self.now)
 
-        if self.store.get(kind.key(namespace, name)) is None:
+        if live is None:
             if not (kind.create_on_update and subresource == ""):
                 raise errors.NotFound.object(kind, name)
             metadata.pop("resourceVersion", None)
@@ -355,6 +367,13 @@ class Verbs:
             server_side.update_managed_fields(
                 new, old, kind, manager=manager, subresource=subresource, now=self.now
             )
+        served, kind = kind, hub_of(kind)
+        if served is not kind:
+            new, old = conversion.to_storage(served, new), conversion.to_storage(served, old)
+
+        def shown(written: Document) -> Document:
+            return written if served is kind else conversion.from_storage(served, written)
+
         attributes = Attributes(
             UPDATE,
             kind,
@@ -373,22 +392,33 @@ class Verbs:
             new = attributes.object or new
             metadata = new["metadata"]
         strategy.prepare_update(kind, new, old, self)
-        if problems := list(validate_served(new, old, kind, self.gates, subresource=subresource)):
+        problems = [
+            *strategy.problems(kind, new, old, self),
+            *validate_served(
+                new,
+                old,
+                kind,
+                self.gates,
+                subresource=subresource,
+                relaxed=served.version == device_dialect.VERSION,
+            ),
+        ]
+        if problems:
             raise errors.Invalid.from_field_errors(kind, name, problems)
         pending = self.admission.validate(attributes)
         if pending is not None:
             await pending
         defaults.settle(new, kind)
         if new == old:
-            return Outcome(code, stored.served(kind, found.value))
+            return Outcome(code, stored.served(served, found.value))
         if gone_with_this_update(kind, new):
             if not dry_run:
                 (result,) = await self.store.commit((Write(found.key, None, found.mod_revision),))
                 if isinstance(result.error, store_errors.Conflict):
                     return None
-            return Outcome(code, body_of(new))
+            return Outcome(code, body_of(shown(new)))
         if dry_run:
-            return Outcome(code, body_of(new))
+            return Outcome(code, body_of(shown(new)))
         write = Write(
             found.key, stored.encode(new, kind), found.mod_revision, stored.STAMP, kind.ttl_seconds or 0.0
         )
@@ -402,7 +432,7 @@ class Verbs:
             return None
         event = result.check()
         assert event.now is not None
-        return Outcome(code, stored.served(kind, event.now.value))
+        return Outcome(code, stored.served(served, event.now.value))
 
     # -------------------------------------------------------------------------------------------- patch
 
@@ -428,6 +458,7 @@ class Verbs:
                 new, found = self.check_patched(new, kind, options.field_validation)
             warnings.extend(found)
             check_patched_identity(new, kind, namespace, name)
+            for_kind(kind).recall(new, old)
             defaults.default(new, kind, self.now)
             return new
 
@@ -470,7 +501,9 @@ class Verbs:
         def applied(live: Document | None) -> Document:
             new = server_side.apply(
                 live,
-                request.body,
+                relaxed(request.body, kind, yaml=True)
+                if kind.version == device_dialect.VERSION
+                else request.body,
                 kind,
                 manager=options.field_manager,
                 force=options.force,
@@ -483,6 +516,8 @@ class Verbs:
             metadata["name"] = name
             if kind.namespaced:
                 metadata["namespace"] = namespace
+            if live is not None:
+                for_kind(kind).recall(new, live)
             defaults.default(new, kind, self.now)
             return new
 
@@ -536,6 +571,9 @@ class Verbs:
         yaml = media in YAML_TYPES
         if not yaml and media not in ("", "application/json", "*/*"):
             raise errors.UnsupportedMediaType(UNKNOWN_BODY)
+        if kind.version == device_dialect.VERSION:
+            body = relaxed(request.body, kind, yaml=yaml)
+            return document.decode(body, kind, field_validation=field_validation)
         return document.decode(request.body, kind, yaml=yaml, field_validation=field_validation)
 
     def check_patched(self, new: Document, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
@@ -559,6 +597,15 @@ def patched(media: str, old: Document, body: bytes, kind: Kind) -> Document:
     if media == MERGE_PATCH:
         return merge_patch.patch(old, body)
     return strategic_patch.patch(old, body, kind)
+
+
+def relaxed(body: bytes, kind: Kind, *, yaml: bool) -> bytes:
+    """Return a body of the relaxed dialect in the layout of the hub; what cannot be read stays for the decoder."""
+    try:
+        written = read_values(body) if yaml else [msgspec.json.decode(body)]
+    except (ManifestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body
+    return _encode(device_dialect.relax(kind.kind, written[0])) if len(written) == 1 else body
 
 
 def media_type(request: Request) -> str:

@@ -13,9 +13,9 @@ import base64
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-__all__ = ["KINDS", "Kind", "Subresource", "by_kind", "find", "group_versions", "groups"]
+__all__ = ["KINDS", "Kind", "Subresource", "by_kind", "find", "group_versions", "groups", "hub_of"]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
@@ -63,6 +63,10 @@ class Kind:
     #: which group and plural make the storage key (events are one resource in two groups)
     storage_group: str | None = None
     storage_version: str | None = None
+    #: the version objects are stored in, and everything but decoding and ownership works on; "" = this one
+    hub: str = ""
+    #: Kubernetes versions since which this version is deprecated and in which it ends
+    deprecated: tuple[str, str] | None = None
     #: seconds after which the store forgets the object; None = never
     ttl_seconds: int | None = None
     #: the answer to a delete that removed the object: the object itself instead of a Success Status
@@ -70,6 +74,7 @@ class Kind:
     api_version: str = field(init=False, default="")
     singular: str = ""
     has_status: bool = field(init=False, default=False)
+    converted: bool = field(init=False, default=False)  #: stored documents do not look like served ones
     prefix: str = field(init=False, default="")  #: storage prefix of every object of this kind
 
     def __post_init__(self) -> None:
@@ -77,6 +82,7 @@ class Kind:
         put(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
         put(self, "singular", self.singular or self.kind.lower())
         put(self, "has_status", any(s.name == "status" for s in self.subresources))
+        put(self, "converted", self.storage_group is not None or self.hub != "")
         group = self.group if self.storage_group is None else self.storage_group
         put(self, "prefix", f"/registry/{group}/{self.plural}/" if group else f"/registry/{self.plural}/")
 
@@ -128,6 +134,43 @@ _APPS, _RBAC, _STORAGE = "apps", "rbac.authorization.k8s.io", "storage.k8s.io"
 _RESOURCE = "resource.k8s.io"
 _AUTHN, _AUTHZ = "authentication.k8s.io", "authorization.k8s.io"
 _NAMESPACE_VERBS = tuple(v for v in ALL_VERBS if v != "deletecollection")
+
+
+def _device_taint_rule(version: str, deprecated: tuple[str, str] | None = None) -> Kind:
+    return _row(
+        _RESOURCE,
+        version,
+        "DeviceTaintRule",
+        "devicetaintrules",
+        namespaced=False,
+        subresources=(STATUS,),
+        generation=True,
+        storage_version="v1beta2",
+        hub="" if version == "v1" else "v1",
+        deprecated=deprecated,
+        unconditional_update=version != "v1",
+    )
+
+
+def _devices(
+    version: str, *, rules: bool = True, deprecated: tuple[str, str] | None = None
+) -> tuple[Kind, ...]:
+    """Return the kinds of resource.k8s.io in one version; all are stored as v1."""
+    rest: dict[str, Any] = {
+        "hub": "" if version == "v1" else "v1",
+        "storage_version": "v1",
+        "deprecated": deprecated,
+        "returns_deleted": True,
+    }
+    wide: dict[str, Any] = {**rest, "namespaced": False, "generation": True}
+    return (
+        _row(_RESOURCE, version, "DeviceClass", "deviceclasses", **wide),
+        *((_device_taint_rule(version),) if rules else ()),
+        _row(_RESOURCE, version, "ResourceClaim", "resourceclaims", subresources=(STATUS,), **rest),
+        _row(_RESOURCE, version, "ResourceClaimTemplate", "resourceclaimtemplates", **rest),
+        _row(_RESOURCE, version, "ResourceSlice", "resourceslices", **wide),
+    )
+
 
 KINDS: tuple[Kind, ...] = (
     _body("", "v1", "Binding", "bindings"),
@@ -291,37 +334,11 @@ KINDS: tuple[Kind, ...] = (
     _row(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False, create_on_update=True),
     _row(_RBAC, "v1", "RoleBinding", "rolebindings", create_on_update=True),
     _row(_RBAC, "v1", "Role", "roles", create_on_update=True),
-    _row(
-        _RESOURCE,
-        "v1",
-        "DeviceClass",
-        "deviceclasses",
-        namespaced=False,
-        generation=True,
-        returns_deleted=True,
-    ),
-    _row(
-        _RESOURCE,
-        "v1",
-        "DeviceTaintRule",
-        "devicetaintrules",
-        namespaced=False,
-        subresources=(STATUS,),
-        generation=True,
-        storage_version="v1beta2",
-        returns_deleted=True,
-    ),
-    _row(_RESOURCE, "v1", "ResourceClaim", "resourceclaims", subresources=(STATUS,), returns_deleted=True),
-    _row(_RESOURCE, "v1", "ResourceClaimTemplate", "resourceclaimtemplates", returns_deleted=True),
-    _row(
-        _RESOURCE,
-        "v1",
-        "ResourceSlice",
-        "resourceslices",
-        namespaced=False,
-        generation=True,
-        returns_deleted=True,
-    ),
+    *_devices("v1"),
+    *_devices("v1beta2", deprecated=("1.36", "1.39")),
+    *_devices("v1beta1", rules=False, deprecated=("1.35", "1.38")),
+    *_devices("v1alpha4"),
+    _device_taint_rule("v1alpha3", ("1.36", "1.39")),
     _row(
         _STORAGE,
         "v1",
@@ -416,6 +433,15 @@ def by_kind(api_version: str, kind: str) -> Kind:
 def find_kind(api_version: str, kind: str) -> Kind | None:
     """Return the row of a kind as documents name it, if it is served."""
     return _BY_KIND.get((api_version, kind))
+
+
+def hub_of(kind: Kind) -> Kind:
+    """Return the row of the version that objects of *kind* are stored in.
+
+    >>> hub_of(by_kind("resource.k8s.io/v1beta1", "ResourceSlice"))
+    Kind(resource.k8s.io/v1 ResourceSlice)
+    """
+    return by_kind(f"{kind.group}/{kind.hub}", kind.kind) if kind.hub else kind
 
 
 def groups(kinds: Iterable[Kind] = KINDS) -> dict[str, list[str]]:

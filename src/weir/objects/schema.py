@@ -58,6 +58,9 @@ ADDED_STRUCTS: Final[dict[str, list[list[Any]]]] = {
     for version in ("v1", "v1beta1", "v1beta2")
 }
 
+_HUB: Final = "resource.k8s.io/v1/"
+_RELAXED: Final = "resource.k8s.io/v1alpha4/"
+
 #: Types with a JSON form of their own, and the name Go prints for them.
 SPECIAL: Final = {
     "Time": "v1.Time",
@@ -183,6 +186,11 @@ def _table() -> dict[str, Any]:
     for name, rows in ADDED.items():
         if name in structs:
             structs[name] = structs[name] + rows
+    kinds = table["kinds"]
+    for name in [
+        name for name in kinds if name.startswith(_HUB)
+    ]:  # the relaxed dialect is v1 once it is read
+        kinds[name.replace(_HUB, _RELAXED)] = kinds[name]
     return table
 
 

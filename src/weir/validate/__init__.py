@@ -17,6 +17,8 @@ from weir.validate.registry import find_rule
 
 __all__ = ["FieldError", "validate", "validate_served"]
 
+_RELAXED = "resource.k8s.io/v1alpha4"
+
 
 class ServedKind(Protocol):
     """What validation needs of a row of weir.objects.kinds."""
@@ -36,10 +38,14 @@ def validate_served(
     gates: Gates,
     *,
     subresource: str = "",
+    relaxed: bool = False,
 ) -> list[FieldError]:
-    """Return what is wrong with *document* replacing *old*; None for *old* means a create."""
+    """Return what is wrong with *document* replacing *old*; None for *old* means a create.
+
+    Documents of resource.k8s.io are in the layout of v1; *relaxed* says that they were written in v1alpha4.
+    """
     rule = find_rule(kind.group, kind.kind)
-    return list(rule(document, old, context_for(gates, subresource, kind.namespaced, False)))
+    return list(rule(document, old, context_for(gates, subresource, kind.namespaced, False, relaxed)))
 
 
 def validate(
@@ -55,15 +61,25 @@ def validate(
     >>> print(*validate(pod))
     spec.tolerations[0].operator: Unsupported value: "In": supported values: "Equal", "Exists"
     """
-    from weir.objects import kinds
+    from weir.objects import device_dialect, device_versions, kinds
     from weir.validate.shape import document_version, validate_shape
 
+    relaxed = isinstance(document, dict) and document.get("apiVersion") == _RELAXED
+    if relaxed:
+        document = device_dialect.relax(document.get("kind") or "", document)
     wrong = list(validate_shape(document)) or ([] if old is None else list(validate_shape(old)))
     if wrong:
         return wrong
     missing = [required(name) for name in ("apiVersion", "kind") if not document.get(name)]
     version, name = document_version(document), document.get("kind") or ""
     kind = kinds.find_kind(version, name)
-    context = context_for(Gates.of(gates), subresource, kind is None or kind.namespaced, True)
+    context = context_for(Gates.of(gates), subresource, kind is None or kind.namespaced, True, relaxed)
+    if kind is not None and kind.hub:
+        document = device_versions.to_v1(kind.version, name, document)
+        old = (
+            None
+            if old is None
+            else device_versions.to_v1(document_version(old).rpartition("/")[2], name, old)
+        )
     rule = find_rule(version.rpartition("/")[0], name)
     return [*missing, *rule(document, old, context)]

@@ -20,9 +20,12 @@ class Context:
     subresource: str = ""
     namespaced: bool = True
     raw: bool = False  #: straight from a file: the namespace and what the server fills in may be absent
+    relaxed: bool = False  #: written in resource.k8s.io/v1alpha4, which takes names v1 does not
 
 
 @lru_cache(maxsize=256)
-def context_for(gates: Gates, subresource: str, namespaced: bool, raw: bool) -> Context:
+def context_for(
+    gates: Gates, subresource: str, namespaced: bool, raw: bool, relaxed: bool = False
+) -> Context:
     """Return the context, shared by all writes like this one."""
-    return Context(gates, subresource, namespaced, raw)
+    return Context(gates, subresource, namespaced, raw, relaxed)

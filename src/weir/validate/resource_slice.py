@@ -9,10 +9,11 @@ Not here: what a published device means to the scheduler (weir.devices.tracker).
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from weir.validate.context import Context
 from weir.validate.device_names import (
+    DRIVER_MAX_BYTES,
     validate_device_name,
     validate_driver_name,
     validate_pool_name,
@@ -69,15 +70,20 @@ def validate_resource_slice(new: Document, old: Document | None, context: Contex
     later: list[FieldError] = []
     spec, before = new.get("spec") or {}, None if old is None else old.get("spec") or {}
     yield from validate_meta(new, old, context)
-    yield from _validate_identity(spec, before)
+    yield from _validate_identity(spec, before, context)
     yield from _validate_node_selection(spec, context)
     yield from _validate_content(spec, before or {}, context, later)
     yield from later
 
 
-def _validate_identity(spec: Document, old: Document | None) -> Errors:
-    pool = spec.get("pool") or {}
-    yield from validate_driver_name(spec.get("driver") or "", "spec.driver")
+def _validate_identity(spec: Document, old: Document | None, context: Context) -> Errors:
+    pool, driver = spec.get("pool") or {}, spec.get("driver") or ""
+    if old is None or driver != old.get("driver"):
+        parts = driver.split("/") if context.relaxed else [driver]
+        if len(parts) > 1 and byte_length(driver) > DRIVER_MAX_BYTES:
+            yield too_long("spec.driver", DRIVER_MAX_BYTES)
+        for part in parts:
+            yield from validate_driver_name(part, "spec.driver")
     yield from validate_pool_name(pool.get("name") or "", "spec.pool.name")
     count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
     if count <= 0:
@@ -139,8 +145,8 @@ def _validate_content(spec: Document, old: Document, context: Context, later: li
     if len(devices) > limit:
         yield too_many("spec.devices", len(devices), limit)
     else:
-        yield from _validate_devices(devices, spec, context, _effects(old), later)
-    yield from _validate_slice_taints(taints, _effects(old), later)
+        yield from _validate_devices(devices, spec, context, _kept(old), later)
+    yield from _validate_slice_taints(taints, _kept(old).effects, later)
     yield from _validate_counter_sets(counters, later)
 
 
@@ -157,15 +163,30 @@ def _is_demanding(device: Document) -> bool:
     )
 
 
-def _effects(spec: Document) -> set[str]:
-    """Return the effects a stored slice already has; unknown ones may stay."""
-    found = [taint for device in spec.get("devices") or () for taint in device.get("taints") or ()]
+class _Kept(NamedTuple):
+    """What a stored slice has that would be refused if it were new: unknown effects, names of the dialect."""
+
+    effects: Collection[str]
+    names: Collection[str]
+
+
+def _kept(spec: Document) -> _Kept:
+    devices = spec.get("devices") or ()
+    found = [taint for device in devices for taint in device.get("taints") or ()]
     found += [entry.get("taint") or {} for entry in spec.get("taints") or ()]
-    return {taint.get("effect") or "" for taint in found}
+    return _Kept(
+        {taint.get("effect") or "" for taint in found},
+        {
+            name
+            for device in devices
+            for part in ("attributes", "capacity")
+            for name in device.get(part) or ()
+        },
+    )
 
 
 def _validate_devices(
-    devices: list[Document], spec: Document, context: Context, kept: Collection[str], later: list[FieldError]
+    devices: list[Document], spec: Document, context: Context, kept: _Kept, later: list[FieldError]
 ) -> Errors:
     names: set[str] = set()
     repeated = []
@@ -183,7 +204,7 @@ def _validate_device(
     at: str,
     spec: Document,
     context: Context,
-    kept: Collection[str],
+    kept: _Kept,
     later: list[FieldError],
 ) -> Errors:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
@@ -195,19 +216,29 @@ def _validate_device(
     if (values := sum(map(_count_values, attributes.values()))) > MOST_VALUES:
         yield invalid(at, values, f"the total number of attribute values must not exceed {MOST_VALUES}")
     for name in sorted(attributes):
-        yield from validate_qualified_name(name, f"{at}.attributes")
+        yield from _validate_name(name, f"{at}.attributes", context, kept)
         yield from _validate_attribute(attributes[name], f"{at}.attributes[{name}]", later)
     for name in sorted(capacity):
-        yield from validate_qualified_name(name, f"{at}.capacity")
+        yield from _validate_name(name, f"{at}.capacity", context, kept)
         yield from _validate_capacity(capacity[name], device, f"{at}.capacity[{name}]")
     if len(taints) > MOST_TAINTS:
         yield too_many(f"{at}.taints", len(taints), MOST_TAINTS)
     else:
         for i, taint in enumerate(taints):
-            yield from validate_device_taint(taint, f"{at}.taints[{i}]", later, kept)
+            yield from validate_device_taint(taint, f"{at}.taints[{i}]", later, kept.effects)
     yield from _validate_consumption(device.get("consumesCounters") or [], f"{at}.consumesCounters", later)
     yield from _validate_device_nodes(device, at, bool(spec.get("perDeviceNodeSelection")), context)
     yield from _validate_binding_conditions(device, at, later)
+
+
+def _validate_name(name: str, at: str, context: Context, kept: _Kept) -> Errors:
+    """Yield what is wrong with the name of an attribute or capacity; the dialect also takes dashes in it."""
+    if name in kept.names:
+        return
+    if context.relaxed:
+        domain, slash, identifier = name.rpartition("/")
+        name = f"{domain}{slash}{identifier.replace('-', '_')}"
+    yield from validate_qualified_name(name, at)
 
 
 def _count_values(attribute: Document) -> int:

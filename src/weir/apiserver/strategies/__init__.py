@@ -7,6 +7,12 @@ Not here: defaults every client sees owned by its manager (weir.objects.defaults
 
 from __future__ import annotations
 
+from weir.apiserver.strategies.devices import (
+    DeviceTaintRuleStrategy,
+    ResourceClaimStrategy,
+    ResourceClaimTemplateStrategy,
+    ResourceSliceStrategy,
+)
 from weir.apiserver.strategies.namespace import NamespaceStrategy
 from weir.apiserver.strategies.pod import PodStrategy
 from weir.apiserver.strategies.service import ServiceStrategy
@@ -26,6 +32,10 @@ _BY_KIND: dict[tuple[str, str], Strategy] = {
     ("apps", "DaemonSet"): DaemonSetStrategy(),
     ("apps", "Deployment"): DeploymentStrategy(),
     ("batch", "Job"): JobStrategy(),
+    ("resource.k8s.io", "DeviceTaintRule"): DeviceTaintRuleStrategy(),
+    ("resource.k8s.io", "ResourceClaim"): ResourceClaimStrategy(),
+    ("resource.k8s.io", "ResourceClaimTemplate"): ResourceClaimTemplateStrategy(),
+    ("resource.k8s.io", "ResourceSlice"): ResourceSliceStrategy(),
 }
 
 

@@ -7,9 +7,12 @@ except metadata and status.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
+from weir.gates import Gates
 from weir.objects.kinds import Kind
+from weir.validate.field import FieldError
 
 Document = dict[str, Any]
 _NOT_SPEC = frozenset({"kind", "apiVersion", "metadata", "status"})
@@ -22,12 +25,22 @@ class Context(Protocol):
     def now(self) -> str:
         """The time of the request, RFC 3339 with seconds."""
 
+    @property
+    def gates(self) -> Gates:
+        """Which features are on."""
+
     def documents(self, kind: Kind) -> list[Document]:
         """Every stored object of *kind*, all namespaces."""
 
 
 class Strategy:
     """How objects without rules of their own are prepared."""
+
+    #: whether `recall` has something to do
+    remembers = False
+
+    def recall(self, new: Document, old: Document) -> None:
+        """Fill in from the stored object what would otherwise be defaulted."""
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """Set what the server sets on a new object."""
@@ -64,6 +77,12 @@ class Strategy:
             _keep(new["metadata"], old["metadata"], "ownerReferences")
             if "finalizers" in new["metadata"] or "finalizers" in old["metadata"]:
                 _keep(new["metadata"], old["metadata"], "finalizers")
+
+    def problems(
+        self, kind: Kind, new: Document, old: Document | None, context: Context
+    ) -> Iterable[FieldError]:
+        """Return what is wrong that only other objects tell; reported before what validation finds."""
+        return ()
 
     def delete_grace(self, document: Document, asked: int | None) -> int | None:
         """Return the grace period in seconds, None when this kind is not deleted gracefully."""

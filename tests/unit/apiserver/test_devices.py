@@ -1,0 +1,330 @@
+"""resource.k8s.io through the API: versions, times of taints, gates, the dialect of the stories."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.golden.cluster import Cluster
+from weir.gates import ALL_FEATURES, Gates
+
+API = "/apis/resource.k8s.io"
+Call = Callable[..., Awaitable[dict[str, Any]]]
+
+
+def play(script: Callable[[Call, Cluster], Awaitable[None]], gates: Gates = ALL_FEATURES) -> None:
+    async def run() -> None:
+        cluster = Cluster(gates)
+        await cluster.start()
+
+        async def call(
+            method: str, path: str, body: Any = None, media: str = "application/json"
+        ) -> dict[str, Any]:
+            sent = b"" if body is None else json.dumps(body).encode()
+            return await cluster.call(method, API + path, "", {"content-type": media}, sent)
+
+        await script(call, cluster)
+
+    asyncio.run(run())
+
+
+def slice_body(*taints: dict[str, Any], version: str = "v1", **spec: Any) -> dict[str, Any]:
+    body = {"taints": list(taints)} if taints else {}
+    device = {"name": "gpu-0", "basic": body} if version == "v1beta1" else {"name": "gpu-0", **body}
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+            "nodeName": "n1",
+            "devices": [device],
+            **spec,
+        },
+    }
+
+
+def claim_body(version: str = "v1", **asked: Any) -> dict[str, Any]:
+    what = {"deviceClassName": "gpu", **asked}
+    request = {"name": "r", **what} if version == "v1beta1" else {"name": "r", "exactly": what}
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "golden"},
+        "spec": {"devices": {"requests": [request]}},
+    }
+
+
+def rule_body(effect: str = "NoSchedule", version: str = "v1", **more: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "r", **more},
+        "spec": {"deviceSelector": {}, "taint": {"key": "a", "effect": effect}},
+    }
+
+
+HOT = {
+    "key": "hot",
+    "effect": "NoSchedule",
+    "evictionsPerSecond": 5,
+    "description": "too warm",
+    "data": {"c": 90},
+}
+
+
+class TestVersions:
+    def test_a_slice_written_in_an_old_version_reads_as_v1_and_back(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            made = await call("POST", "/v1beta1/resourceslices", slice_body(HOT, version="v1beta1"))
+            assert (made["code"], made["body"]["spec"]["devices"][0]["basic"]["taints"][0]["data"]) == (
+                201,
+                {"c": 90},
+            )
+            new = (await call("GET", "/v1/resourceslices/s"))["body"]
+            assert new["spec"]["devices"][0]["taints"][0]["evictionsPerSecond"] == 5
+            old = (await call("GET", "/v1beta1/resourceslices"))["body"]
+            assert old["items"][0]["spec"] == made["body"]["spec"]
+            assert new["metadata"]["managedFields"][0]["apiVersion"] == "resource.k8s.io/v1beta1"
+
+        play(script)
+
+    def test_a_request_is_flat_in_v1beta1_whoever_wrote_it(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            await call("POST", "/v1/namespaces/golden/resourceclaims", claim_body(count=2))
+            old = (await call("GET", "/v1beta1/namespaces/golden/resourceclaims/c"))["body"]
+            assert old["spec"]["devices"]["requests"][0]["count"] == 2
+            assert old["apiVersion"] == "resource.k8s.io/v1beta1"
+
+        play(script)
+
+    def test_errors_speak_of_the_layout_of_v1(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            bad = claim_body("v1beta1", tolerations=[{"key": "a", "operator": "Near"}])
+            answer = await call("POST", "/v1beta1/namespaces/golden/resourceclaims", bad)
+            (cause,) = answer["body"]["details"]["causes"]
+            assert cause["field"] == "spec.devices.requests[0].exactly.tolerations[0].operator"
+
+        play(script)
+
+    def test_a_patch_in_an_old_version_sees_the_old_layout(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            await call("POST", "/v1/resourceslices", slice_body())
+            patch = [{"op": "add", "path": "/spec/devices/0/basic/taints", "value": [HOT]}]
+            done = await call("PATCH", "/v1beta1/resourceslices/s", patch, "application/json-patch+json")
+            new = (await call("GET", "/v1/resourceslices/s"))["body"]
+            assert (done["code"], new["spec"]["devices"][0]["taints"][0]["key"]) == (200, "hot")
+
+        play(script)
+
+    @pytest.mark.parametrize(
+        "path, warned",
+        [
+            ("/v1/resourceslices", None),
+            ("/v1beta2/resourceslices", "1.36+, unavailable in v1.39+"),
+            ("/v1beta1/resourceslices", "1.35+, unavailable in v1.38+"),
+            ("/v1beta2/devicetaintrules", None),
+            ("/v1alpha3/devicetaintrules", "1.36+, unavailable in v1.39+"),
+            ("/v1alpha4/resourceslices", None),
+        ],
+    )
+    def test_old_versions_say_so(self, path: str, warned: str | None) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            warning = (await call("GET", path))["headers"].get("Warning")
+            assert (warned in str(warning)) if warned else warning is None
+
+        play(script)
+
+    def test_only_old_versions_take_a_rule_without_a_version_to_replace(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            await call("POST", "/v1/devicetaintrules", rule_body())
+            old = await call("PUT", "/v1alpha3/devicetaintrules/r", rule_body(version="v1alpha3"))
+            new = await call("PUT", "/v1/devicetaintrules/r", rule_body())
+            assert (old["code"], new["code"]) == (200, 422)
+
+        play(script)
+
+
+class TestTimes:
+    def test_a_driver_that_sends_a_taint_again_keeps_its_time(self) -> None:
+        async def script(call: Call, cluster: Cluster) -> None:
+            first = (await call("POST", "/v1/resourceslices", slice_body(HOT)))["body"]
+            await cluster.clock.advance(60)
+            again = (await call("PUT", "/v1/resourceslices/s", slice_body(HOT, {**HOT, "key": "new"})))[
+                "body"
+            ]
+            old, new = (taint["timeAdded"] for taint in again["spec"]["devices"][0]["taints"])
+            assert old == first["spec"]["devices"][0]["taints"][0]["timeAdded"] < new
+
+        play(script)
+
+    def test_a_rule_with_another_effect_starts_now_and_one_with_another_value_does_not(self) -> None:
+        async def script(call: Call, cluster: Cluster) -> None:
+            first = (await call("POST", "/v1/devicetaintrules", rule_body()))["body"]["spec"]["taint"][
+                "timeAdded"
+            ]
+            await cluster.clock.advance(60)
+            merge = "application/merge-patch+json"
+            value = await call("PATCH", "/v1/devicetaintrules/r", {"spec": {"taint": {"value": "7"}}}, merge)
+            assert value["body"]["spec"]["taint"]["timeAdded"] == first
+            effect = {"spec": {"taint": {"effect": "NoExecute"}}}
+            changed = (await call("PATCH", "/v1/devicetaintrules/r", effect, merge))["body"]
+            assert changed["spec"]["taint"]["timeAdded"] > first
+            assert changed["metadata"]["generation"] == 3
+
+        play(script)
+
+
+class TestGates:
+    OFF = ALL_FEATURES.replace({"DRADeviceTaintRules": False, "DRADeviceTaints": False})
+
+    def test_without_the_gate_taints_and_tolerations_are_dropped_silently(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            made = (await call("POST", "/v1/resourceslices", slice_body(HOT)))["body"]
+            assert made["spec"]["devices"] == [{"name": "gpu-0"}]
+            tolerant = claim_body(tolerations=[{"key": "a", "operator": "Exists"}])
+            claim = (await call("POST", "/v1/namespaces/golden/resourceclaims", tolerant))["body"]
+            assert "tolerations" not in claim["spec"]["devices"]["requests"][0]["exactly"]
+
+        play(script, self.OFF)
+
+    def test_a_taint_slice_without_the_gate_is_an_empty_slice(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            entry = {"device": "gpu-0", "taint": HOT}
+            made = await call("POST", "/v1/resourceslices", slice_body(devices=[], taints=[entry]))
+            assert (made["code"], made["body"]["spec"].get("taints")) == (201, None)
+
+        play(script, self.OFF)
+
+    def test_what_was_stored_with_the_gate_on_may_be_kept(self) -> None:
+        async def script(call: Call, cluster: Cluster) -> None:
+            await cluster.put(slice_body(HOT))
+            kept = await call("PUT", "/v1/resourceslices/s", slice_body({**HOT, "key": "other"}))
+            assert kept["body"]["spec"]["devices"][0]["taints"][0]["key"] == "other"
+
+        play(script, self.OFF)
+
+
+class TestClaims:
+    def test_admin_access_needs_a_labelled_namespace(self) -> None:
+        async def script(call: Call, cluster: Cluster) -> None:
+            path = "/v1/namespaces/golden/resourceclaims"
+            refused = await call("POST", path, claim_body(adminAccess=True))
+            assert refused["body"]["details"]["causes"][0]["field"] == "spec.devices.requests[0].adminAccess"
+            label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+            await cluster.call(
+                "PATCH",
+                "/api/v1/namespaces/golden",
+                "",
+                {"content-type": "application/merge-patch+json"},
+                json.dumps(label).encode(),
+            )
+            assert (await call("POST", path, claim_body(adminAccess=True)))["code"] == 201
+
+        play(script)
+
+    def test_a_status_write_takes_nothing_from_metadata(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            path = "/v1/namespaces/golden/resourceclaims"
+            await call("POST", path, claim_body())
+            merge = "application/merge-patch+json"
+            patch = {"metadata": {"labels": {"a": "b"}, "finalizers": ["x.example/y"]}, "status": {}}
+            done = (await call("PATCH", f"{path}/c/status", patch, merge))["body"]
+            assert not done["metadata"].keys() & {"labels", "finalizers"}
+
+        play(script)
+
+
+STORY = {
+    "apiVersion": "resource.k8s.io/v1alpha4",
+    "kind": "ResourceSlice",
+    "metadata": {"name": "gpu-node-01"},
+    "spec": {
+        "driver": "gpu.nvidia.example.com",
+        "pool": {"name": "gpu-node-01"},
+        "devices": [
+            {
+                "name": "gpu-0",
+                "basic": {"attributes": {"memory": "32Gi", "computeCapability": "8.6"}},
+                "taints": [{"key": "node.kubernetes.io/sla", "value": "980", "effect": "NoSchedule"}],
+            }
+        ],
+    },
+}
+
+
+class TestDialect:
+    def test_a_story_is_stored_as_an_ordinary_slice(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            made = await call("POST", "/v1alpha4/resourceslices", STORY)
+            assert made["code"] == 201, made["body"]
+            spec = (await call("GET", "/v1/resourceslices/gpu-node-01"))["body"]["spec"]
+            assert (spec["nodeName"], spec["devices"][0]["taints"][0]["value"]) == ("gpu-node-01", "980")
+            assert spec["devices"][0]["attributes"]["memory"] == {"string": "32Gi"}
+
+        play(script)
+
+    def test_a_claim_without_devices_is_understood_also_when_applied(self) -> None:
+        claim = {
+            "apiVersion": "resource.k8s.io/v1alpha4",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "c"},
+            "spec": {
+                "requests": [
+                    {
+                        "name": "gpu",
+                        "deviceClassName": "a100",
+                        "tolerations": [{"key": "sla", "operator": "Gt", "value": "950"}],
+                    }
+                ]
+            },
+        }
+
+        async def script(call: Call, cluster: Cluster) -> None:
+            made = await cluster.call(
+                "PATCH",
+                API + "/v1alpha4/namespaces/golden/resourceclaims/c",
+                "fieldManager=me",
+                {"content-type": "application/apply-patch+yaml"},
+                json.dumps(claim).encode(),
+            )
+            assert made["code"] == 201, made["body"]
+            spec = (await call("GET", "/v1/namespaces/golden/resourceclaims/c"))["body"]["spec"]
+            assert spec["devices"]["requests"][0]["exactly"]["tolerations"][0]["operator"] == "Gt"
+
+        play(script)
+
+    def test_names_only_the_dialect_allows_are_kept_by_updates_in_other_versions(self) -> None:
+        story = json.loads(json.dumps(STORY))
+        story["spec"]["driver"] = "nvidia.com/gpu"
+        story["spec"]["devices"][0]["basic"]["attributes"] = {"compute-capability": "8.6"}
+
+        async def script(call: Call, _: Cluster) -> None:
+            made = await call("POST", "/v1alpha4/resourceslices", story)
+            assert made["code"] == 201, made["body"]
+            body = (await call("GET", "/v1/resourceslices/gpu-node-01"))["body"]
+            body["metadata"]["labels"] = {"a": "b"}
+            assert (await call("PUT", "/v1/resourceslices/gpu-node-01", body))["code"] == 200
+            fresh = {**body, "metadata": {"name": "other"}}
+            assert (await call("POST", "/v1/resourceslices", fresh))["code"] == 422
+
+        play(script)
+
+    @pytest.mark.parametrize("body", ["{", "[]", "7", '{"spec": 7}', '{"spec": {"devices": 7}}'])
+    def test_nonsense_gets_one_clear_answer(self, body: str) -> None:
+        async def script(_: Call, cluster: Cluster) -> None:
+            answer = await cluster.call(
+                "POST",
+                API + "/v1alpha4/resourceslices",
+                "",
+                {"content-type": "application/json"},
+                body.encode(),
+            )
+            assert answer["code"] in (400, 422)
+
+        play(script)
