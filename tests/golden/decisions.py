@@ -182,12 +182,20 @@ DECISIONS: tuple[Decision, ...] = (
 #: only has to be an age.
 
 #: area → what has to exist before its fixtures mean anything
-NEEDS_AREA: dict[str, str] = {
-    "device_taint": "the scheduler and the device taint eviction controller",
-}
+NEEDS_AREA: dict[str, str] = {}
 
 #: single fixtures of other areas that show what a controller or the scheduler did
 NEEDS_FIXTURE: dict[str, str] = {
+    "device_taint/allocated-claim-c0": "the scheduler's dynamic resources plugin",
+    "device_taint/allocated-claim-c1": "the scheduler's dynamic resources plugin",
+    "device_taint/bound-pod": "the scheduler's dynamic resources plugin",
+    "device_taint/claims-table": "the scheduler's dynamic resources plugin",
+    "device_taint/sched-device-tainted-event": "the scheduler's dynamic resources plugin",
+    "device_taint/sched-device-tainted-pod": "the scheduler's dynamic resources plugin",
+    "device_taint/sched-no-class-pod": "the scheduler's dynamic resources plugin",
+    "device_taint/rule-status-first": "the device taint eviction controller",
+    "device_taint/pod-dp3": "the device taint eviction controller",
+    "device_taint/events-dp0": "the device taint eviction controller",
     "extra/claimtemplate-claims": "the resource claim controller",
     "extra/prefer-lt-placement-table": "the scheduler",
     "extra/late-add-toleration": "the scheduler",
