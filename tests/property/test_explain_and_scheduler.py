@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
+import msgspec
+import pytest
 from hypothesis import given
 from tests.property.test_explain import gates, pods, slow, worlds
+from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
 
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
-from weir.gates import Gates
-from weir.objects.core import Pod
+from weir.gates import ALL_FEATURES, Gates
+from weir.objects.core import Namespace, Pod, read
 from weir.scheduler.cycle import Engine
 from weir.world import World
 
@@ -38,3 +43,28 @@ def test_the_same_nodes_refuse_in_the_same_words(document, world, gates):
     answer = explain(subject, world, gates)
     deciding = {v.node: tuple(reason.message() for reason in v.deciding) for v in answer.nodes if v.reasons}
     assert deciding == refusals(pod, world, gates)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_on_busy_clusters_with_spread_and_pod_affinity_the_same_nodes_fit(seed):
+    rng = random.Random(seed)
+    nodes = [random_node(rng, f"n{number}") for number in range(rng.randrange(1, 9))]
+    there = []
+    for number in range(rng.randrange(8)):
+        pod = random_pod(rng, f"there-{number}", True)
+        spec = msgspec.structs.replace(pod.spec, node_name=rng.choice(nodes).name)
+        there.append(msgspec.structs.replace(pod, spec=spec))
+    spaces = [
+        read(Namespace, {"metadata": {"name": name, "labels": labels}}) for name, labels in NAMESPACES.items()
+    ]
+    world = World().overlay(*nodes, *there, *spaces)
+    pod = random_pod(rng, "new", True)
+    engine = Engine(ALL_FEATURES, namespaces=NAMESPACES)
+    for node in nodes:
+        engine.table.put_node(node)
+    for other in there:
+        unbound = msgspec.structs.replace(other.spec, node_name="")
+        engine.assume(other.key, msgspec.structs.replace(other, spec=unbound), other.spec.node_name)
+    refused = {name: status.reasons for name, status in engine.statuses(pod).items()}
+    answer = explain(Subject.of(msgspec.to_builtins(pod) | {"kind": "Pod"}, stored=True), world, ALL_FEATURES)
+    assert {v.node: tuple(r.message() for r in v.deciding) for v in answer.nodes if v.reasons} == refused

@@ -67,7 +67,8 @@ def scheduler(
     """
     from dataclasses import replace
 
-    from weir.scheduler.config import SchedulerConfig, read_config
+    from weir.objects.manifest import ManifestError
+    from weir.scheduler.config import ConfigError, SchedulerConfig, read_config
 
     try:
         gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
@@ -75,7 +76,14 @@ def scheduler(
         raise click.BadParameter(str(error), param_hint="--feature-gates") from None
     config = SchedulerConfig()
     if config_file is not None:
-        config = read_config(config_file.read_bytes(), str(config_file))
+        try:
+            config = read_config(config_file.read_bytes(), str(config_file))
+        except (ConfigError, ManifestError) as error:
+            raise click.BadParameter(str(error), param_hint="--config") from None
+        except OSError as error:
+            raise click.BadParameter(
+                f"{config_file}: {error.strerror or error}", param_hint="--config"
+            ) from None
     if scheduler_name is not None:
         config = replace(config, profiles=(replace(config.profiles[0], name=scheduler_name),))
     if leader_elect is not None:

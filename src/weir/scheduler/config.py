@@ -7,7 +7,7 @@ weir does not have is refused rather than ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -90,6 +90,18 @@ class _Reader:
                 raise self._wrong(f"{at}.{name}" if at else name, f"unknown; known are {', '.join(known)}")
         return value
 
+    def _list(self, value: Any, at: str) -> list[Any]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self._wrong(at, "a list is expected")
+        return value
+
+    def _text(self, value: Any, at: str) -> str:
+        if not isinstance(value, str) or not value:
+            raise self._wrong(at, f"{value!r} is not a name")
+        return value
+
     def _number(self, value: Any, at: str, low: float, high: float) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise self._wrong(at, f"{value!r} is not a whole number from {low:.0f} to {high:.0f}")
@@ -107,9 +119,7 @@ class _Reader:
         share = None
         if fields.get("percentageOfNodesToScore") is not None:
             share = self._number(fields["percentageOfNodesToScore"], "percentageOfNodesToScore", 0, 100)
-        profiles = fields.get("profiles") or [{}]
-        if not isinstance(profiles, list):
-            raise self._wrong("profiles", "a list is expected")
+        profiles = self._list(fields.get("profiles"), "profiles") or [{}]
         read_profiles = tuple(self._profile(p, f"profiles[{i}]", share) for i, p in enumerate(profiles))
         names = [profile.name for profile in read_profiles]
         for name in names:
@@ -154,7 +164,7 @@ class _Reader:
 
     def _switched_off(self, profile: Any) -> Iterator[str]:
         plugins = profile.get("plugins") or {} if isinstance(profile, dict) else {}
-        for point in plugins.values() if isinstance(plugins, dict) else ():
+        for point in plugins.values():
             for entry in (point or {}).get("disabled") or ():
                 if isinstance(entry, dict) and entry.get("name") in ("DefaultPreemption", "SchedulingGates"):
                     yield entry["name"]
@@ -165,7 +175,10 @@ class _Reader:
         fields = self._fields(
             value, at, "schedulerName", "plugins", "pluginConfig", "percentageOfNodesToScore"
         )
-        profile = ProfileArguments(name=str(fields.get("schedulerName") or "default-scheduler"))
+        name = fields.get("schedulerName")
+        profile = ProfileArguments(
+            name="default-scheduler" if name is None else self._text(name, f"{at}.schedulerName")
+        )
         own = fields.get("percentageOfNodesToScore", share)
         if own is not None:
             profile = replace(
@@ -173,7 +186,7 @@ class _Reader:
                 percentage_of_nodes_to_score=self._number(own, f"{at}.percentageOfNodesToScore", 0, 100),
             )
         profile = self._plugins(profile, fields.get("plugins"), f"{at}.plugins")
-        for number, entry in enumerate(fields.get("pluginConfig") or ()):
+        for number, entry in enumerate(self._list(fields.get("pluginConfig"), f"{at}.pluginConfig")):
             place = f"{at}.pluginConfig[{number}]"
             inner = self._fields(entry, place, "name", "args")
             profile = self._arguments(profile, str(inner.get("name")), inner.get("args") or {}, place)
@@ -191,14 +204,15 @@ class _Reader:
                     filters |= chosen
                 if point in ("multiPoint", "score", "preScore"):
                     scores |= chosen
-            for number, entry in enumerate(inner.get("enabled") or ()):
+            for number, entry in enumerate(self._list(inner.get("enabled"), f"{place}.enabled")):
                 where = f"{place}.enabled[{number}]"
-                name = str(self._fields(entry, where, "name", "weight").get("name"))
+                chosen_plugin = self._fields(entry, where, "name", "weight")
+                name = str(chosen_plugin.get("name"))
                 self._known(name, where)
                 filters -= {name} if point in ("multiPoint", "filter", "preFilter") else set()
                 scores -= {name} if point in ("multiPoint", "score", "preScore") else set()
-                if entry.get("weight"):
-                    weights[name] = self._number(entry["weight"], f"{where}.weight", 1, 2**31 - 1)
+                if chosen_plugin.get("weight") is not None:
+                    weights[name] = self._number(chosen_plugin["weight"], f"{where}.weight", 1, 2**31 - 1)
         return replace(
             profile,
             disabled_filters=frozenset(filters),
@@ -207,7 +221,7 @@ class _Reader:
         )
 
     def _names(self, entries: Any, at: str) -> Iterator[str]:
-        for number, entry in enumerate(entries or ()):
+        for number, entry in enumerate(self._list(entries, at)):
             name = str(self._fields(entry, f"{at}[{number}]", "name").get("name"))
             if name != "*":
                 self._known(name, f"{at}[{number}]")
@@ -226,7 +240,7 @@ class _Reader:
                 return replace(profile, fit=self._fit(args, place))
             case "NodeResourcesBalancedAllocation":
                 inner = self._fields(args, place, "apiVersion", "kind", "resources")
-                names = tuple(str(r.get("name")) for r in inner.get("resources") or ())
+                names = tuple(self._resources(inner.get("resources"), f"{place}.resources"))
                 return replace(profile, balanced_resources=names or profile.balanced_resources)
             case "NodeAffinity":
                 inner = self._fields(args, place, "apiVersion", "kind", "addedAffinity")
@@ -252,7 +266,8 @@ class _Reader:
                     args, place, "apiVersion", "kind", "defaultConstraints", "defaultingType"
                 )
                 constraints = tuple(
-                    read(TopologySpreadConstraint, c) for c in inner.get("defaultConstraints") or ()
+                    read(TopologySpreadConstraint, c)
+                    for c in self._list(inner.get("defaultConstraints"), f"{place}.defaultConstraints")
                 )
                 system = inner.get("defaultingType", "System") == "System"
                 if system and constraints:
@@ -281,20 +296,37 @@ class _Reader:
                 f"{at}.scoringStrategy.type",
                 f"{kind!r}: LeastAllocated, MostAllocated or RequestedToCapacityRatio",
             )
-        weights: Mapping[str, int] | None = None
-        if strategy.get("resources"):
-            weights = {
-                str(r.get("name")): self._number(
-                    r.get("weight", 1), f"{at}.scoringStrategy.resources", 1, 100
-                )
-                for r in strategy["resources"]
-            }
-        ratio = strategy.get("requestedToCapacityRatio") or {}
-        shape = tuple((int(p["utilization"]), int(p["score"])) for p in ratio.get("shape") or ())
+        weights = self._resources(strategy.get("resources"), f"{at}.scoringStrategy.resources") or None
+        place = f"{at}.scoringStrategy.requestedToCapacityRatio"
+        ratio = self._fields(strategy.get("requestedToCapacityRatio"), place, "shape")
+        shape = tuple(self._shape(ratio.get("shape"), f"{place}.shape"))
         return FitArguments(
             kind,
             weights,
             shape or FitArguments().shape,
-            frozenset(fields.get("ignoredResources") or ()),
-            frozenset(fields.get("ignoredResourceGroups") or ()),
+            self._words(fields.get("ignoredResources"), f"{at}.ignoredResources"),
+            self._words(fields.get("ignoredResourceGroups"), f"{at}.ignoredResourceGroups"),
         )
+
+    def _resources(self, value: Any, at: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for number, entry in enumerate(self._list(value, at)):
+            fields = self._fields(entry, f"{at}[{number}]", "name", "weight")
+            weight = fields.get("weight", 1)
+            name = self._text(fields.get("name"), f"{at}[{number}].name")
+            found[name] = self._number(weight, f"{at}[{number}].weight", 1, 100)
+        return found
+
+    def _shape(self, value: Any, at: str) -> Iterator[tuple[int, int]]:
+        before = -1
+        for number, entry in enumerate(self._list(value, at)):
+            where = f"{at}[{number}]"
+            fields = self._fields(entry, where, "utilization", "score")
+            used = self._number(fields.get("utilization"), f"{where}.utilization", 0, 100)
+            if used <= before:
+                raise self._wrong(f"{where}.utilization", f"{used} must be above {before}")
+            before = used
+            yield used, self._number(fields.get("score"), f"{where}.score", 0, 10)
+
+    def _words(self, value: Any, at: str) -> frozenset[str]:
+        return frozenset(self._text(each, f"{at}[{i}]") for i, each in enumerate(self._list(value, at)))
