@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import secrets
 import signal
 import ssl
@@ -54,6 +55,7 @@ __all__ = ["Options", "Running", "build", "open_store", "run", "serve"]
 logger = logging.getLogger("weir.apiserver")
 SWEEP_SECONDS = 5.0
 STOP_SECONDS = 10.0
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Options:
     etcd_cert: Path | None = None
     etcd_key: Path | None = None
     etcd_user: str = ""  #: name:password
+    random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
 
 
 @dataclass
@@ -199,6 +202,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             validating=VALIDATING_WEBHOOKS in enabled,
         ),
         durations=metrics.admission,
+        new_suffix=lambda: "".join(_SUFFIX[byte % len(_SUFFIX)] for byte in options.random_bytes(5)),
     )
     admin_token = secrets.token_urlsafe(32)
     readers: list[Callable[[str], User | None]] = []
@@ -243,7 +247,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             ),
         }
     server = ApiServer(
-        Parts(store, reader, chain, options.gates, clock),
+        Parts(store, reader, chain, options.gates, clock, options.random_bytes),
         security,
         metrics=metrics,
         address=address,

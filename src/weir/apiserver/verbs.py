@@ -12,7 +12,6 @@ object itself (.subresources).
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
@@ -98,6 +97,7 @@ class Parts(NamedTuple):
     admission: Admission
     gates: Gates
     clock: Clock
+    random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
 
 
 def body_of(document: Document) -> bytes:
@@ -109,7 +109,8 @@ class Verbs:
     """The verbs on one object."""
 
     def __init__(self, parts: Parts) -> None:
-        self.store, self.reader, self.admission, self.gates, self.clock = parts
+        self.store, self.reader, self.admission, self.gates, self.clock, self.random_bytes = parts
+        self._entropy = bytearray()
         self._second, self._now = -1, ""
 
     # ------------------------------------------------------------------------------------------ context
@@ -200,9 +201,11 @@ class Verbs:
         prefix = metadata.get("generateName")
         generated = bool(prefix) and not metadata.get("name")
         if generated:
-            metadata["name"] = prefix[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
+            metadata["name"] = prefix[:58] + "".join(
+                _SUFFIX[byte % len(_SUFFIX)] for byte in self.random_bytes(5)
+            )
             attributes.name = metadata["name"]
-        metadata["uid"] = new_uid()
+        metadata["uid"] = new_uid(self._entropy, self.random_bytes)
         metadata["creationTimestamp"] = self.now
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
             metadata.pop(name, None)
@@ -687,15 +690,12 @@ def msgspec_copy(value: Document) -> Document:
     return copied
 
 
-_ENTROPY = bytearray()
-
-
-def new_uid() -> str:
-    """Return a fresh random uid; the system is asked for randomness in larger pieces."""
-    if len(_ENTROPY) < 16:
-        _ENTROPY.extend(os.urandom(4096))
-    bits = int.from_bytes(_ENTROPY[-16:], "big")
-    del _ENTROPY[-16:]
+def new_uid(entropy: bytearray, random_bytes: Callable[[int], bytes]) -> str:
+    """Return a fresh random uid; randomness is asked for in larger pieces and kept in *entropy*."""
+    if len(entropy) < 16:
+        entropy.extend(random_bytes(4096))
+    bits = int.from_bytes(entropy[-16:], "big")
+    del entropy[-16:]
     text = f"{bits & _UID_MASK | _UID_VERSION:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 

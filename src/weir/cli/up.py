@@ -1,0 +1,188 @@
+"""`weir up`: a whole cluster in one process: API server, scheduler, controllers, simulated nodes.
+
+Loopback and TLS, its state in one SQLite file that survives a restart, a kubeconfig only the owner can read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.gates import ALL_FEATURES, GateError, Gates
+
+if TYPE_CHECKING:
+    from weir.apiserver.run import Options
+    from weir.cluster import ComponentGates
+
+_COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
+
+
+@click.command()
+@click.option(
+    "--nodes", type=click.IntRange(0, 10_000), default=3, show_default=True, help="Simulated nodes."
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".weir"),
+    show_default=True,
+    help="Where the store, the certificates and the kubeconfig lie.",
+)
+@click.option(
+    "--store",
+    default="sqlite",
+    show_default=True,
+    metavar="sqlite|memory|etcd=HOST:PORT,…",
+    help="What keeps the objects.",
+)
+@click.option(
+    "--secure-port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 picks one."
+)
+@click.option(
+    "--feature-gates",
+    metavar="A=true,B=false",
+    help="The gates of every component; without it all features of the four KEPs are on.",
+)
+@click.option(
+    "--component-gates",
+    multiple=True,
+    metavar="COMPONENT:A=false,…",
+    help=f"Gates of one component ({', '.join(_COMPONENTS)}) changed from the others'; may be repeated.",
+)
+@click.option("--controllers", default="*", show_default=True, help="As of weir controller-manager.")
+@click.option("--seed", type=int, default=0, help="For times and failures of simulated nodes.")
+@click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
+def up(
+    nodes: int,
+    data_dir: Path,
+    store: str,
+    secure_port: int,
+    feature_gates: str | None,
+    component_gates: tuple[str, ...],
+    controllers: str,
+    seed: int,
+    verbose: bool,
+) -> None:
+    """Run a whole cluster until Ctrl-C; kubectl and weir's own commands talk to it.
+
+    \b
+    weir up --nodes 5
+    weir up --component-gates controllers:TaintTolerationCEL=false    # version skew, played
+    """
+    from weir.apiserver.pki import PkiError
+    from weir.apiserver.run import Options
+    from weir.controllers.catalog import UnknownController, choose
+    from weir.observe import logs
+    from weir.store import StoreError
+
+    logs.configure("debug" if verbose else "warning")
+    try:
+        gates = _gates(feature_gates, component_gates)
+    except GateError as error:
+        raise click.UsageError(str(error)) from None
+    names = [name.strip() for name in controllers.split(",") if name.strip()]
+    try:
+        choose(names, gates.controllers)
+    except UnknownController as error:
+        raise click.BadParameter(str(error), param_hint="--controllers") from None
+    options = Options(
+        data_dir=data_dir,
+        store=store,
+        secure_port=secure_port,
+        gates=gates.apiserver,
+        kubeconfig=data_dir / "kubeconfig",
+    )
+    try:
+        _loop_run(_up(options, gates, names, nodes, seed))
+    except PkiError as error:
+        raise click.UsageError(str(error)) from None
+    except (StoreError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _gates(everywhere: str | None, apart: tuple[str, ...]) -> ComponentGates:
+    from weir.cluster import ComponentGates
+
+    common = ALL_FEATURES if everywhere is None else Gates.parse(everywhere)
+    found = dict.fromkeys(_COMPONENTS, common)
+    for text in apart:
+        component, colon, settings = text.partition(":")
+        if not colon or component not in found:
+            raise click.BadParameter(
+                f"{text!r}: write COMPONENT:Gate=true with a component of {', '.join(_COMPONENTS)}",
+                param_hint="--component-gates",
+            )
+        Gates.parse(settings)  # says what is wrong, if anything is
+        changes = dict(part.split("=") for part in settings.replace(" ", "").split(",") if part)
+        found[component] = found[component].replace(
+            {name: value.lower() in ("1", "t", "true") for name, value in changes.items()}
+        )
+    return ComponentGates(**found)
+
+
+async def _up(options: Options, gates: ComponentGates, controllers: list[str], nodes: int, seed: int) -> None:
+    import signal
+    from contextlib import suppress
+
+    from weir.apiserver.run import build, open_store, serve
+    from weir.clock import RealClock
+    from weir.cluster import ControlPlane, ensure_nodes, local_client
+    from weir.kubelet.classes import CLASSES
+
+    clock = RealClock()
+    store = await open_store(options, clock)
+    try:
+        running = await build(options, store, clock)
+    except BaseException:
+        await store.close()
+        raise
+    stop = asyncio.Event()
+    plane = ControlPlane(running, clock, gates, controllers=controllers, seed=seed)
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await serve(running, clock)
+        client = local_client(running, clock, "weir")
+        added = await ensure_nodes(client, nodes, CLASSES["default"], clock.now())
+        plane.start()
+        _greet(running.url, options, gates, nodes, added)
+        watching = asyncio.ensure_future(plane.watch_over())
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait({watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if watching.done():
+            watching.result()
+        watching.cancel()
+        click.echo("stopping", err=True)
+    finally:
+        await plane.stop()
+        await running.stop()
+    kept = "" if options.store == "memory" else f"; its state stays in {options.data_dir}"
+    click.echo(f"stopped{kept}", err=True)
+
+
+def _greet(url: str, options: Options, gates: ComponentGates, nodes: int, added: int) -> None:
+    old = nodes - added
+    click.echo(f"weir is up at {url}")
+    click.echo(f"nodes: {nodes} simulated" + (f" ({old} were there before)" if old else ""))
+    for component in _COMPONENTS:
+        changes = getattr(gates, component).changes() or "Kubernetes defaults"
+        click.echo(f"{component} gates: {changes}")
+    click.echo("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
+    click.echo(f"export KUBECONFIG={(options.kubeconfig or Path()).resolve()}")
+    sys.stdout.flush()
+
+
+def _loop_run(main: object) -> None:
+    """Run on uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)  # type: ignore[arg-type]
+    else:
+        uvloop.run(main)  # type: ignore[arg-type]

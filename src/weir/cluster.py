@@ -1,0 +1,377 @@
+"""A whole cluster in one process: API server, scheduler, controllers and simulated nodes.
+
+`ControlPlane` starts every component but the server, each with its own client, gates and seed, on a server that is
+already there: `weir up` puts it beside a server that listens. `Cluster` is for tests and simulations: memory store,
+in-process clients, virtual time, nothing that happens outside of its calls. An hour passes in
+milliseconds, and the same seed gives the same history.
+
+    with Cluster(nodes=2) as cluster:
+        cluster.apply(manifest)
+        cluster.advance(300)
+        print(cluster.events())
+
+Not here: sockets and TLS (weir.apiserver.run), the command (weir.cli.up).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import random
+import ssl
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from weir.apiserver.http import Request
+from weir.apiserver.run import Options, Running, build, open_store
+from weir.client.api import Client
+from weir.client.local import LocalTransport
+from weir.clock import Clock, VirtualClock
+from weir.controllers.catalog import choose
+from weir.controllers.run import Controllers
+from weir.errors import NotFound
+from weir.gates import ALL_FEATURES, Gates, GatesLike
+from weir.kubelet.classes import CLASSES, NodeClass, node_document, parse_taint
+from weir.kubelet.run import Kubelets
+from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.scheduler.config import SchedulerConfig
+from weir.scheduler.run import Scheduler
+
+if TYPE_CHECKING:
+    from weir.explain.verdict import Explanation
+
+Document = dict[str, Any]
+T = TypeVar("T")
+NODES: Final = by_kind("v1", "Node")
+PODS: Final = by_kind("v1", "Pod")
+EVENTS: Final = by_kind("v1", "Event")
+SETTLE_SECONDS: Final = 0.001
+
+
+@dataclass(frozen=True)
+class ComponentGates:
+    """Each component's own feature gates; a cluster in which they differ is an ordinary cluster."""
+
+    apiserver: Gates = ALL_FEATURES
+    scheduler: Gates = ALL_FEATURES
+    controllers: Gates = ALL_FEATURES
+    kubelet: Gates = ALL_FEATURES
+
+    @classmethod
+    def of(cls, gates: GatesLike | Mapping[str, GatesLike] | ComponentGates) -> ComponentGates:
+        """Return gates for all components: one value for all, or a mapping from component to gates."""
+        if isinstance(gates, ComponentGates):
+            return gates
+        if gates is None:
+            return cls()
+        names = ("apiserver", "scheduler", "controllers", "kubelet")
+        if isinstance(gates, Mapping) and set(gates) & set(names):
+            return cls(**{name: Gates.of(gates[name]) for name in names if name in gates})  # type: ignore[arg-type]
+        same = Gates.of(gates)  # type: ignore[arg-type]
+        return cls(same, same, same, same)
+
+
+def local_client(running: Running, clock: Clock, agent: str) -> Client:
+    """Return a client of the server's own process, with the administrator's rights."""
+    make: Callable[..., Request] = Request
+    headers: dict[str, str] = {}
+    if running.options.insecure or running.credentials is None:
+        headers["authorization"] = f"Bearer {running.admin_token}"
+    else:
+        certificate = ssl.PEM_cert_to_DER_cert(running.credentials.admin.certificate.decode())
+        make = partial(Request, peer_certificate=certificate)
+    transport = LocalTransport(running.server.handle, make, headers)
+    return Client(transport, clock=clock, user_agent=agent)
+
+
+class ControlPlane:
+    """Scheduler, controllers and simulated kubelets beside one server."""
+
+    def __init__(
+        self,
+        running: Running,
+        clock: Clock,
+        gates: ComponentGates,
+        *,
+        controllers: Iterable[str] = ("*",),
+        seed: int = 0,
+    ) -> None:
+        client = partial(local_client, running, clock)
+        config = SchedulerConfig(leader_elect=False)
+        self.scheduler = Scheduler(client("kube-scheduler"), gates.scheduler, clock, config=config, seed=seed)
+        self.controllers = Controllers(
+            client("kube-controller-manager"),
+            clock,
+            choose(list(controllers), gates.controllers),
+            seed=seed + 100,
+        )
+        self.kubelets = Kubelets(client("kubelet"), gates.kubelet, clock, seed=seed + 200)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Let every component begin."""
+        parts = (self.scheduler, self.controllers, self.kubelets)
+        self._tasks = [asyncio.ensure_future(part.run()) for part in parts]
+
+    def check(self) -> None:
+        """Raise what ended a component that should still run."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+                raise RuntimeError("a component ended by itself")
+
+    async def watch_over(self) -> None:
+        """Return only by raising, when a component ends that should still run."""
+        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        raise RuntimeError("a component ended by itself")
+
+    async def stop(self) -> None:
+        """End every component."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def ensure_nodes(client: Client, count: int, node_class: NodeClass, now: datetime) -> int:
+    """Add simulated nodes until the cluster has *count* of them; return how many were added."""
+    there = {each["metadata"]["name"] for each in (await client.list(NODES)).documents()}
+    added = number = 0
+    while len(there) < count:
+        name = f"node-{number}"
+        number += 1
+        if name not in there:
+            printed = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            await client.create(NODES, node_document(name, node_class, (), {}, printed))
+            there.add(name)
+            added += 1
+    return added
+
+
+class Cluster:
+    """A cluster under virtual time. Use it as a context manager, or call `close`."""
+
+    def __init__(
+        self,
+        *,
+        clock: VirtualClock | None = None,
+        seed: int = 0,
+        gates: GatesLike | Mapping[str, GatesLike] | ComponentGates = None,
+        nodes: int = 0,
+        controllers: Iterable[str] = ("*",),
+    ) -> None:
+        """*gates* default to everything on; a mapping from component to gates sets them apart."""
+        self.clock = clock or VirtualClock()
+        self._loop = asyncio.new_event_loop()
+        self._gates = ComponentGates.of(gates)
+        try:
+            self._running, self.client = self._wait(self._build(seed))
+            self.plane = ControlPlane(
+                self._running, self.clock, self._gates, controllers=list(controllers), seed=seed
+            )
+            self._wait(self._begin())
+            if nodes:
+                self.add_nodes(nodes)
+        except BaseException:
+            self._loop.close()
+            raise
+        self._open = True
+
+    async def _build(self, seed: int) -> tuple[Running, Client]:
+        options = Options(
+            data_dir=Path(),  # nothing is written: the store is in memory and there are no keys
+            store="memory",
+            insecure=True,
+            gates=self._gates.apiserver,
+            authorization_modes=("AlwaysAllow",),
+            random_bytes=random.Random(seed).randbytes,
+        )
+        store = await open_store(options, self.clock)
+        running = await build(options, store, self.clock)
+        return running, local_client(running, self.clock, "weir")
+
+    async def _begin(self) -> None:
+        self.plane.start()
+        await self.clock.settle()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(work)
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it, let everybody hear of it, and say if a component died of it."""
+        result = self._wait(work)
+        self._wait(self.clock.settle())
+        self.plane.check()
+        return result
+
+    # ── time ─────────────────────────────────────────────────────────────────────────────────────
+
+    def advance(self, by: float | timedelta) -> None:
+        """Let time pass (seconds, or a timedelta): whatever is due meanwhile happens at its time."""
+        self._do(self.clock.advance(by))
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    # ── objects ──────────────────────────────────────────────────────────────────────────────────
+
+    def apply(self, *objects: Document | str) -> builtins.list[Document]:
+        """Create or change objects, as documents or as YAML text; return what the server made of them."""
+        return [self._do(self._apply(document)) for each in objects for document in _documents(each)]
+
+    async def _apply(self, document: Document) -> Document:
+        kind = by_kind(document["apiVersion"], document["kind"])
+        metadata = dict(document["metadata"])
+        if kind.namespaced:
+            metadata.setdefault("namespace", "default")
+        whole = {**document, "metadata": metadata}
+        return await self.client.apply(kind, whole, field_manager="weir", force=True)
+
+    def create(self, document: Document) -> Document:
+        """Create one object; raises what the server answers."""
+        kind = by_kind(document["apiVersion"], document["kind"])
+        namespace = document["metadata"].get("namespace", "default") if kind.namespaced else ""
+        return self._do(self.client.create(kind, document, namespace))
+
+    def patch(self, kind: str, name: str, patch: Document, namespace: str = "default") -> Document:
+        """Change an object by a JSON merge patch."""
+        row = _kind(kind)
+        return self._do(self.client.patch(row, name, patch, namespace if row.namespaced else ""))
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> Document | None:
+        """Return one object, or None."""
+        row = _kind(kind)
+        return self._wait(self.client.find(row, name, namespace if row.namespaced else ""))
+
+    def list(self, kind: str, namespace: str = "", selector: str = "") -> builtins.list[Document]:
+        """Return the objects of a kind, of all namespaces unless one is named."""
+        listed = self._wait(self.client.list(_kind(kind), namespace, label_selector=selector))
+        return listed.documents()
+
+    def delete(self, kind: str, name: str, namespace: str = "default") -> None:
+        """Delete an object, if it is there."""
+        row = _kind(kind)
+
+        async def act() -> None:
+            try:
+                await self.client.delete(row, name, namespace if row.namespaced else "")
+            except NotFound:
+                return
+
+        self._do(act())
+
+    # ── nodes ────────────────────────────────────────────────────────────────────────────────────
+
+    def add_nodes(
+        self,
+        count: int = 1,
+        *,
+        name: str = "node",
+        node_class: str | NodeClass = "default",
+        taints: Iterable[str] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add simulated nodes called NAME-0, NAME-1, …; taints are written as kubectl writes them."""
+        chosen = CLASSES[node_class] if isinstance(node_class, str) else node_class
+        wanted = tuple(parse_taint(text) for text in taints)
+
+        async def act() -> None:
+            there = {each["metadata"]["name"] for each in (await self.client.list(NODES)).documents()}
+            free = (f"{name}-{number}" for number in range(len(there) + count))
+            printed = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            for candidate in [each for each in free if each not in there][:count]:
+                document = node_document(candidate, chosen, wanted, dict(labels or {}), printed)
+                await self.client.create(NODES, document)
+
+        self._do(act())
+        self.advance(SETTLE_SECONDS)
+
+    def taint(self, node: str, *taints: str) -> None:
+        """Give a node exactly these taints, beside those its conditions stand for."""
+        found = self.get("Node", node)
+        if found is None:
+            raise NotFound(f'nodes "{node}" not found')
+        own = [t for t in found["spec"].get("taints") or () if t["key"].startswith("node.kubernetes.io/")]
+        wanted = [_plain(parse_taint(text)) for text in taints]
+        self.patch("Node", node, {"spec": {"taints": [*own, *wanted]}})
+
+    # ── telling ──────────────────────────────────────────────────────────────────────────────────
+
+    def events(self, reason: str = "", namespace: str = "") -> builtins.list[Document]:
+        """Return what was told, in the order in which it was."""
+        found = [each for each in self.list("Event", namespace) if not reason or each["reason"] == reason]
+        return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+    def explain(self, pod: Document | str, namespace: str = "default") -> Explanation:
+        """Return where a pod fits and why not elsewhere: a document, or the name of a pod that is there."""
+        from weir.explain.pod import explain
+        from weir.explain.subject import Subject
+        from weir.world import World
+
+        stored = isinstance(pod, str)
+        document = self.get("Pod", pod, namespace) if isinstance(pod, str) else pod
+        if document is None:
+            raise NotFound(f'pods "{pod}" not found')
+        kinds = ("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass")
+        world = World.of({"kind": kind, **each} for kind in kinds for each in self.list(kind))
+        return explain(Subject.of({"kind": "Pod", **document}, stored=stored), world, self._gates.scheduler)
+
+    def history(self) -> bytes:
+        """Return everything the cluster holds, events included, as one text: equal for equal seeds."""
+        import msgspec
+
+        served = [kind for kind in KINDS if kind.stored and "list" in kind.verbs]
+        lines = []
+        for kind in served:
+            for item in self._wait(self.client.list(kind)).items:
+                lines.append(kind.plural.encode() + b" " + msgspec.json.encode(item))
+        return b"\n".join(lines)
+
+    # ── end ──────────────────────────────────────────────────────────────────────────────────────
+
+    def close(self) -> None:
+        """End everything."""
+        if self._open:
+            self._open = False
+            self._wait(self.plane.stop())
+            self._wait(self._running.stop())
+            self._loop.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+def _documents(given: Document | str) -> list[Document]:
+    if isinstance(given, str):
+        from weir.objects.manifest import read_values
+
+        return [each for each in read_values(given, "<apply>") if each]
+    if str(given.get("kind", "")).endswith("List") and "items" in given:
+        return list(given["items"])
+    return [given]
+
+
+def _kind(name: str) -> Kind:
+    """Return the row of a kind by its name, plural or short name.
+
+    >>> _kind("deploy").kind, _kind("Pod").kind
+    ('Deployment', 'Pod')
+    """
+    for kind in KINDS:
+        if kind.stored and name in (kind.kind, kind.plural, kind.singular, *kind.short_names):
+            return kind
+    raise ValueError(f"no kind is called {name!r}")
+
+
+def _plain(taint: Any) -> Document:
+    found = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    return {name: value for name, value in found.items() if value}
