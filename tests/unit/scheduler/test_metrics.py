@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 
 import pytest
 from tests.integration.test_scheduler import PODS, a_cluster, taint
 
 from weir.objects.kinds import by_kind
 from weir.observe.endpoint import answer
+from weir.scheduler.metrics import SchedulerMetrics
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +122,8 @@ def test_the_page_is_not_served_for_anything_but_reading():
 
 def test_what_is_not_http_is_told_so():
     assert answer(b"\x16\x03\x01\r\n\r\n", {}).startswith(b"HTTP/1.1 400 ")
+
+
+def test_the_reference_page_lists_every_metric():
+    written = Path(__file__).parents[3] / "docs" / "reference" / "metrics-scheduler.md"
+    assert written.read_text().endswith(SchedulerMetrics().registry.reference())
