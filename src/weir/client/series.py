@@ -27,6 +27,10 @@ FINISH = timedelta(minutes=6)
 REFRESH = timedelta(minutes=30)
 CHECK_SECONDS = 60.0
 NOTE_LIMIT_BYTES = 1024
+#: Events may be told a little later while the work itself goes on.
+WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 1.0
+MOST_WAITING = 20_000
 
 Document = dict[str, Any]
 
@@ -161,8 +165,10 @@ class SeriesRecorder:
         instance: str,
         *,
         lost: Callable[[Occurrence, Exception], None] | None = None,
+        busy: Callable[[], bool] | None = None,
     ) -> None:
         self._client, self._clock, self._lost = client, clock, lost
+        self._busy = busy or (lambda: False)  #: whether there is something more urgent than telling
         self._controller, self._instance = controller, instance
         self._series = Series()
         self._waiting: deque[Told] = deque()
@@ -203,12 +209,19 @@ class SeriesRecorder:
         try:
             while True:
                 while self._waiting:
+                    await self._let_others_first()
                     await self._write(self._waiting.popleft())
                 self._idle.set()
                 self._more.clear()
                 await self._more.wait()
         finally:
             checker.cancel()
+
+    async def _let_others_first(self) -> None:
+        """Wait while something is more urgent: not long, and not at all once much has piled up."""
+        until = self._clock.monotonic() + LONGEST_WAIT_SECONDS
+        while self._busy() and len(self._waiting) < MOST_WAITING and self._clock.monotonic() < until:
+            await self._clock.sleep(WAIT_SECONDS)
 
     async def _check(self) -> None:
         while True:

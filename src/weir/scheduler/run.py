@@ -142,7 +142,8 @@ class Scheduler:
         self._room = asyncio.Semaphore(self.config.parallelism)
         self._leadership: Leadership | None = None
         self.recorders = {
-            name: SeriesRecorder(client, clock, name, f"{name}-{self.identity}") for name in self.engines
+            name: SeriesRecorder(client, clock, name, f"{name}-{self.identity}", busy=self._has_work)
+            for name in self.engines
         }
         self.informers: dict[str, Informer[Any]] = {
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
@@ -230,6 +231,10 @@ class Scheduler:
             return self.metrics.registry.render()
 
         return pages(metrics, lambda: all(each.cache.synced for each in self.informers.values()))
+
+    def _has_work(self) -> bool:
+        """Whether pods wait to be placed or bound: telling about those that were can wait a moment."""
+        return bool(self._binding) or self.queue.counts()["active"] > 0
 
     # ── changes of the cluster ───────────────────────────────────────────────────────────────────
 
