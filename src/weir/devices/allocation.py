@@ -1,0 +1,437 @@
+"""Which devices do these claims get on this node, or why none?
+
+Spec: KEP-4381 "Scheduling", dra.md 4.6 "Allocator", 4.3 (messages). Claims in pod order, requests in claim order,
+pools by driver and name (those with binding conditions last), slices by name, devices as listed: the first
+complete solution wins, and every combination is tried before giving up.
+What surprises: admin access does not bypass taints; `All` fails as a whole when one selected device is tainted or in
+use; a selector that fails for a device that is looked at ends the attempt with an error, not with the next device.
+Not here: how the answer is written (weir.devices.result), writing allocations, reservations (the scheduler).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from weir.devices.constraint import Constraint
+from weir.devices.expression import DeviceError, SelectorError, Selectors
+from weir.devices.origin import TrackedTaint
+from weir.devices.outcome import (
+    CANNOT_ALLOCATE,
+    INVALID_POOLS,
+    Allocation,
+    AllocationError,
+    DeviceRefusal,
+    Refusal,
+    Unallocatable,
+)
+from weir.devices.pool import Pool
+from weir.devices.result import Ask, Pick, Place, alternatives_chosen, written
+from weir.devices.toleration import untolerated
+from weir.devices.tracker import TrackedDevice, Tracker
+from weir.devices.usage import (
+    Amounts,
+    InUse,
+    capacity_needed,
+    counters_left,
+    counters_needed,
+    fits,
+)
+from weir.gates import Gates
+from weir.objects.core import Node
+from weir.objects.resource import (
+    DeviceClass,
+    DeviceID,
+    DeviceSelector,
+    ResourceClaim,
+    ResourceSlice,
+)
+from weir.selectors import node as node_selectors
+from weir.taints.toleration import Evaluate
+
+Document = dict[str, Any]
+
+MOST_RESULTS: Final = 32
+MOST_STEPS: Final = 200_000  #: devices looked at before an attempt is given up
+
+
+class Allocator:
+    """Allocates from what a tracker shows at one moment; ask it for one pod on many nodes."""
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        classes: Mapping[str, DeviceClass],
+        in_use: InUse,
+        gates: Gates,
+        expressions: Selectors | None = None,
+        evaluate: Evaluate | None = None,
+    ) -> None:
+        self._tracker, self._classes, self._in_use, self._gates = tracker, classes, in_use, gates
+        self._expressions = expressions or Selectors(
+            multiple_allocations=gates.enabled("DRAConsumableCapacity")
+        )
+        self._evaluate = evaluate
+        self._selected: dict[tuple[object, TrackedDevice], bool] = {}
+        self._local: dict[str, list[Place]] = {}
+        self._wide: list[Place] = []
+        for pool in sorted(tracker.pools(), key=lambda pool: (_waits(pool), pool.driver, pool.name)):
+            for found in pool.slices:
+                place = Place(pool, found, tracker.devices(found.name))
+                if found.spec.node_name:
+                    self._local.setdefault(found.spec.node_name, []).append(place)
+                else:
+                    self._wide.append(place)
+
+    def allocate(
+        self,
+        claims: Sequence[ResourceClaim],
+        node: Node,
+        share_id: Callable[[], str] = lambda: "",
+        most_steps: int = MOST_STEPS,
+    ) -> Allocation | Unallocatable:
+        """Return an allocation of all *claims* on *node*, or why there is none; raises AllocationError."""
+        attempt = _Attempt(self, claims, node, most_steps)
+        if attempt.solve():
+            return attempt.result(share_id)
+        invalid = any(place.pool.problems for place in attempt.places)
+        return Unallocatable(INVALID_POOLS if invalid else CANNOT_ALLOCATE, tuple(attempt.refusals()))
+
+    def places(self, node: Node) -> list[Place]:
+        """Return the slices usable from *node*, in the order of the search."""
+        local = self._local.get(node.name, [])
+        wide = [place for place in self._wide if self._reaches(place.slice, node)]
+        if not wide:
+            return local
+        return sorted(
+            (*local, *wide),
+            key=lambda place: (
+                _waits(place.pool),
+                place.pool.driver,
+                place.pool.name,
+                place.slice.name,
+            ),
+        )
+
+    def _reaches(self, found: ResourceSlice, node: Node) -> bool:
+        spec = found.spec
+        if spec.per_device_node_selection or spec.all_nodes:
+            return True
+        return spec.node_selector is not None and node_selectors.selects(
+            spec.node_selector, node.labels, node.name, self._gates
+        )
+
+    def usable_on(self, place: Place, device: TrackedDevice, node: Node) -> bool:
+        """Return whether a device of a slice that reaches the node does so itself."""
+        if not place.slice.spec.per_device_node_selection:
+            return True
+        own = device.device
+        if own is None:
+            return False
+        if own.node_name is not None:
+            return own.node_name == node.name
+        if own.node_selector is not None:
+            return node_selectors.selects(own.node_selector, node.labels, node.name, self._gates)
+        return bool(own.all_nodes)
+
+    def find_class(self, name: str) -> DeviceClass | None:
+        return self._classes.get(name)
+
+    def selected(self, ask: Ask, device: TrackedDevice) -> Refusal | None:
+        """Return which selector is false for the device, None when all are true; raises AllocationError."""
+        class_selectors = ask.device_class.spec.selectors or ()
+        if not self._all(class_selectors, device, f"class {ask.device_class.name}"):
+            return Refusal.NOT_IN_CLASS
+        if not self._all(ask.asked.selectors or (), device, f"claim {ask.claim}"):
+            return Refusal.SELECTOR_FALSE
+        return None
+
+    def _all(self, selectors: tuple[DeviceSelector, ...], device: TrackedDevice, owner: str) -> bool:
+        if not selectors:
+            return True
+        key = (selectors, device)
+        known = self._selected.get(key)
+        if known is None:
+            known = self._selected[key] = all(
+                self._one(index, selector, device, owner) for index, selector in enumerate(selectors)
+            )
+        return known
+
+    def _one(self, index: int, selector: DeviceSelector, device: TrackedDevice, owner: str) -> bool:
+        try:
+            seen = device.seen()
+            return seen is not None and self._expressions.selects(selector.expression, seen)
+        except DeviceError as error:
+            raise AllocationError(f"{owner}: selector #{index} on device {device.id}: {error}") from None
+        except SelectorError as error:
+            text = str(error)
+            where = "" if text.startswith("CEL compile error") else f" on device {device.id}"
+            raise AllocationError(f"{owner}: selector #{index}{where}: {text}") from None
+
+    def untolerated(self, ask: Ask, device: TrackedDevice) -> list[TrackedTaint]:
+        """Return the taints that keep the request from the device."""
+        taints = device.taints
+        if not taints:
+            return []
+        return untolerated(taints, ask.asked.tolerations or (), self._gates, self._evaluate)
+
+    @property
+    def in_use(self) -> InUse:
+        return self._in_use
+
+
+def _waits(pool: Pool) -> bool:
+    """Whether a device of the pool has conditions to wait for before a pod is bound."""
+    return any(device.binding_conditions for found in pool.slices for device in found.spec.devices or ())
+
+
+class _Attempt:
+    """One search on one node."""
+
+    def __init__(
+        self, allocator: Allocator, claims: Sequence[ResourceClaim], node: Node, most_steps: int
+    ) -> None:
+        self.allocator, self.claims, self.node = allocator, claims, node
+        self.places = allocator.places(node)
+        self.devices = [
+            (place, device)
+            for place in self.places
+            if place.pool.usable
+            for device in place.devices
+            if allocator.usable_on(place, device, node)
+        ]
+        self.asks = [[list(self._asks(claim, request)) for request in _requests(claim)] for claim in claims]
+        self.constraints = [
+            [Constraint(one) for one in claim.spec.devices.constraints or ()] for claim in claims
+        ]
+        self.picks: list[list[Pick]] = [[] for _ in claims]
+        self._taken: dict[DeviceID, int] = {}
+        self._consumed = {name: dict(amounts) for name, amounts in allocator.in_use.consumed.items()}
+        self._left: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
+        self._steps = most_steps
+
+    def _asks(self, claim: ResourceClaim, request: Any) -> Iterator[Ask]:
+        options = (
+            [(request.name, request.exactly)]
+            if request.exactly is not None
+            else [(f"{request.name}/{one.name}", one) for one in request.first_available or ()]
+        )
+        for index, (label, asked) in enumerate(options):
+            found = self.allocator.find_class(asked.device_class_name)
+            if found is None:
+                raise AllocationError(
+                    f"request {label}: device class {asked.device_class_name} does not exist"
+                )
+            yield Ask(claim.key, label, asked, found, index, request.exactly is None)
+
+    # ── the search ───────────────────────────────────────────────────────────────────────────────
+
+    def solve(self) -> bool:
+        """Return whether every request of every claim got its devices."""
+        for number, claim in enumerate(self.claims):
+            needed = sum(self._needed(asks[0]) for asks in self.asks[number] if not asks[0].alternatives)
+            if needed > MOST_RESULTS:
+                raise AllocationError(
+                    f"claim {claim.key}: number of requested devices {needed} exceeds the claim limit of "
+                    f"{MOST_RESULTS}"
+                )
+        return self._claim(0)
+
+    def _needed(self, ask: Ask) -> int:
+        return ask.asked.count if ask.asked.allocation_mode != "All" else len(self._every(ask))
+
+    def _claim(self, number: int) -> bool:
+        return number == len(self.claims) or self._request(number, 0)
+
+    def _request(self, number: int, position: int) -> bool:
+        if position == len(self.asks[number]):
+            return self._claim(number + 1)
+        for ask in self.asks[number][position]:
+            if ask.alternatives and len(self.picks[number]) + self._needed(ask) > MOST_RESULTS:
+                continue
+            if ask.asked.allocation_mode == "All":
+                if self._all(number, position, ask):
+                    return True
+            elif self._some(number, position, ask, ask.asked.count, 0):
+                return True
+        return False
+
+    def _some(self, number: int, position: int, ask: Ask, missing: int, start: int) -> bool:
+        """Choose *missing* more devices from *start* on, in every combination."""
+        if missing == 0:
+            return self._request(number, position + 1)
+        for index in range(start, len(self.devices) - missing + 1):
+            self._steps -= 1
+            if self._steps < 0:
+                raise AllocationError(f"node {self.node.name}: timed out trying to allocate devices")
+            place, device = self.devices[index]
+            if not self._take(number, ask, place, device):
+                continue
+            if self._some(number, position, ask, missing - 1, index + 1):
+                return True
+            self._give_back(number)
+        return False
+
+    def _every(self, ask: Ask) -> list[tuple[Place, TrackedDevice]]:
+        """Return every device that `All` means; a pool that is not usable is an error."""
+        for place in self.places:
+            if not place.pool.usable:
+                state = "invalid" if place.pool.problems else "being updated"
+                raise AllocationError(
+                    f"claim {ask.claim}, request {ask.label}: asks for all devices, but resource pool "
+                    f"{place.pool} is currently {state}"
+                )
+        return [
+            (place, device)
+            for place, device in self.devices
+            if self.allocator.selected(ask, device) is None and self._capacity(ask, device) is not None
+        ]
+
+    def _all(self, number: int, position: int, ask: Ask) -> bool:
+        devices = self._every(ask)
+        before = len(self.picks[number])
+        for place, device in devices:
+            if self._why_not(number, ask, place, device) is not None:
+                break
+            if not self._take(number, ask, place, device):
+                raise AllocationError(
+                    f"claim {ask.claim}, request {ask.label}: cannot add device {device.id} because a claim "
+                    "constraint would not be satisfied"
+                )
+        else:
+            if devices and self._request(number, position + 1):
+                return True
+        while len(self.picks[number]) > before:
+            self._give_back(number)
+        return False
+
+    # ── one device ───────────────────────────────────────────────────────────────────────────────
+
+    def _why_not(self, number: int, ask: Ask, place: Place, device: TrackedDevice) -> Refusal | None:
+        """Return the first check that keeps the request from the device, constraints aside."""
+        assert device.device is not None
+        if ask.asked.admin_access:
+            if any(pick.device is device for pick in self.picks[number]):
+                return Refusal.IN_USE
+        elif device.device.allow_multiple_allocations:
+            if any(pick.ask is ask and pick.device is device for pick in self.picks[number]):
+                return Refusal.IN_USE
+        elif device.id in self.allocator.in_use.devices or device.id in self._taken:
+            return Refusal.IN_USE
+        refused = self.allocator.selected(ask, device)
+        if refused is not None:
+            return refused
+        taken = self._capacity(ask, device)
+        if taken is None:
+            return Refusal.CAPACITY
+        if not ask.asked.admin_access:
+            if taken and not fits(device.id, device.device, taken, self._consumed):
+                return Refusal.CAPACITY
+            if self._draws(device):
+                left = self._counters(place.pool)
+                if any(left[key] < amount for key, amount in counters_needed(device.device).items()):
+                    return Refusal.COUNTERS
+        if self.allocator.untolerated(ask, device):
+            return Refusal.TAINTED
+        return None
+
+    def _capacity(self, ask: Ask, device: TrackedDevice) -> Amounts | None:
+        asked = ask.asked.capacity.requests if ask.asked.capacity else None
+        assert device.device is not None
+        if not asked and not device.device.allow_multiple_allocations:
+            return {}
+        return capacity_needed(device.device, device.id.driver, asked or {})
+
+    def _counters(self, pool: Pool) -> dict[tuple[str, str], Any]:
+        key = (pool.driver, pool.name)
+        if key not in self._left:
+            held = (*self.allocator.in_use.devices, *self.allocator.in_use.consumed)
+            self._left[key] = counters_left(pool, (d.device for d in held if (d.driver, d.pool) == key))
+        return self._left[key]
+
+    def _take(self, number: int, ask: Ask, place: Place, device: TrackedDevice) -> bool:
+        if self._why_not(number, ask, place, device) is not None:
+            return False
+        assert device.device is not None
+        concerned: list[Constraint] = []
+        for constraint in self.constraints[number]:
+            if constraint.concerns(ask.label):
+                if not constraint.add(device.device, device.id.driver):
+                    for added in concerned:
+                        added.remove()
+                    return False
+                concerned.append(constraint)
+        taken = self._capacity(ask, device) or {}
+        if not ask.asked.admin_access:
+            self._count(place.pool, device, taken, 1)
+        self.picks[number].append(Pick(ask, place, device, taken, tuple(concerned)))
+        return True
+
+    def _give_back(self, number: int) -> None:
+        pick = self.picks[number].pop()
+        for constraint in pick.constraints:
+            constraint.remove()
+        if not pick.ask.asked.admin_access:
+            self._count(pick.place.pool, pick.device, pick.taken, -1)
+
+    def _draws(self, device: TrackedDevice) -> bool:
+        """Whether taking the device draws on counters: shares of one device do so once."""
+        assert device.device is not None
+        held = device.id in self._taken or device.id in self.allocator.in_use.consumed
+        return bool(device.device.consumes_counters) and not held
+
+    def _count(self, pool: Pool, device: TrackedDevice, taken: Amounts, times: int) -> None:
+        """Note that a device, or a share of it, was taken (1) or given back (-1)."""
+        assert device.device is not None
+        draws = self._draws(device)
+        self._taken[device.id] = self._taken.get(device.id, 0) + times
+        if not self._taken[device.id]:
+            del self._taken[device.id]
+            draws = self._draws(device)
+        amounts = self._consumed.setdefault(device.id, {}) if taken else {}
+        for name, amount in taken.items():
+            change = amount if times > 0 else -amount
+            amounts[name] = amounts[name] + change if name in amounts else change
+        if draws:
+            left = self._counters(pool)
+            for key, amount in counters_needed(device.device).items():
+                left[key] = left[key] - amount if times > 0 else left[key] + amount
+
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+    def result(self, share_id: Callable[[], str]) -> Allocation:
+        """Return what was found as the API writes it."""
+        score = sum(8 - pick_index for picks in self.picks for pick_index in alternatives_chosen(picks))
+        claims = tuple(
+            written(claim, picks, self.node.name, share_id)
+            for claim, picks in zip(self.claims, self.picks, strict=True)
+        )
+        return Allocation(claims, score)
+
+    def refusals(self) -> Iterator[DeviceRefusal]:
+        """Yield for every request and every device of the node what is in the way."""
+        for number, by_request in enumerate(self.asks):
+            for ask in (ask for asks in by_request for ask in asks):
+                for place in self.places:
+                    for device in place.devices:
+                        if self.allocator.usable_on(place, device, self.node):
+                            yield self._refusal(number, ask, place, device)
+
+    def _refusal(self, number: int, ask: Ask, place: Place, device: TrackedDevice) -> DeviceRefusal:
+        taints: tuple[TrackedTaint, ...] = ()
+        if place.pool.problems:
+            refusal = Refusal.POOL_INVALID
+        elif not place.pool.complete:
+            refusal = Refusal.POOL_INCOMPLETE
+        else:
+            try:
+                refusal = self._why_not(number, ask, place, device) or Refusal.LEFT_OVER
+            except AllocationError:
+                refusal = Refusal.SELECTOR_FAILED
+            if refusal is Refusal.TAINTED:
+                taints = tuple(self.allocator.untolerated(ask, device))
+        return DeviceRefusal(ask.claim, ask.label, device.id, refusal, taints)
+
+
+def _requests(claim: ResourceClaim) -> Iterable[Any]:
+    return claim.spec.devices.requests or ()
