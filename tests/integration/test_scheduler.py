@@ -15,17 +15,18 @@ from weir.clock import RealClock
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
 from weir.scheduler.config import SchedulerConfig
+from weir.scheduler.profile import ProfileArguments
 from weir.scheduler.run import Scheduler
 
 PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")
 
 
 class Cluster:
-    def __init__(self, running):
+    def __init__(self, running, profile):
         self.client = Client(
             LocalTransport(running.server.handle, Request, {"authorization": "Bearer admin-token"})
         )
-        config = SchedulerConfig(leader_elect=False)
+        config = SchedulerConfig(profiles=(profile,), leader_elect=False)
         self.scheduler = Scheduler(self.client, ALL_FEATURES, RealClock(), config=config)
         self.task = asyncio.ensure_future(self.scheduler.run())
 
@@ -73,9 +74,9 @@ class Cluster:
 
 
 @asynccontextmanager
-async def a_cluster(tmp_path):
+async def a_cluster(tmp_path, profile=None):
     async with a_server(tmp_path, gates=ALL_FEATURES) as running:
-        cluster = Cluster(running)
+        cluster = Cluster(running, profile or ProfileArguments())
         try:
             yield cluster
         finally:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.test_scheduler import a_cluster
 from weir.objects.kinds import by_kind
+from weir.scheduler.profile import ProfileArguments
 
 CLAIMS, VOLUMES = by_kind("v1", "PersistentVolumeClaim"), by_kind("v1", "PersistentVolume")
 CLASSES = by_kind("storage.k8s.io/v1", "StorageClass")
@@ -129,3 +130,15 @@ async def test_a_claim_that_appears_wakes_the_pod_that_waits_for_it(cluster):
 
     await asyncio.wait_for(cluster.until(selected), 20)
     assert 'persistentvolumeclaim "late" not found' in condition["message"]
+
+
+async def test_a_claim_that_is_never_bound_ends_the_attempt_in_time(tmp_path):
+    async with a_cluster(tmp_path, ProfileArguments(bind_timeout_seconds=0.5)) as cluster:
+        await cluster.node("n1")
+        await storage_class(cluster, "csi.example")
+        await claim(cluster, "data")
+        await cluster.pod("p", volumes=using("data"))
+        condition = await cluster.refused("p")
+    assert condition["message"] == (
+        'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
+    )

@@ -275,8 +275,30 @@ class _Reader:
                 if system:
                     return profile
                 return replace(profile, spread_defaults=constraints, system_spread_defaults=False)
-            case "DefaultPreemption" | "VolumeBinding" | "DynamicResources":
-                return profile  # arguments that tune waits and samples; the defaults hold
+            case "VolumeBinding":
+                inner = self._fields(args, place, "apiVersion", "kind", "bindTimeoutSeconds")
+                seconds = self._number(
+                    inner.get("bindTimeoutSeconds", 600), f"{place}.bindTimeoutSeconds", 0, 86400
+                )
+                return replace(profile, bind_timeout_seconds=float(seconds))
+            case "DefaultPreemption":
+                inner = self._fields(
+                    args,
+                    place,
+                    "apiVersion",
+                    "kind",
+                    "minCandidateNodesPercentage",
+                    "minCandidateNodesAbsolute",
+                )
+                share = inner.get("minCandidateNodesPercentage", profile.candidate_share)
+                least = inner.get("minCandidateNodesAbsolute", profile.least_candidates)
+                return replace(
+                    profile,
+                    candidate_share=self._number(share, f"{place}.minCandidateNodesPercentage", 0, 100),
+                    least_candidates=self._number(least, f"{place}.minCandidateNodesAbsolute", 0, 2**31 - 1),
+                )
+            case "DynamicResources":
+                return profile
         raise self._wrong(at, f"no arguments are known for {plugin!r}")
 
     def _fit(self, args: Any, at: str) -> FitArguments:

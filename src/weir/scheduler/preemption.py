@@ -26,8 +26,6 @@ NAME: Final = "DefaultPreemption"
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 REASON: Final = "PreemptionByScheduler"
-_LEAST_CANDIDATES: Final = 100
-_CANDIDATE_SHARE: Final = 10
 _FAR_FUTURE: Final = "9999-12-31T23:59:59Z"
 
 
@@ -115,7 +113,8 @@ def preempt(
     if reason := not_eligible(pod, diagnosis, waiting):
         return NoPreemption(f"preemption: {reason}")
     potential = [name for name, status in diagnosis.statuses.items() if status.code is Code.UNSCHEDULABLE]
-    wanted = min(max(len(potential) * _CANDIDATE_SHARE // 100, _LEAST_CANDIDATES), len(potential))
+    a = engine.profile.arguments
+    wanted = min(max(len(potential) * a.candidate_share // 100, a.least_candidates), len(potential))
     start = rng.randrange(len(potential)) if rng is not None and potential else 0
     candidates: list[Preemption] = []
     failures: dict[str, Status] = {}

@@ -64,7 +64,6 @@ class Reservation(Protocol):
     """What a plugin promised for one pod on its node: what to write, when it is kept, how to take it back."""
 
     plugin: str
-    timeout_seconds: float
 
     def writes(self) -> Sequence[Any]:
         """Return the writes PreBind makes; each has `kind`, `namespace`, `name` and a merge `patch`."""
@@ -102,6 +101,9 @@ class ProfileArguments:
     ignore_preferred_terms_of_existing_pods: bool = False
     spread_defaults: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     system_spread_defaults: bool = True
+    bind_timeout_seconds: float = 600.0  #: how long claims may take to be bound
+    candidate_share: int = 10  #: percent of the nodes where preemption might help that are tried
+    least_candidates: int = 100  #: but at least so many
     upstream_reasons: bool = False
     percentage_of_nodes_to_score: int | None = None  #: None: look at all nodes; 0: Kubernetes' adaptive share
 

@@ -398,7 +398,7 @@ class Scheduler:
         try:
             if promises:
                 began = perf_counter()
-                await self._keep(promises)
+                await self._keep(promises, self._engine_of(pod).profile.arguments.bind_timeout_seconds)
                 self._note_point("PreBind", pod, began)
             if self._leadership is not None:
                 self._leadership.check()
@@ -431,7 +431,7 @@ class Scheduler:
         profile = pod.spec.scheduler_name
         self.metrics.note_point(point, "Success", profile, perf_counter() - began)
 
-    async def _keep(self, promises: list[Reservation]) -> None:
+    async def _keep(self, promises: list[Reservation], patience: float) -> None:
         """Write what was promised (PreBind) and wait until it is so."""
         for promise in promises:
             prefix = f'running PreBind plugin "{promise.plugin}"'
@@ -443,7 +443,7 @@ class Scheduler:
                 if not promise.settled():
                     self._room.release()  # others are bound meanwhile
                     try:
-                        await self._settle(promise)
+                        await self._settle(promise, patience)
                     finally:
                         await self._room.acquire()
             except (WeirError, OSError, TimeoutError) as error:
@@ -451,8 +451,8 @@ class Scheduler:
             except PluginError as error:
                 raise PluginError(f"{prefix}: {error}") from error
 
-    async def _settle(self, promise: Reservation) -> None:
-        deadline = self.clock.monotonic() + promise.timeout_seconds
+    async def _settle(self, promise: Reservation, patience: float) -> None:
+        deadline = self.clock.monotonic() + patience
         while not promise.settled():
             if self.clock.monotonic() >= deadline:
                 raise PluginError("binding volumes: context deadline exceeded")

@@ -74,6 +74,13 @@ def two_nodes(arguments):
     return engine
 
 
+def test_waits_and_samples_can_be_tuned():
+    preemption = {"name": "DefaultPreemption", "args": {"minCandidateNodesAbsolute": 5}}
+    binding = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 30}}
+    found = profile(pluginConfig=[preemption, binding])
+    assert (found.least_candidates, found.bind_timeout_seconds) == (5, 30.0)
+
+
 def test_a_filter_that_is_switched_off_refuses_nobody():
     arguments = profile(plugins={"multiPoint": {"disabled": [{"name": "TaintToleration"}]}})
     assert two_nodes(arguments).statuses(read(Pod, {"metadata": {"name": "p"}})) == {}
@@ -124,6 +131,10 @@ def test_packing_prefers_the_fuller_node():
          "needs defaultingType: List"),
         ({"profiles": [{"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]}]},
          "hardPodAffinityWeight"),
+        ({"profiles": [{"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": "x"}}]}]},
+         "bindTimeoutSeconds"),
+        ({"profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": {"minCandidates": 1}}]}]},
+         "minCandidates: unknown"),
         ({"profiles": [{"pluginConfig": 3}]}, "profiles[0].pluginConfig"),
         ({"profiles": [{"plugins": {"score": {"enabled": 3}}}]}, "enabled"),
         ({"profiles": [{"plugins": 3}]}, "plugins"),

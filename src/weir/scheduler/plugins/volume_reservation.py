@@ -7,14 +7,11 @@ writing and the waiting are weir.scheduler.run's.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from weir.objects.core import PersistentVolume, PersistentVolumeClaim
 from weir.scheduler.framework import PluginError
 from weir.scheduler.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, Storage, belongs_to, is_bound
-
-#: How long claims may take to be bound before the attempt is given up.
-BIND_TIMEOUT_SECONDS: Final = 600.0
 
 
 @dataclass
@@ -40,7 +37,6 @@ class Reservation:
     """What was promised for one pod: what to write, when it is kept, how to take it back."""
 
     plugin = "VolumeBinding"
-    timeout_seconds = BIND_TIMEOUT_SECONDS
 
     def __init__(self, storage: Storage, plan: Plan, node: str) -> None:
         self._storage, self._plan, self._node = storage, plan, node
