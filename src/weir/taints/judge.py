@@ -22,7 +22,7 @@ from weir.values.integer import IntegerError, parse_integer
 Bools = npt.NDArray[np.bool_]
 
 
-_Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], dict[str, Bools]]
+_Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], dict[str, Bools], dict[str, Bools]]
 
 
 class _Key:
@@ -49,15 +49,16 @@ class _Key:
         self._columns = None
 
     def columns(self) -> _Columns:
-        """Return numbers, integer values, and by effect (all effects under "") where values are integers."""
+        """Return numbers, integer values, and by effect (all effects under "") where values are integers, and all."""
         if self._columns is None:
             readable = np.asarray(self.readable, np.bool_)
-            by_effect = {
-                effect: readable & np.asarray([found == effect for found in self.effects], np.bool_)
+            there = {
+                effect: np.asarray([found == effect for found in self.effects], np.bool_)
                 for effect in set(self.effects)
             }
+            there[""] = np.ones(len(self.numbers), np.bool_)
             numbers, integers = np.asarray(self.numbers, np.int64), np.asarray(self.integers, np.int64)
-            self._columns = (numbers, integers, {**by_effect, "": readable})
+            self._columns = (numbers, integers, {e: readable & mask for e, mask in there.items()}, there)
         return self._columns
 
 
@@ -123,23 +124,20 @@ class TaintJudge:
 
     def _all_at_once(self, entry: Toleration, key: _Key, flags: Bools, start: int) -> None:
         self.comparisons += len(key.numbers)
-        numbers, values, readable = key.columns()
+        numbers, values, readable, there = key.columns()
+        if entry.effect not in there:
+            return
         new = numbers >= start
-        asked = sum(
-            1
-            for number, effect in zip(key.numbers, key.effects, strict=True)
-            if number >= start and entry.effect in ("", effect)
-        )
+        asked = int(np.count_nonzero(there[entry.effect] & new))
         try:
             limit = parse_integer(entry.value)
         except IntegerError:
             self.numeric[entry.operator, "parse_error"] += asked
             return
-        if entry.effect in readable:
-            compared = readable[entry.effect]
-            holds = compared & (values > limit if entry.operator == "Gt" else values < limit)
-            flags[numbers[holds]] = True
-            made, matched = int((compared & new).sum()), int((holds & new).sum())
-            self.numeric[entry.operator, "match"] += matched
-            self.numeric[entry.operator, "no_match"] += made - matched
-            self.numeric[entry.operator, "parse_error"] += asked - made
+        compared = readable[entry.effect]
+        holds = compared & (values > limit if entry.operator == "Gt" else values < limit)
+        flags[numbers[holds]] = True
+        made, matched = int(np.count_nonzero(compared & new)), int(np.count_nonzero(holds & new))
+        self.numeric[entry.operator, "match"] += matched
+        self.numeric[entry.operator, "no_match"] += made - matched
+        self.numeric[entry.operator, "parse_error"] += asked - made
