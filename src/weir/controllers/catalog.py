@@ -8,6 +8,7 @@ from typing import Final
 from weir.controllers.daemonset import DaemonSets
 from weir.controllers.deployment import Deployments
 from weir.controllers.garbage_collector import GarbageCollector
+from weir.controllers.job import Jobs
 from weir.controllers.namespace import Namespaces
 from weir.controllers.node_lifecycle import NodeLifecycle
 from weir.controllers.pod_gc import PodGc
@@ -23,6 +24,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "daemonset": DaemonSets,
     "deployment": Deployments,
     "replicaset": ReplicaSets,
+    "job": Jobs,
     "garbage-collector": GarbageCollector,
     "namespace": Namespaces,
 }

@@ -1,0 +1,97 @@
+"""Jobs in a whole cluster under virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from weir.cluster import Cluster
+
+
+@pytest.fixture
+def cluster():
+    with Cluster(nodes=2) as cluster:
+        cluster.advance(5)
+        yield cluster
+
+
+def job(annotations=None, **spec):
+    template = {
+        "metadata": {"annotations": annotations or {}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "sum"},
+        "spec": {"template": template, **spec},
+    }
+
+
+def conditions(cluster):
+    found = cluster.get("Job", "sum")["status"].get("conditions") or ()
+    return {c["type"]: c["reason"] for c in found if c["status"] == "True"}
+
+
+def test_a_job_completes(cluster):
+    cluster.apply(job(completions=3, parallelism=2))
+    cluster.advance(60)
+    status = cluster.get("Job", "sum")["status"]
+    assert (status["succeeded"], "completionTime" in status, conditions(cluster)) == (
+        3,
+        True,
+        {"SuccessCriteriaMet": "CompletionsReached", "Complete": "CompletionsReached"},
+    )
+
+
+def test_no_more_than_parallelism_run_at_once(cluster):
+    cluster.apply(job(completions=5, parallelism=2))
+    most = 0
+    for _ in range(60):
+        cluster.advance(0.5)
+        most = max(most, sum(p["status"]["phase"] in ("Pending", "Running") for p in cluster.list("Pod")))
+    assert most == 2
+
+
+def test_a_job_whose_pods_fail_gives_up_after_its_limit(cluster):
+    cluster.apply(job({"weir.dev/exit-code": "1"}, backoffLimit=2))
+    cluster.advance(600)
+    assert (len(cluster.list("Pod")), conditions(cluster)["Failed"]) == (3, "BackoffLimitExceeded")
+
+
+def test_failed_pods_are_replaced_after_growing_pauses(cluster):
+    cluster.apply(job({"weir.dev/exit-code": "1"}, backoffLimit=6))
+    cluster.advance(12)
+    early = len(cluster.list("Pod"))
+    cluster.advance(10)
+    assert (early, len(cluster.list("Pod"))) == (1, 2)
+
+
+def test_a_deadline_ends_a_job(cluster):
+    cluster.apply(job({"weir.dev/run-seconds": "1000"}, activeDeadlineSeconds=30))
+    cluster.advance(40)
+    running = [p for p in cluster.list("Pod") if not p["metadata"].get("deletionTimestamp")]
+    assert (conditions(cluster)["Failed"], running) == ("DeadlineExceeded", [])
+
+
+def test_a_suspended_job_has_no_pods_until_it_is_resumed(cluster):
+    cluster.apply(job(suspend=True))
+    cluster.advance(10)
+    before = (cluster.list("Pod"), conditions(cluster))
+    cluster.patch("Job", "sum", {"spec": {"suspend": False}})
+    cluster.advance(30)
+    assert (before, "Complete" in conditions(cluster)) == (([], {"Suspended": "JobSuspended"}), True)
+
+
+def test_an_indexed_job_runs_every_index_once(cluster):
+    cluster.apply(job(completions=4, parallelism=2, completionMode="Indexed"))
+    cluster.advance(60)
+    status = cluster.get("Job", "sum")["status"]
+    assert (status["completedIndexes"], len(cluster.list("Pod"))) == ("0-3", 4)
+
+
+def test_a_finished_job_goes_when_its_time_to_live_is_over(cluster):
+    cluster.apply(job(ttlSecondsAfterFinished=100))
+    cluster.advance(60)
+    before = cluster.get("Job", "sum")
+    cluster.advance(120)
+    assert (before is not None, cluster.get("Job", "sum"), cluster.list("Pod")) == (True, None, [])
