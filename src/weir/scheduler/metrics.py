@@ -127,12 +127,16 @@ class SchedulerMetrics:
         self.algorithm_duration.child().observe(seconds)
         self.note_point("Filter", "Success" if placed else "Unschedulable", profile, seconds)
         evaluated = self.plugin_evaluations.child
-        asked, standing.asked = standing.asked, 0
+        asked, standing.asked = standing.asked or 1, 0
         if placed:
-            for plugin in standing.bound.filters:
-                evaluated(plugin.name, "Filter", profile, "Success").value += max(asked, 1)
-            for name in standing.bound.scoring:
-                evaluated(name, "Score", profile, "Success").value += max(asked, 1)
+            bound = standing.bound
+            if bound.counters is None:  # found once a class: this is done for every pod
+                bound.counters = [
+                    *(evaluated(p.name, "Filter", profile, "Success") for p in bound.filters),
+                    *(evaluated(name, "Score", profile, "Success") for name in bound.scoring),
+                ]
+            for counter in bound.counters:
+                counter.value += asked
             return
         assert isinstance(answer, Diagnosis)
         refused = Counter((status.plugin, status.code.value) for status in answer.statuses.values())

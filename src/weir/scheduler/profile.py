@@ -130,6 +130,8 @@ class Bound:
         False
     )  #: whether the default spread selector has become another
 
+    counters: list[Any] | None = None  #: of the metrics that every decision about the class adds to
+
     def __post_init__(self) -> None:
         movers = {id(plugin) for plugin in self.domain_filters}
         self.static_filters = [p for p in self.filters if not p.dynamic]
