@@ -44,6 +44,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("kubeconfig", "Write a kubeconfig for a user, a component or a node"),
             ("scheduler", "Place pods"),
             ("controller-manager", "Evict pods, watch over nodes, run DaemonSets, Deployments and the rest"),
+            ("device", "Show devices with their taints, and the claims and pods that have them"),
             ("node", "Add simulated nodes, switch them off and on"),
             ("kubelet", "Play simulated nodes and the life of their pods"),
             ("webhook", "Serve admission webhooks that bring the new operators to older clusters"),
@@ -211,7 +212,10 @@ def _report(error: Exception) -> int:
     from weir.errors import ServiceUnavailable, WeirError
 
     if isinstance(error, WeirError):
-        return _say(_one_line(error), UNREACHABLE if isinstance(error, ServiceUnavailable) else FINDINGS)
+        from weir.client.api import Unreachable
+
+        away = isinstance(error, ServiceUnavailable | Unreachable)
+        return _say(_one_line(error), UNREACHABLE if away else FINDINGS)
     return _say(f"internal error: {type(error).__name__}: {_one_line(error)} (--debug shows where)", BUG)
 
 

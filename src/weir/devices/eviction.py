@@ -70,7 +70,7 @@ def leave_at(
     """
     if taint.effect not in EVICTING:
         return None
-    added = _moment(taint.time_added) or first_seen
+    added = moment(taint.time_added) or first_seen
     plain = taint.plain
     shortest: int | None = None
     for entry in tolerations:
@@ -84,7 +84,8 @@ def leave_at(
 
 
 @lru_cache(maxsize=4096)
-def _moment(text: str | None) -> datetime | None:
+def moment(text: str | None) -> datetime | None:
+    """Return the moment a time of the API names; None when there is none to read."""
     if not text:
         return None
     try:

@@ -120,7 +120,7 @@ class Tracker:
     def __init__(self, gates: Gates, expressions: Selectors | None = None) -> None:
         self._taints_on = gates.enabled(DEVICE_TAINTS)
         self._rules_on = gates.enabled(DEVICE_TAINT_RULES)
-        self._expressions = expressions or Selectors(
+        self.expressions = expressions or Selectors(
             multiple_allocations=gates.enabled("DRAConsumableCapacity"), capacity=PROGRAMS
         )
         self._numbers = TaintNumbers()
@@ -184,7 +184,7 @@ class Tracker:
             (
                 entry.tracked
                 for entry in self._rules_about(name)
-                if selects(entry.rule, unpublished, self._classes, self._expressions)
+                if selects(entry.rule, unpublished, self._classes, self.expressions)
             ),
             key=_rule_name,
         )
@@ -434,7 +434,7 @@ class Tracker:
         return found
 
     def _judge(self, entry: _Rule, device: TrackedDevice, problems: dict[str, Problem]) -> bool:
-        answer = selects(entry.rule, device, self._classes, self._expressions)
+        answer = selects(entry.rule, device, self._classes, self.expressions)
         if answer.outcome is Outcome.BROKEN:
             raise _Broken(
                 Problem(entry.rule.name, "", f"DeviceTaintRule {entry.rule.name}: {answer.problem}")

@@ -1,0 +1,249 @@
+"""`weir device`: the devices of a cluster, who has them, and what their taints do.
+
+Reads any cluster through its kubeconfig (weir's or a real one, whatever version of resource.k8s.io it serves), or
+a dump of one; `list` writes nothing. Exit 0, 2 for input that cannot be read, 3 for a cluster that does not answer.
+Not here: what the rows say (weir.devices.inventory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.main import FINE
+from weir.cli.render import BAD, DIM, NOTE, emit, paint, table, wants_colour
+
+if TYPE_CHECKING:
+    from weir.devices.inventory import HeldTaint, Inventory, Row
+    from weir.gates import Gates
+
+
+@click.group()
+def device() -> None:
+    """The devices of a cluster: who has them, and what their taints do."""
+
+
+@device.command(name="list", epilog="Exit codes: 0 fine, 2 unreadable input, 3 cluster unreachable.")
+@click.option(
+    "-c",
+    "--cluster",
+    multiple=True,
+    metavar="FILE|DIR|-",
+    help="A dump instead of a live cluster: "
+    "`kubectl get resourceslices,resourceclaims,deviceclasses,devicetaintrules,pods -A -o yaml`.",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
+)
+@click.option("--context", default="", help="The context of the kubeconfig.")
+@click.option("--driver", default="", help="Only devices of this driver.")
+@click.option("--node", default="", help="Only devices of this node.")
+@click.option("--tainted", is_flag=True, help="Only devices with taints.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text", show_default=True
+)
+@click.option(
+    "--feature-gates",
+    default=None,
+    metavar="A=true,B=false",
+    help="Gates in Kubernetes' form.  [default: all four features on]",
+)
+def list_devices(
+    cluster: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
+    driver: str,
+    node: str,
+    tainted: bool,
+    output: str,
+    feature_gates: str | None,
+) -> int:
+    """Show every device with its taints, where they come from, and the claims and pods that have it.
+
+    \b
+    Examples:
+      weir device list
+      weir device list --tainted -o wide
+      kubectl get resourceslices,resourceclaims,devicetaintrules,pods -A -o yaml | weir device list -c -
+    """
+    from weir.gates import ALL_FEATURES, Gates
+
+    if cluster and (kubeconfig or context):
+        raise click.UsageError("give either --cluster or --kubeconfig and --context, not both")
+    gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
+    found = read_inventory(cluster, kubeconfig, context, gates)
+    now = datetime.now(UTC)
+    rows = [
+        row
+        for row in found.rows(now)
+        if (not driver or row.id.driver == driver)
+        and (not node or row.node == node)
+        and (not tainted or row.taints)
+    ]
+    if output in ("json", "yaml"):
+        emit({"devices": [_document(row) for row in rows], "problems": found.problems}, output)
+        return FINE
+    colour = wants_colour()
+    for line in text(rows, now, wide=output == "wide", colour=colour):
+        click.echo(line)
+    for problem in found.problems:
+        click.echo(paint(problem, BAD, on=colour), err=True)
+    return FINE
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_inventory(cluster: Sequence[str], kubeconfig: Path | None, context: str, gates: Gates) -> Inventory:
+    """Return what a dump, or a live cluster, says about devices."""
+    from weir.devices.inventory import Inventory
+
+    if cluster:
+        from weir.cli.inputs import read_dump
+
+        return Inventory.of(read_dump(cluster), gates)
+    import asyncio
+
+    return Inventory.of(asyncio.run(_fetch(kubeconfig, context)), gates)
+
+
+async def _fetch(kubeconfig: Path | None, context: str) -> list[Any]:
+    from weir.client.http import connect
+    from weir.objects.kinds import by_kind
+
+    client = connect(kubeconfig, context=context, user_agent="weir-device")
+    try:
+        documents: list[Any] = []
+        for kind in ("DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim"):
+            documents += await _fetch_kind(client, kind)
+        pods = await client.list(by_kind("v1", "Pod"))
+        documents += [{"kind": "Pod", "apiVersion": "v1", **item} for item in pods.documents()]
+        return documents
+    finally:
+        await client.close()
+
+
+async def _fetch_kind(client: Any, kind: str) -> list[Any]:
+    """Return all objects of a kind in the newest version the cluster serves; none when it serves none."""
+    from weir.errors import NotFound
+    from weir.objects.kinds import find_kind
+
+    for version in ("v1", "v1beta2", "v1beta1", "v1alpha3"):
+        served = find_kind(f"resource.k8s.io/{version}", kind)
+        if served is None:
+            continue
+        try:
+            listed = await client.list(served)
+        except NotFound:
+            continue
+        return [{"kind": kind, "apiVersion": served.api_version, **item} for item in listed.documents()]
+    return []
+
+
+# ── text ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def text(rows: Sequence[Row], now: datetime, *, wide: bool = False, colour: bool = False) -> Iterator[str]:
+    """Yield the table: one line a device, and one more for each further taint."""
+    if not rows:
+        yield "No devices."
+        return
+    head = ["NODE", "DEVICE", "CLAIM", "PODS", "TAINTS"]
+    if wide:
+        head.insert(2, "ATTRIBUTES")
+    lines: list[list[str]] = [head]
+    for row in rows:
+        claims = ", ".join(holder.claim for holder in row.holders) or "-"
+        pods = ", ".join(pod for holder in row.holders for pod in holder.pods) or "-"
+        cells = [row.node or "-", str(row.id), claims, pods]
+        if wide:
+            cells.insert(2, ", ".join(_facts(row)) or "-")
+        notes = [taint_line(held, now) for held in row.taints]
+        if row.pool_problem:
+            notes.append(f"({row.pool_problem})")
+        lines.append([*cells, notes[0] if notes else "-"])
+        lines += [["", *[""] * (len(cells) - 1), note] for note in notes[1:]]
+    printed = table(lines, indent=0)
+    yield paint(printed[0], DIM, on=colour)
+    for line in printed[1:]:
+        if "not tolerated" in line or "must leave" in line:
+            yield paint(line, BAD, on=colour)
+        else:
+            yield paint(line, NOTE, on=colour and ":No" in line) if colour else line
+
+
+def taint_line(held: HeldTaint, now: datetime) -> str:
+    """Return a taint with its age, its origin and what it means for who has the device."""
+    from weir.apiserver.cells import human_duration
+    from weir.devices.eviction import moment
+
+    taint = held.tracked.taint
+    added = moment(taint.time_added)
+    age = f"{human_duration(max(0.0, (now - added).total_seconds()))}, " if added else ""
+    said = f"{taint} ({age}{_origin(held)})"
+    if held.leave_at is not None:
+        left = (held.leave_at - now).total_seconds()
+        return f"{said}: pods must leave " + (f"in {human_duration(left)}" if left > 0 else "now")
+    if held.tolerated is None or taint.effect not in ("NoSchedule", "NoExecute"):
+        return said
+    return f"{said}: " + ("tolerated" if held.tolerated else "not tolerated, kept until it is free")
+
+
+def _origin(held: HeldTaint) -> str:
+    from weir.devices.origin import RuleOrigin
+
+    origin = held.tracked.origin
+    return f"rule {origin.name}" if isinstance(origin, RuleOrigin) else f"driver, slice {origin.slice}"
+
+
+def _facts(row: Row) -> Iterator[str]:
+    for name, value in (row.device.attributes or {}).items() if row.device else ():
+        yield f"{name}={next(iter(value.values()), '')}"
+    for name, value in (row.device.capacity or {}).items() if row.device else ():
+        yield f"{name}={value.get('value', '')}"
+
+
+def _document(row: Row) -> dict[str, Any]:
+    from weir.devices.origin import RuleOrigin
+
+    def taint(held: HeldTaint) -> dict[str, Any]:
+        origin, found = held.tracked.origin, held.tracked.taint
+        written = {
+            "key": found.key,
+            "value": found.value,
+            "effect": found.effect,
+            "timeAdded": found.time_added,
+        }
+        source = (
+            {"rule": origin.name}
+            if isinstance(origin, RuleOrigin)
+            else {"slice": origin.slice, "index": origin.index}
+        )
+        return {
+            **written,
+            "origin": source,
+            "tolerated": held.tolerated,
+            "podsLeaveAt": _written(held.leave_at),
+        }
+
+    return {
+        "device": str(row.id),
+        "node": row.node or None,
+        "published": row.device is not None,
+        "poolProblem": row.pool_problem or None,
+        "attributes": dict(row.device.attributes or {}) if row.device else {},
+        "capacity": dict(row.device.capacity or {}) if row.device else {},
+        "taints": [taint(held) for held in row.taints],
+        "claims": [
+            {"claim": holder.claim, "request": holder.request, "pods": list(holder.pods)}
+            for holder in row.holders
+        ],
+    }
+
+
+def _written(at: datetime | None) -> str | None:
+    return None if at is None else at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,217 @@
+"""`weir device`: what it shows of a dump and of a live cluster, and that bad input is one line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.golden.cluster import TOKEN, Cluster
+from weir.apiserver.http import Request
+from weir.cli.main import FINE, UNREACHABLE, USAGE, run
+from weir.client.api import Client
+from weir.client.local import LocalTransport
+from weir.gates import ALL_FEATURES
+
+DRIVER = "gpu.example.com"
+SLICE: dict[str, Any] = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceSlice",
+    "metadata": {"name": "n1-gpus"},
+    "spec": {
+        "driver": DRIVER,
+        "nodeName": "n1",
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+        "devices": [
+            {
+                "name": "gpu-0",
+                "attributes": {"model": {"string": "a100"}},
+                "capacity": {"memory": {"value": "80Gi"}},
+            },
+            {
+                "name": "gpu-1",
+                "taints": [{"key": "hot", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
+            },
+        ],
+    },
+}
+RULE: dict[str, Any] = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "maintenance", "uid": "1"},
+    "spec": {
+        "deviceSelector": {"device": "gpu-0"},
+        "taint": {"key": "m", "value": "1", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+    },
+}
+CLAIM: dict[str, Any] = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "c", "namespace": "default"},
+    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+    "status": {
+        "allocation": {
+            "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}]}
+        },
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
+    },
+}
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+    "spec": {"nodeName": "n1", "resourceClaims": [{"name": "x", "resourceClaimName": "c"}]},
+}
+Show = Callable[..., str]
+
+
+@pytest.fixture
+def show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Show:
+    def run_on(documents: list[Any], *options: str, code: int = FINE) -> str:
+        file = tmp_path / "dump.yaml"
+        file.write_text(yaml.safe_dump_all(documents))
+        assert run(["device", "list", "-c", str(file), *options]) == code
+        captured = capsys.readouterr()
+        return captured.out + captured.err
+
+    return run_on
+
+
+def test_each_device_has_a_line_with_its_claim_pods_and_taints(show: Show) -> None:
+    lines = show([SLICE, RULE, CLAIM, POD]).splitlines()
+    assert lines[0].split() == ["NODE", "DEVICE", "CLAIM", "PODS", "TAINTS"]
+    assert lines[1].startswith(f"n1    {DRIVER}/n1/gpu-0  default/c  default/p  m=1:NoExecute (")
+    assert lines[1].endswith("rule maintenance): pods must leave now")
+    assert lines[2].endswith("driver, slice n1-gpus)")
+
+
+def test_a_toleration_in_the_allocation_is_seen(show: Show) -> None:
+    tolerant = json.loads(json.dumps(CLAIM))
+    tolerant["status"]["allocation"]["devices"]["results"][0]["tolerations"] = [{"operator": "Exists"}]
+    assert "rule maintenance): tolerated" in show([SLICE, RULE, tolerant, POD])
+
+
+def test_wide_shows_attributes_and_capacity(show: Show) -> None:
+    assert "model=a100, memory=80Gi" in show([SLICE], "-o", "wide")
+
+
+def test_filters_leave_out_the_rest(show: Show) -> None:
+    assert "gpu-0" not in show([SLICE], "--tainted")
+    assert show([SLICE], "--node", "n2") == "No devices.\n"
+    assert show([SLICE], "--driver", "other") == "No devices.\n"
+
+
+def test_programs_get_origins_and_times(show: Show) -> None:
+    found = json.loads(show([SLICE, RULE, CLAIM, POD], "-o", "json"))
+    first, second = found["devices"]
+    assert first["taints"][0] == {
+        "key": "m",
+        "value": "1",
+        "effect": "NoExecute",
+        "timeAdded": "2026-01-01T00:00:00Z",
+        "origin": {"rule": "maintenance"},
+        "tolerated": False,
+        "podsLeaveAt": "2026-01-01T00:00:00Z",
+    }
+    assert first["claims"] == [{"claim": "default/c", "request": "r", "pods": ["default/p"]}]
+    assert second["taints"][0]["origin"] == {"slice": "n1-gpus", "index": 0}
+
+
+def test_an_allocated_device_nobody_publishes_is_still_listed(show: Show) -> None:
+    text = show([CLAIM, RULE, POD])
+    assert "gpu-0" in text
+    assert "(no current slice publishes it)" in text
+    assert "pods must leave now" in text
+
+
+def test_an_incomplete_pool_says_so(show: Show) -> None:
+    half = json.loads(json.dumps(SLICE))
+    half["spec"]["pool"]["resourceSliceCount"] = 2
+    assert "(the pool is incomplete)" in show([half])
+
+
+def test_a_rule_that_fails_is_named(show: Show) -> None:
+    bad = json.loads(json.dumps(RULE))
+    bad["spec"]["deviceSelector"] = {"selectors": [{"cel": {"expression": "device.attributes['x'].y"}}]}
+    assert "DeviceTaintRule maintenance: selector #0: runtime error: no such key: y" in show([SLICE, bad])
+
+
+def test_old_versions_and_lists_are_read(show: Show) -> None:
+    old = json.loads(json.dumps(SLICE))
+    old["apiVersion"] = "resource.k8s.io/v1beta1"
+    old["spec"]["devices"] = [
+        {"name": one.pop("name"), "basic": one} for one in json.loads(json.dumps(SLICE["spec"]["devices"]))
+    ]
+    assert "hot:NoSchedule" in show([{"kind": "List", "apiVersion": "v1", "items": [old]}])
+    assert "hot:NoSchedule" in show(
+        [{"kind": "ResourceSliceList", "apiVersion": "resource.k8s.io/v1", "items": [SLICE]}]
+    )
+
+
+def test_what_cannot_be_read_is_one_line(show: Show) -> None:
+    bad = json.loads(json.dumps(SLICE))
+    bad["spec"]["devices"] = 7
+    text = show([bad], code=USAGE)
+    assert text.startswith("weir: ResourceSlice n1-gpus: ")
+    assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "nonsense", [[], 7, None, {"kind": 7}, {"kind": "ResourceSlice"}, {"kind": "PodList", "items": 7}]
+)
+def test_what_is_no_object_is_left_out(show: Show, nonsense: Any) -> None:
+    assert show([nonsense]) == "No devices.\n"
+
+
+def test_a_dump_and_a_cluster_at_once_is_a_mistake() -> None:
+    assert run(["device", "list", "-c", "x", "--context", "y"]) == USAGE
+
+
+def test_a_cluster_that_does_not_answer_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "x", "user": {}}],
+    }
+    file = tmp_path / "config"
+    file.write_text(json.dumps(config))
+    assert run(["device", "list", "--kubeconfig", str(file)]) == UNREACHABLE
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("missing", [(), ("v1",), ("v1", "v1beta2")])
+def test_a_live_cluster_is_read_in_the_newest_version_it_serves(
+    missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Cluster(ALL_FEATURES)
+
+    async def prepare() -> None:
+        await cluster.start()
+        for document in (SLICE, RULE, CLAIM, POD):
+            await cluster.put(document)
+
+    asyncio.run(prepare())
+
+    async def handle(request: Request) -> Any:
+        if any(f"/apis/resource.k8s.io/{version}/" in request.path for version in missing):
+            request.path = "/apis/nothing.example/v1/things"
+        return await cluster.server.handle(request)
+
+    def connect(*_: Any, **__: Any) -> Client:
+        return Client(LocalTransport(handle, Request, {"authorization": f"Bearer {TOKEN}"}))
+
+    monkeypatch.setattr("weir.client.http.connect", connect)
+    assert run(["device", "list"]) == FINE
+    out = capsys.readouterr().out
+    assert "hot:NoSchedule" in out
+    assert "pods must leave now" in out
