@@ -7,6 +7,7 @@ from typing import Final
 
 from weir.controllers.daemonset import DaemonSets
 from weir.controllers.deployment import Deployments
+from weir.controllers.disruption import Disruption
 from weir.controllers.garbage_collector import GarbageCollector
 from weir.controllers.job import Jobs
 from weir.controllers.namespace import Namespaces
@@ -14,6 +15,7 @@ from weir.controllers.node_lifecycle import NodeLifecycle
 from weir.controllers.pod_gc import PodGc
 from weir.controllers.replicaset import ReplicaSets
 from weir.controllers.run import Controller
+from weir.controllers.statefulset import StatefulSets
 from weir.controllers.taint_eviction import TaintEviction
 from weir.gates import Gates
 
@@ -24,7 +26,9 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "daemonset": DaemonSets,
     "deployment": Deployments,
     "replicaset": ReplicaSets,
+    "statefulset": StatefulSets,
     "job": Jobs,
+    "disruption": Disruption,
     "garbage-collector": GarbageCollector,
     "namespace": Namespaces,
 }

@@ -108,6 +108,7 @@ class Controllers:
     async def _act(self, leadership: Leadership | None) -> None:
         self._leadership = leadership
         self._prepare()
+        await self._leave_out_unserved()
         tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers.values()]
         try:
             await wait_all_synced(self.informers.values())
@@ -121,6 +122,21 @@ class Controllers:
             for worker in self.workers:
                 worker.stop()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _leave_out_unserved(self) -> None:
+        """Do without kinds that this server does not serve: another version's, or a feature's that is off."""
+        for kind in list(self.informers):
+            while True:
+                try:
+                    await self.client.list(kind, limit=1)
+                except errors.NotFound:
+                    self._log.info("not served here, left out", kind=kind.kind, version=kind.api_version)
+                    del self.informers[kind], self.known.caches[kind]
+                except (errors.ApiError, Unreachable) as error:
+                    self._log.info("waiting for the API", error=str(error))
+                    await self.clock.sleep(1.0)
+                    continue
+                break
 
     def check(self) -> None:
         """Raise unless this process may still act."""
@@ -148,7 +164,8 @@ class _Worker:
 
     def start(self) -> None:
         for kind in self.controller.kinds:
-            self._owner.informers[kind].cache.listen(self._listener(kind))
+            if kind in self._owner.informers:
+                self._owner.informers[kind].cache.listen(self._listener(kind))
         for key in getattr(self.controller, "first_keys", ()):
             self.queue.add(key)
         self.tasks.append(asyncio.ensure_future(self.recorder.run()))
