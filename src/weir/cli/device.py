@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli._device_rules import taint, untaint
 from weir.cli.main import FINE
 from weir.cli.render import BAD, DIM, NOTE, emit, paint, table, wants_colour
 
 if TYPE_CHECKING:
+    from weir.client.api import Client
     from weir.devices.inventory import HeldTaint, Inventory, Row
     from weir.gates import Gates
 
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 @click.group()
 def device() -> None:
     """The devices of a cluster: who has them, and what their taints do."""
+
+
+device.add_command(taint)
+device.add_command(untaint)
 
 
 @device.command(name="list", epilog="Exit codes: 0 fine, 2 unreadable input, 3 cluster unreachable.")
@@ -108,26 +114,31 @@ def read_inventory(cluster: Sequence[str], kubeconfig: Path | None, context: str
         return Inventory.of(read_dump(cluster), gates)
     import asyncio
 
-    return Inventory.of(asyncio.run(_fetch(kubeconfig, context)), gates)
-
-
-async def _fetch(kubeconfig: Path | None, context: str) -> list[Any]:
     from weir.client.http import connect
+
+    async def run() -> list[Any]:
+        client = connect(kubeconfig, context=context, user_agent="weir-device")
+        try:
+            return await fetch(client)
+        finally:
+            await client.close()
+
+    return Inventory.of(asyncio.run(run()), gates)
+
+
+async def fetch(client: Client) -> list[Any]:
+    """Return every object of a cluster that concerns devices."""
     from weir.objects.kinds import by_kind
 
-    client = connect(kubeconfig, context=context, user_agent="weir-device")
-    try:
-        documents: list[Any] = []
-        for kind in ("DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim"):
-            documents += await _fetch_kind(client, kind)
-        pods = await client.list(by_kind("v1", "Pod"))
-        documents += [{"kind": "Pod", "apiVersion": "v1", **item} for item in pods.documents()]
-        return documents
-    finally:
-        await client.close()
+    documents: list[Any] = []
+    for kind in ("DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim"):
+        documents += await _fetch_kind(client, kind)
+    pods = await client.list(by_kind("v1", "Pod"))
+    documents += [{"kind": "Pod", "apiVersion": "v1", **item} for item in pods.documents()]
+    return documents
 
 
-async def _fetch_kind(client: Any, kind: str) -> list[Any]:
+async def _fetch_kind(client: Client, kind: str) -> list[Any]:
     """Return all objects of a kind in the newest version the cluster serves; none when it serves none."""
     from weir.errors import NotFound
     from weir.objects.kinds import find_kind
@@ -210,7 +221,7 @@ def _facts(row: Row) -> Iterator[str]:
 def _document(row: Row) -> dict[str, Any]:
     from weir.devices.origin import RuleOrigin
 
-    def taint(held: HeldTaint) -> dict[str, Any]:
+    def written_taint(held: HeldTaint) -> dict[str, Any]:
         origin, found = held.tracked.origin, held.tracked.taint
         written = {
             "key": found.key,
@@ -237,7 +248,7 @@ def _document(row: Row) -> dict[str, Any]:
         "poolProblem": row.pool_problem or None,
         "attributes": dict(row.device.attributes or {}) if row.device else {},
         "capacity": dict(row.device.capacity or {}) if row.device else {},
-        "taints": [taint(held) for held in row.taints],
+        "taints": [written_taint(held) for held in row.taints],
         "claims": [
             {"claim": holder.claim, "request": holder.request, "pods": list(holder.pods)}
             for holder in row.holders

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from weir.devices.claims import claims_of, reserved_for
-from weir.devices.eviction import leave_at
-from weir.devices.origin import TrackedTaint
+from weir.devices.eviction import claim_eviction, leave_at, pod_eviction
+from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.selector import Candidate, selects
 from weir.devices.tracker import TrackedDevice, Tracker
 from weir.gates import Gates
@@ -71,6 +73,15 @@ class Row:
     taints: tuple[HeldTaint, ...] = ()
     holders: tuple[Holder, ...] = ()
     pool_problem: str = ""  #: why nothing is allocated from its pool
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a rule would do: devices it selects, and pods that would leave, when."""
+
+    published: int
+    allocated: int
+    pods: tuple[tuple[str, datetime], ...]
 
 
 @dataclass(slots=True)
@@ -201,3 +212,25 @@ class Inventory:
         candidates: list[Candidate] = list(published.values())
         candidates += [Candidate(name) for name in sorted(allocated - published.keys())]
         return [one for one in candidates if selects(rule, one, self.classes, self.tracker.expressions)]
+
+    def preview(self, rule: DeviceTaintRule, now: datetime) -> Preview:
+        """Return what *rule* would do with the effect NoExecute from *now* on; other taints do not count."""
+        chosen = self.selected(rule)
+        names = {one.id for one in chosen}
+        taint = msgspec.structs.replace(
+            rule.spec.taint, effect="NoExecute", time_added=now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        )
+        tracked = [TrackedTaint(taint, RuleOrigin(rule.name, rule.metadata.uid), 0)]
+        evictions = {}
+        for claim in self.claims.values():
+            found = claim_eviction(claim, lambda name: tracked if name in names else (), self.gates, now)
+            if found is not None:
+                evictions[claim.key] = found
+        leaving = []
+        for pod in self.pods.values():
+            eviction = pod_eviction(pod, self.claims, evictions)
+            if eviction is not None:
+                leaving.append((pod.key, eviction.at))
+        held = {result.id for claim in self.claims.values() for result in claim.results}
+        published = sum(one.device is not None for one in chosen)
+        return Preview(published, len(names & held), tuple(sorted(leaving, key=lambda one: (one[1], one[0]))))

@@ -13,7 +13,7 @@ import yaml
 
 from tests.golden.cluster import TOKEN, Cluster
 from weir.apiserver.http import Request
-from weir.cli.main import FINE, UNREACHABLE, USAGE, run
+from weir.cli.main import FINDINGS, FINE, UNREACHABLE, USAGE, run
 from weir.client.api import Client
 from weir.client.local import LocalTransport
 from weir.gates import ALL_FEATURES
@@ -189,21 +189,21 @@ def test_a_cluster_that_does_not_answer_is_one_line(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("missing", [(), ("v1",), ("v1", "v1beta2")])
-def test_a_live_cluster_is_read_in_the_newest_version_it_serves(
-    missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A running server that the commands reach; its `missing` versions answer 404."""
     cluster = Cluster(ALL_FEATURES)
+    cluster.missing = ()  # type: ignore[attr-defined]
 
     async def prepare() -> None:
         await cluster.start()
-        for document in (SLICE, RULE, CLAIM, POD):
+        for document in (SLICE, CLAIM, POD):
             await cluster.put(document)
 
     asyncio.run(prepare())
 
     async def handle(request: Request) -> Any:
-        if any(f"/apis/resource.k8s.io/{version}/" in request.path for version in missing):
+        if any(f"/apis/resource.k8s.io/{version}/" in request.path for version in cluster.missing):  # type: ignore[attr-defined]
             request.path = "/apis/nothing.example/v1/things"
         return await cluster.server.handle(request)
 
@@ -211,7 +211,120 @@ def test_a_live_cluster_is_read_in_the_newest_version_it_serves(
         return Client(LocalTransport(handle, Request, {"authorization": f"Bearer {TOKEN}"}))
 
     monkeypatch.setattr("weir.client.http.connect", connect)
+    return cluster
+
+
+def rules(cluster: Cluster) -> list[Any]:
+    answer = asyncio.run(cluster.call("GET", "/apis/resource.k8s.io/v1/devicetaintrules", "", {}, b""))
+    items: list[Any] = answer["body"]["items"]
+    return items
+
+
+@pytest.mark.parametrize("missing", [(), ("v1",), ("v1", "v1beta2")])
+def test_a_live_cluster_is_read_in_the_newest_version_it_serves(
+    missing: tuple[str, ...], live: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(live.put(RULE))
+    live.missing = missing  # type: ignore[attr-defined]
     assert run(["device", "list"]) == FINE
     out = capsys.readouterr().out
     assert "hot:NoSchedule" in out
     assert "pods must leave now" in out
+
+
+class TestTaint:
+    def test_a_rule_is_written_printed_and_explained(
+        self, live: Cluster, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["device", "taint", f"{DRIVER}/n1/gpu-0", "m=1:NoExecute", "--rate", "2"]) == FINE
+        (rule,) = rules(live)
+        printed, said = capsys.readouterr()
+        assert rule["spec"]["deviceSelector"] == {"driver": DRIVER, "pool": "n1", "device": "gpu-0"}
+        assert rule["spec"]["taint"]["evictionsPerSecond"] == 2
+        assert yaml.safe_load(printed)["spec"]["deviceSelector"] == rule["spec"]["deviceSelector"]
+        assert "1 published device and 1 allocated device selected" in said
+        assert "1 pod must leave:\n  default/p at once" in said
+
+    def test_tainting_again_changes_the_same_rule(self, live: Cluster) -> None:
+        for text in ("m:None", "m=2:NoExecute"):
+            assert run(["device", "taint", "pool=n1", text]) == FINE
+        assert [rule["spec"]["taint"]["effect"] for rule in rules(live)] == ["NoExecute"]
+
+    def test_a_dry_run_writes_nothing(self, live: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["device", "taint", "pool=n1", "m:None", "--dry-run"]) == FINE
+        said = capsys.readouterr().err
+        assert "1 pod would have to leave if the effect was NoExecute" in said
+        assert said.endswith("nothing was written\n")
+        assert rules(live) == []
+
+    def test_everything_must_be_typed_out(self, live: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["device", "taint", "m:NoExecute"]) == USAGE
+        assert run(["device", "taint", "*", "m:NoExecute"]) == USAGE
+        assert "--all-devices" in capsys.readouterr().err
+        assert rules(live) == []
+        assert run(["device", "taint", "m:NoSchedule", "--all-devices"]) == FINE
+        assert rules(live)[0]["spec"]["deviceSelector"] == {}
+
+    def test_an_old_cluster_gets_its_own_version(
+        self, live: Cluster, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        live.missing = ("v1", "v1beta2")  # type: ignore[attr-defined]
+        assert run(["device", "taint", "pool=n1", "m:None"]) == FINE
+        assert "apiVersion: resource.k8s.io/v1alpha3" in capsys.readouterr().out
+        assert len(rules(live)) == 1
+
+    def test_a_cluster_that_would_drop_part_of_the_selector_is_not_written_to(
+        self, live: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        real = Client.patch
+
+        async def forgetful(self: Client, kind: Any, name: str, body: Any, *rest: Any, **more: Any) -> Any:
+            document = json.loads(body)
+            document["spec"]["deviceSelector"].pop("selectors")
+            return await real(self, kind, name, json.dumps(document).encode(), *rest, **more)
+
+        monkeypatch.setattr(Client, "patch", forgetful)
+        assert run(["device", "taint", "--cel", "device.driver == 'x'", "m:NoExecute"]) != FINE
+        assert "would only keep {} of the selector; nothing was written" in capsys.readouterr().err
+        assert rules(live) == []
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["gpu-0", "m:NoExecute"],
+            ["a//b", "m:NoExecute"],
+            ["pool=", "m:NoExecute"],
+            ["pool=a,pool=b", "m:NoExecute"],
+            ["color=a", "m:NoExecute"],
+            ["pool=a", "m"],
+            ["pool=a", "m:PreferNoSchedule"],
+            ["pool=a", "m=:None"],
+            ["pool=a", "!:None"],
+            ["pool=a", "--cel", "device.nope", "m:None"],
+            ["pool=a", "x", "m:None"],
+            [],
+        ],
+    )
+    def test_what_cannot_be_meant_is_one_line(
+        self, words: list[str], live: Cluster, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["device", "taint", *words]) == USAGE
+        assert capsys.readouterr().err.count("\n") == 1
+        assert rules(live) == []
+
+
+class TestUntaint:
+    def test_exactly_the_rule_that_was_made_is_removed(self, live: Cluster) -> None:
+        for words in (["pool=n1", "m:None"], ["pool=n1", "other:None"], ["pool=n2", "m:None"]):
+            assert run(["device", "taint", *words]) == FINE
+        assert run(["device", "untaint", "pool=n1", "m", "--dry-run"]) == FINE
+        assert len(rules(live)) == 3
+        assert run(["device", "untaint", "pool=n1", "m"]) == FINE
+        left = [(one["spec"]["deviceSelector"]["pool"], one["spec"]["taint"]["key"]) for one in rules(live)]
+        assert sorted(left) == [("n1", "other"), ("n2", "m")]
+
+    def test_a_drivers_taint_is_named_not_removed(
+        self, live: Cluster, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["device", "untaint", f"{DRIVER}/n1/gpu-1", "hot"]) == FINDINGS
+        assert "these devices have it from ResourceSlice n1-gpus" in capsys.readouterr().err

@@ -1,0 +1,314 @@
+"""`weir device taint` and `untaint`: DeviceTaintRules written and removed from the command line.
+
+Both print the YAML they apply and what it does; with `--dry-run`, or on a dump, nothing is written. A rule is named
+after its selector and key, so tainting again changes the same rule. Before anything is written the server is asked
+(dry run) what it would store: a cluster that drops a part of the selector would taint more devices than meant.
+Not here: evicting pods (the device taint eviction controller of the cluster does that).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weir.cli.main import FINDINGS, FINE
+from weir.cli.render import to_yaml
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.devices.inventory import Inventory, Preview
+    from weir.objects.kinds import Kind
+
+Document = dict[str, Any]
+
+MANAGER: Final = "weir-device"
+_MOST_PODS: Final = 20
+#: Newest first; a cluster may have only the oldest.
+_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
+
+_SOURCE: Final = (
+    click.option(
+        "-c",
+        "--cluster",
+        multiple=True,
+        metavar="FILE|DIR|-",
+        help="Try it on a dump of a cluster: nothing is written.",
+    ),
+    click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path),
+        help="The cluster's kubeconfig (default: as kubectl).",
+    ),
+    click.option("--context", default="", help="The context of the kubeconfig."),
+    click.option("--cel", multiple=True, metavar="EXPRESSION", help="A CEL selector; all must be true."),
+    click.option("--all-devices", is_flag=True, help="Yes, every device of the cluster."),
+    click.option("--name", default="", help="The rule's name (default: made of selector and key)."),
+    click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing."),
+)
+
+
+def _from_anywhere(command: Callable[..., int]) -> Callable[..., int]:
+    for option in reversed(_SOURCE):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[SELECTOR] KEY[=VALUE]:EFFECT")
+@click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (default: 10).")
+@click.option("--description", default="", help="Why, for whoever looks at the rule.")
+@_from_anywhere
+def taint(
+    words: Sequence[str],
+    rate: int | None,
+    description: str,
+    cluster: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
+    cel: Sequence[str],
+    all_devices: bool,
+    name: str,
+    dry_run: bool,
+) -> int:
+    """Taint the devices SELECTOR names with a DeviceTaintRule.
+
+    \b
+    Examples:
+      weir device taint gpu.example.com/node-1/gpu-0 example.com/hot=90:NoSchedule
+      weir device taint driver=gpu.example.com,pool=node-1 maintenance:NoExecute --rate 2 --dry-run
+      weir device taint --cel "device.attributes['gpu.example.com'].model == 'a100'" recall:None
+    """
+    from weir.devices.notation import parse_taint
+    from weir.validate import validate
+
+    text, taint_text = _two(words, "KEY[=VALUE]:EFFECT")
+    wanted = _selector(text, cel, all_devices)
+    found = parse_taint(taint_text)
+    if rate is not None:
+        found["evictionsPerSecond"] = rate
+    if description:
+        found["description"] = description
+    rule = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name or rule_name(wanted, found["key"])},
+        "spec": {"deviceSelector": wanted, "taint": found},
+    }
+    if wrong := validate(rule):
+        raise click.UsageError("; ".join(" ".join(str(error).split()) for error in wrong))
+    return _with_cluster(
+        cluster, kubeconfig, context, lambda held, client: _taint(rule, held, client, dry_run)
+    )
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[SELECTOR] KEY")
+@_from_anywhere
+def untaint(
+    words: Sequence[str],
+    cluster: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
+    cel: Sequence[str],
+    all_devices: bool,
+    name: str,
+    dry_run: bool,
+) -> int:
+    """Remove the DeviceTaintRules with exactly this SELECTOR and the taint key KEY.
+
+    Taints that drivers publish cannot be removed from outside; they are named if they are in the way.
+
+    \b
+    Examples:
+      weir device untaint gpu.example.com/node-1/gpu-0 example.com/hot
+      weir device untaint --all-devices maintenance --dry-run
+    """
+    text, key = _two(words, "KEY")
+    wanted = _selector(text, cel, all_devices)
+    return _with_cluster(
+        cluster, kubeconfig, context, lambda held, client: _untaint(wanted, key, name, held, client, dry_run)
+    )
+
+
+# ── what to do ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _two(words: Sequence[str], last: str) -> tuple[str, str]:
+    """Return the selector, if there is one, and the word behind it."""
+    if len(words) not in (1, 2):
+        raise click.UsageError(f"write [SELECTOR] {last}, got {len(words)} words")
+    return (words[0] if len(words) == 2 else ""), words[-1]
+
+
+def _selector(text: str, cel: Sequence[str], all_devices: bool) -> Document:
+    from weir.devices.notation import parse_selector
+
+    wanted = parse_selector(text, cel)
+    if not wanted and not all_devices:
+        raise click.UsageError("this selects every device of the cluster: add --all-devices if that is meant")
+    if wanted and all_devices:
+        raise click.UsageError("--all-devices goes with no selector")
+    return wanted
+
+
+def rule_name(selector: Document, key: str) -> str:
+    """Return the name of the rule for a selector and a key: the same question, the same rule.
+
+    >>> rule_name({"pool": "node-1"}, "example.com/Hot")
+    'hot-8af1d074'
+    """
+    digest = hashlib.sha256(json.dumps([selector, key], sort_keys=True).encode()).hexdigest()[:8]
+    bare = re.sub(r"[^a-z0-9]+", "-", key.rpartition("/")[2].lower()).strip("-")
+    return f"{bare or 'taint'}-{digest}"
+
+
+def _with_cluster(
+    cluster: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
+    work: Callable[[Inventory, Client | None], Awaitable[int]],
+) -> int:
+    from weir.cli.device import fetch
+    from weir.cli.inputs import read_dump
+    from weir.client.http import connect
+    from weir.devices.inventory import Inventory
+    from weir.gates import ALL_FEATURES
+
+    if cluster and (kubeconfig or context):
+        raise click.UsageError("give either --cluster or --kubeconfig and --context, not both")
+
+    async def run() -> int:
+        if cluster:
+            return await work(Inventory.of(read_dump(cluster), ALL_FEATURES), None)
+        client = connect(kubeconfig, context=context, user_agent=MANAGER)
+        try:
+            return await work(Inventory.of(await fetch(client), ALL_FEATURES), client)
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+async def _taint(rule: Document, held: Inventory, client: Client | None, dry_run: bool) -> int:
+    from weir.objects.core import read
+    from weir.objects.resource import DeviceTaintRule
+
+    now = datetime.now(UTC)
+    preview = held.preview(read(DeviceTaintRule, rule), now)
+    served = await _served(client) if client is not None else None
+    if served is not None:
+        rule = {**rule, "apiVersion": served.api_version}
+    click.echo(to_yaml(rule))
+    for line in _said(rule, preview, now):
+        click.echo(line, err=True)
+    if dry_run or client is None or served is None:
+        click.echo("nothing was written", err=True)
+        return FINE
+    name, body = rule["metadata"]["name"], json.dumps(rule).encode()
+    options: dict[str, Any] = {
+        "patch_type": "application/apply-patch+yaml",
+        "field_manager": MANAGER,
+        "force": True,
+    }
+    tried = await client.patch(served, name, body, dry_run=True, **options)
+    if tried["spec"].get("deviceSelector", {}) != rule["spec"]["deviceSelector"]:
+        kept = json.dumps(tried["spec"].get("deviceSelector"))
+        raise click.ClickException(
+            f"this cluster would only keep {kept} of the selector; nothing was written"
+        )
+    await client.patch(served, name, body, **options)
+    click.echo(f"devicetaintrule.resource.k8s.io/{name} applied", err=True)
+    return FINE
+
+
+def _said(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
+    """Yield what the rule does, in the words of its effect."""
+    from weir.apiserver.cells import human_duration
+
+    effect = rule["spec"]["taint"]["effect"]
+    published, allocated = _counted(preview.published, "published"), _counted(preview.allocated, "allocated")
+    yield f"{published} and {allocated} selected"
+    if not preview.pods:
+        yield "no pod has to leave" if effect == "NoExecute" else "no pod would have to leave with NoExecute"
+        return
+    would = "must leave" if effect == "NoExecute" else "would have to leave if the effect was NoExecute"
+    yield f"{_counted(len(preview.pods), 'pod')} {would}:"
+    for pod, at in preview.pods[:_MOST_PODS]:
+        left = (at - now).total_seconds()
+        yield f"  {pod} " + (f"in {human_duration(left)}" if left > 0 else "at once")
+    if len(preview.pods) > _MOST_PODS:
+        yield f"  … and {len(preview.pods) - _MOST_PODS} more"
+
+
+def _counted(number: int, what: str) -> str:
+    noun = "pod" if what == "pod" else f"{what} device"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+async def _untaint(
+    wanted: Document, key: str, name: str, held: Inventory, client: Client | None, dry_run: bool
+) -> int:
+    from weir.objects.core import read
+    from weir.objects.resource import DeviceTaintSelector
+
+    selector = read(DeviceTaintSelector, wanted)
+    chosen = [
+        rule
+        for rule in held.rules.values()
+        if rule.spec.device_selector == selector and rule.spec.taint.key == key and name in ("", rule.name)
+    ]
+    if not chosen:
+        click.echo(
+            f"weir: no rule with this selector and the key {key}{_others(wanted, key, held)}", err=True
+        )
+        return FINDINGS
+    served = await _served(client) if client is not None and not dry_run else None
+    for rule in chosen:
+        spec: Document = {"deviceSelector": wanted, "taint": {"key": key, "effect": rule.spec.taint.effect}}
+        click.echo(to_yaml({"kind": "DeviceTaintRule", "metadata": {"name": rule.name}, "spec": spec}))
+        if client is not None and served is not None:
+            await client.delete(served, rule.name, uid=rule.metadata.uid)
+            click.echo(f'devicetaintrule.resource.k8s.io "{rule.name}" deleted', err=True)
+    if served is None:
+        click.echo("nothing was written", err=True)
+    return FINE
+
+
+def _others(wanted: Document, key: str, held: Inventory) -> str:
+    """Return where else the key comes from on these devices."""
+    from weir.devices.tracker import TrackedDevice
+    from weir.objects.core import read
+    from weir.objects.resource import DeviceTaintRule
+
+    asking = read(DeviceTaintRule, {"metadata": {"name": "?"}, "spec": {"deviceSelector": wanted}})
+    origins = {
+        str(taint.origin)
+        for one in held.selected(asking)
+        if isinstance(one, TrackedDevice)
+        for taint in one.taints
+        if taint.taint.key == key
+    }
+    return f"; these devices have it from {', '.join(sorted(origins)[:3])}" if origins else ""
+
+
+async def _served(client: Client) -> Kind:
+    """Return the newest version of DeviceTaintRule that the cluster serves."""
+    from weir.errors import NotFound
+    from weir.objects.kinds import by_kind
+
+    for version in _VERSIONS:
+        kind = by_kind(f"resource.k8s.io/{version}", "DeviceTaintRule")
+        try:
+            await client.list(kind, limit=1)
+        except NotFound:
+            continue
+        return kind
+    raise click.ClickException("this cluster has no DeviceTaintRules: is DRADeviceTaintRules off?")
