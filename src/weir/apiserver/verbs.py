@@ -452,6 +452,8 @@ class Verbs:
         if apply:
             return await self._apply(request, kind, namespace, name, subresource, options, warnings)
         body = request.body
+        if kind.version == device_dialect.VERSION and media != JSON_PATCH:
+            body = relaxed(body, kind, yaml=False, partial=True)
 
         def compute(old: Document) -> Document:
             if media == STRATEGIC_PATCH:
@@ -602,13 +604,15 @@ def patched(media: str, old: Document, body: bytes, kind: Kind) -> Document:
     return strategic_patch.patch(old, body, kind)
 
 
-def relaxed(body: bytes, kind: Kind, *, yaml: bool) -> bytes:
+def relaxed(body: bytes, kind: Kind, *, yaml: bool, partial: bool = False) -> bytes:
     """Return a body of the relaxed dialect in the layout of the hub; what cannot be read stays for the decoder."""
     try:
         written = read_values(body) if yaml else [msgspec.json.decode(body)]
     except (ManifestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return body
-    return _encode(device_dialect.relax(kind.kind, written[0])) if len(written) == 1 else body
+    return (
+        _encode(device_dialect.relax(kind.kind, written[0], partial=partial)) if len(written) == 1 else body
+    )
 
 
 def media_type(request: Request) -> str:

@@ -20,8 +20,8 @@ _IN_DEVICES = ("requests", "constraints", "config")
 _REQUEST_OWN = frozenset({"name", "exactly", "firstAvailable"})
 
 
-def relax(kind: str, document: Any) -> Any:
-    """Return *document* of *kind* in the layout of v1.
+def relax(kind: str, document: Any, *, partial: bool = False) -> Any:
+    """Return *document* of *kind* in the layout of v1; a *partial* one (a patch) gains nothing it did not say.
 
     >>> relax("ResourceClaim", {"spec": {"requests": [{"name": "gpu", "deviceClassName": "a100"}]}})
     {'spec': {'devices': {'requests': [{'name': 'gpu', 'exactly': {'deviceClassName': 'a100'}}]}}}
@@ -32,7 +32,7 @@ def relax(kind: str, document: Any) -> Any:
     if kind == "ResourceSlice":
         metadata = document.get("metadata")
         name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-        return {**document, "spec": _slice(spec, name)}
+        return {**document, "spec": _contents(spec) if partial else _contents(_placed(spec, name))}
     if kind == "ResourceClaim":
         return {**document, "spec": _claim(spec)}
     if kind == "ResourceClaimTemplate" and isinstance(spec.get("spec"), dict):
@@ -40,7 +40,8 @@ def relax(kind: str, document: Any) -> Any:
     return document
 
 
-def _slice(spec: Document, name: str) -> Document:
+def _placed(spec: Document, name: str) -> Document:
+    """Return the spec with a whole pool and a place, as far as they were left out."""
     pool = spec.get("pool")
     if pool is not None and not isinstance(pool, dict):
         return spec
@@ -53,9 +54,13 @@ def _slice(spec: Document, name: str) -> Document:
     placed = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
     if not any(spec.get(key) is not None for key in placed):
         changed.update({"nodeName": named} if named else {"allNodes": True})
-    if isinstance(spec.get("devices"), list):
-        changed["devices"] = [_device(one) for one in spec["devices"]]
     return changed
+
+
+def _contents(spec: Document) -> Document:
+    if not isinstance(spec.get("devices"), list):
+        return spec
+    return {**spec, "devices": [_device(one) for one in spec["devices"]]}
 
 
 def _device(device: Any) -> Any:

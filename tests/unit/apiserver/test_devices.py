@@ -299,6 +299,21 @@ class TestDialect:
 
         play(script)
 
+    @pytest.mark.parametrize("media", ["strategic-merge-patch", "merge-patch"])
+    def test_a_patch_may_be_written_in_the_dialect_too(self, media: str) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            await call("POST", "/v1alpha4/resourceslices", STORY)
+            patch = {"spec": {"devices": [{"name": "gpu-0", "basic": {"attributes": {"cores": 8}}}]}}
+            done = await call(
+                "PATCH", "/v1alpha4/resourceslices/gpu-node-01", patch, f"application/{media}+json"
+            )
+            assert done["code"] == 200, done["body"]
+            spec = done["body"]["spec"]
+            assert spec["devices"] == [{"name": "gpu-0", "attributes": {"cores": {"int": 8}}}]
+            assert spec["nodeName"] == "gpu-node-01"
+
+        play(script)
+
     def test_names_only_the_dialect_allows_are_kept_by_updates_in_other_versions(self) -> None:
         story = json.loads(json.dumps(STORY))
         story["spec"]["driver"] = "nvidia.com/gpu"
