@@ -27,6 +27,7 @@ from weir.scheduler.profile import ProfileArguments
 from weir.scheduler.run import _unbound
 
 PODS, NODES, SPACES = by_kind("v1", "Pod"), by_kind("v1", "Node"), by_kind("v1", "Namespace")
+PRIORITIES = by_kind("scheduling.k8s.io/v1", "PriorityClass")
 GATES = Gates({"TaintTolerationComparisonOperators": True})
 CLUSTERS = int(os.environ.get("WEIR_RANDOM_CLUSTERS", "300"))
 
@@ -124,7 +125,23 @@ def documents(rng, number):
     pods = [upstream_pod(rng, f"there-{number}-{index}") for index in range(rng.randrange(5))]
     for each in pods:
         each["spec"]["nodeName"] = rng.choice(names)
-    return nodes, pods, upstream_pod(rng, f"new-{number}")
+    new = upstream_pod(rng, f"new-{number}")
+    if rng.random() < 0.3:  # a big and important pod: somebody has to go
+        asked = {"requests": {"cpu": "900m"}}
+        new["spec"] = {"containers": [{"name": "c", "image": "i", "resources": asked}]}
+        new["spec"]["tolerations"] = [{"operator": "Exists"}]
+        for each in nodes:
+            each["status"]["allocatable"]["cpu"] = "1"
+        pods += [upstream_pod(rng, f"more-{number}-{index}") for index in range(5)]
+        for each in pods:
+            each["spec"]["nodeName"] = rng.choice(names)
+        new["spec"]["priorityClassName"] = "important"
+    elif rng.random() < 0.5:
+        new["spec"]["priorityClassName"] = "important"
+    for each in pods:
+        if rng.random() < 0.3:
+            each["spec"]["priorityClassName"] = rng.choice(["important", "modest"])
+    return nodes, pods, new
 
 
 def upstream_pod(rng, name):
@@ -207,7 +224,9 @@ async def compare_clusters(kubeconfig):
     try:
         for name, labels in NAMESPACES.items():
             await client.create(SPACES, {"metadata": {"name": name, "labels": labels}})
-        arena, played, placed, differ = Arena(client), 0, 0, {}
+        for name, value in (("important", 1000), ("modest", 10)):
+            await client.create(PRIORITIES, {"metadata": {"name": name}, "value": value})
+        arena, played, placed, preempting, differ = Arena(client), 0, 0, 0, {}
         number = 0
         while played < CLUSTERS:
             number += 1
@@ -223,13 +242,15 @@ async def compare_clusters(kubeconfig):
                 differ[number] = found
             played += found is not None
             placed += found is not None and bool(found[0][0])
-        return played, placed, differ
+            preempting += found is not None and "found a potential placement" in found[0][1]
+        return played, placed, preempting, differ
     finally:
         await client.close()
 
 
 def test_the_real_scheduler_decides_as_weir_does_on_random_clusters(kubeconfig, tmp_path):
     with scheduler(tmp_path, kubeconfig):
-        played, placed, differ = asyncio.run(compare_clusters(kubeconfig))
+        played, placed, preempting, differ = asyncio.run(compare_clusters(kubeconfig))
     assert differ == {}
     assert CLUSTERS // 4 < placed < played  # both kinds of answers were compared
+    assert preempting > CLUSTERS // 50
