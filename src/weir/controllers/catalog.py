@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from weir.controllers.cronjob import CronJobs
 from weir.controllers.daemonset import DaemonSets
 from weir.controllers.deployment import Deployments
 from weir.controllers.disruption import Disruption
@@ -28,6 +29,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "replicaset": ReplicaSets,
     "statefulset": StatefulSets,
     "job": Jobs,
+    "cronjob": CronJobs,
     "disruption": Disruption,
     "garbage-collector": GarbageCollector,
     "namespace": Namespaces,

@@ -1,7 +1,7 @@
 """Is this text a schedule, and if not, what does the parser say?
 
 Spec: upstream's rules for `CronJob.spec.schedule`: five fields, or a word that starts with `@`.
-Not here: when a schedule fires; nobody runs CronJobs here.
+Not here: when a schedule fires (weir.values.cron).
 """
 
 from __future__ import annotations
