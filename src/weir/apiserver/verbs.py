@@ -219,6 +219,7 @@ class Verbs:
         ]
         if problems:
             raise errors.Invalid.from_field_errors(kind, metadata.get("name", ""), problems)
+        attributes.warnings.extend(strategy.warnings(kind, new))
         pending = self.admission.validate(attributes)
         if pending is not None:
             await pending
@@ -408,6 +409,7 @@ class Verbs:
         ]
         if problems:
             raise errors.Invalid.from_field_errors(kind, name, problems)
+        warnings.extend(strategy.warnings(kind, new))
         pending = self.admission.validate(attributes)
         if pending is not None:
             await pending

@@ -210,6 +210,15 @@ class TestGates:
         play(script, self.OFF)
 
 
+def test_a_driver_in_upper_case_earns_a_warning() -> None:
+    async def script(call: Call, _: Cluster) -> None:
+        made = await call("POST", "/v1/resourceslices", slice_body(driver="GPU.example.com"))
+        text = "spec.driver: driver names should be lowercase; "
+        assert (made["code"], text in str(made["headers"].get("Warning"))) == (201, True)
+
+    play(script)
+
+
 class TestClaims:
     def test_admin_access_needs_a_labelled_namespace(self) -> None:
         async def script(call: Call, cluster: Cluster) -> None:

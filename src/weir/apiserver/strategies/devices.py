@@ -16,6 +16,7 @@ from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.gates import DEVICE_TAINTS, Gates
 from weir.objects.kinds import Kind, by_kind
 from weir.validate.field import FieldError, forbidden
+from weir.values.quoting import quote
 
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 NAMESPACE: Final = by_kind("v1", "Namespace")
@@ -113,6 +114,14 @@ class ResourceSliceStrategy(DeviceStrategy):
 
     table = _SLICE
     remembers = True
+
+    def warnings(self, kind: Kind, new: Document) -> Iterator[str]:
+        """Warn of a driver name that is not written in lower case."""
+        driver = self.spec_of(new).get("driver") or ""
+        if driver != driver.lower():
+            yield (
+                f"spec.driver: driver names should be lowercase; {quote(driver)} contains uppercase characters"
+            )
 
     def recall(self, new: Document, old: Document) -> None:
         """Give taints that were sent again without a time the time the stored ones have."""

@@ -84,6 +84,10 @@ class Strategy:
         """Return what is wrong that only other objects tell; reported before what validation finds."""
         return ()
 
+    def warnings(self, kind: Kind, new: Document) -> Iterable[str]:
+        """Return what the client should know about an object that is accepted."""
+        return ()
+
     def delete_grace(self, document: Document, asked: int | None) -> int | None:
         """Return the grace period in seconds, None when this kind is not deleted gracefully."""
         return None
