@@ -1,0 +1,68 @@
+"""The tutorial, command by command, with the real kubectl."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubectl import find_kubectls
+from tests.e2e.test_up import up
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "living-cluster.md"
+KUBECTLS = find_kubectls()
+
+
+def blocks(kind):
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def commands():
+    for block in blocks("console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            yield command, shown
+
+
+def test_every_command_of_the_tutorial_prints_what_the_page_shows(tmp_path):
+    if not KUBECTLS:
+        if os.environ.get("CI"):
+            pytest.fail("no kubectl on this machine, and CI must have one")
+        pytest.skip("no kubectl on this machine: install kubernetes-client, or set KUBERNETES_BIN")
+    for text in blocks("yaml"):
+        name = text.partition("\n")[0].removeprefix("# ")
+        (tmp_path / name).write_text(text)
+    kubectl = sorted(KUBECTLS.items())[0][1]
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "kubectl").symlink_to(kubectl)
+    (programs / "weir").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m weir.cli.main "$@"\n')
+    (programs / "weir").chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "KUBECONFIG": str(tmp_path / "data" / "kubeconfig"),
+    }
+    with up(tmp_path, "--nodes", "0"):
+        for command, shown in commands():
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+            )
+            said = done.stdout + done.stderr
+            pattern = shown.replace("[", "[[]").replace("…", "*")
+            assert done.returncode == 0 and fnmatch.fnmatchcase(said.strip(), pattern.strip()), (
+                command,
+                said,
+            )
+
+
+def test_the_python_of_the_tutorial_runs():
+    (code,) = blocks("python")
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "node.kubernetes.io/unreachable" in said
