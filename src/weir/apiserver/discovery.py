@@ -27,6 +27,13 @@ CHECKS = (
     "poststarthook/scheduling/bootstrap-system-priority-classes",
 )
 _encode = msgspec.json.Encoder().encode
+#: Groups whose feature is off; no document mentions them.
+Off = frozenset[str]
+NOTHING_OFF: Off = frozenset()
+
+
+def _groups(off: Off) -> dict[str, list[str]]:
+    return {name: versions for name, versions in kinds.groups().items() if name not in off}
 
 
 @cache
@@ -63,26 +70,26 @@ def _group(name: str, versions: list[str]) -> Document:
 
 
 @cache
-def group_list() -> bytes:
+def group_list(off: Off = NOTHING_OFF) -> bytes:
     """Return /apis."""
-    found = [_group(name, versions) for name, versions in kinds.groups().items() if name]
+    found = [_group(name, versions) for name, versions in _groups(off).items() if name]
     return _encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
 
 
 @cache
-def group(name: str) -> bytes | None:
+def group(name: str, off: Off = NOTHING_OFF) -> bytes | None:
     """Return /apis/<group>, None when it is not served."""
-    versions = kinds.groups().get(name)
+    versions = _groups(off).get(name)
     if not name or not versions:
         return None
     return _encode({"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)})
 
 
 @cache
-def resource_list(name: str, served: str) -> bytes | None:
+def resource_list(name: str, served: str, off: Off = NOTHING_OFF) -> bytes | None:
     """Return /api/v1 or /apis/<group>/<version>, None when it is not served."""
     found = kinds.group_versions(name, served)
-    if not found:
+    if not found or name in off:
         return None
     resources: list[Document] = []
     for kind in found:
@@ -127,10 +134,10 @@ def _subresource(kind: Kind, sub: Subresource) -> Document:
 
 
 @cache
-def aggregated(core: bool) -> tuple[bytes, bytes]:
+def aggregated(core: bool, off: Off = NOTHING_OFF) -> tuple[bytes, bytes]:
     """Return the aggregated discovery document of /api (core) or /apis, and its ETag."""
     items = []
-    for name, versions in kinds.groups().items():
+    for name, versions in _groups(off).items():
         if (name == "") is not core:
             continue
         items.append(
@@ -188,7 +195,7 @@ def _aggregated_resource(kind: Kind) -> Document:
 
 
 @cache
-def root_paths() -> bytes:
+def root_paths(off: Off = NOTHING_OFF) -> bytes:
     """Return the paths of /."""
     paths = [
         "/api",
@@ -201,7 +208,7 @@ def root_paths() -> bytes:
         "/openapi/v2",
         "/openapi/v3",
     ]
-    for name, versions in kinds.groups().items():
+    for name, versions in _groups(off).items():
         if name:
             paths += [f"/apis/{name}", *(f"/apis/{name}/{served}" for served in versions)]
     for health in ("/healthz", "/livez", "/readyz"):

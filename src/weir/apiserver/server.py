@@ -95,6 +95,11 @@ class ApiServer:
         self.ready = True
         self._security, self._metrics = security, metrics
         self._address = address
+        self._off = (
+            discovery.NOTHING_OFF
+            if parts.gates.enabled("DynamicResourceAllocation")
+            else frozenset({"resource.k8s.io"})
+        )
         self._public = public or {}
         a, b, c, d = (secrets.token_hex(size) for size in (4, 2, 2, 2))
         self._audit_prefix = f"{a}-{b}-4{c[1:]}-8{d[1:]}-".encode()
@@ -232,7 +237,7 @@ class ApiServer:
         if not info.is_resource:
             return await self._plain(request, info)
         kind = info.kind
-        if kind is None:
+        if kind is None or kind.group in self._off:
             raise errors.NotFound.resource()
         if kind.deprecated is not None:
             warnings.append(
@@ -419,7 +424,7 @@ class ApiServer:
         parts = trimmed.strip("/").split("/")
         match parts:
             case [""]:
-                return Response(200, discovery.root_paths())
+                return Response(200, discovery.root_paths(self._off))
             case ["version"]:
                 return Response(200, discovery.version())
             case ["api"] | ["apis"]:
@@ -427,27 +432,29 @@ class ApiServer:
             case ["api", "v1"]:
                 return _found(discovery.resource_list("", "v1"))
             case ["apis", group]:
-                return _found(discovery.group(group))
+                return _found(discovery.group(group, self._off))
             case ["apis", group, version]:
-                return _found(discovery.resource_list(group, version))
+                return _found(discovery.resource_list(group, version, self._off))
             case ["healthz" | "livez" | "readyz", *_]:
                 return self._health(request, parts)
             case ["metrics"] if self._metrics is not None:
                 return Response(200, self._metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
             case ["openapi", *rest]:
-                return _openapi(request, rest)
+                return None if self._off.intersection(rest) else _openapi(request, rest)
         if path in self._public:
             return Response(200, _encode(self._public[path]()))
         return None
 
     def _discovery(self, request: Request, *, core: bool) -> Response:
         if "as=APIGroupDiscoveryList" in request.header(b"accept") and "v=v2" in request.header(b"accept"):
-            body, etag = discovery.aggregated(core)
+            body, etag = discovery.aggregated(core, self._off)
             headers = [(b"ETag", etag), (b"Vary", b"Accept"), (b"Cache-Control", b"public")]
             if request.headers.get(b"if-none-match") == etag:
                 return Response(304, b"", discovery.AGGREGATED_TYPE, headers)
             return Response(200, body, discovery.AGGREGATED_TYPE, headers)
-        return Response(200, discovery.api_versions(self._address) if core else discovery.group_list())
+        return Response(
+            200, discovery.api_versions(self._address) if core else discovery.group_list(self._off)
+        )
 
     def _health(self, request: Request, parts: list[str]) -> Response | None:
         if len(parts) > 1 and "/".join(parts[1:]) not in discovery.CHECKS:

@@ -193,6 +193,16 @@ class TestGates:
 
         play(script, self.OFF)
 
+    def test_without_dynamic_resource_allocation_the_group_is_not_there(self) -> None:
+        async def script(call: Call, cluster: Cluster) -> None:
+            for path in ("", "/v1", "/v1/resourceslices"):
+                assert (await call("GET", path))["code"] == 404
+            groups = await cluster.call("GET", "/apis", "", {}, b"")
+            assert "resource.k8s.io" not in json.dumps(groups["body"])
+            assert (await cluster.call("GET", "/apis/apps", "", {}, b""))["code"] == 200
+
+        play(script, Gates({"DynamicResourceAllocation": False}))
+
     def test_a_taint_slice_without_the_gate_is_an_empty_slice(self) -> None:
         async def script(call: Call, _: Cluster) -> None:
             entry = {"device": "gpu-0", "taint": HOT}
