@@ -60,7 +60,7 @@ class ReplicaSets:
             for _ in range(min(wanted - len(pods), AT_ONCE)):
                 yield make_pod(replicaset, REPLICASETS)
             surplus = len(pods) - wanted
-            for pod in sorted(pods, key=leaves_first)[: max(0, min(surplus, AT_ONCE))]:
+            for pod in sorted(pods, key=leaves_first)[: min(surplus, AT_ONCE)] if surplus > 0 else ():
                 yield remove_pod(pod, replicaset, REPLICASETS)
         yield from _status(key, replicaset, pods, now)
 
