@@ -36,7 +36,8 @@ def up(folder, *options):
             time.sleep(0.05)
         yield process
     finally:
-        process.send_signal(signal.SIGINT)
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
         try:
             code = process.wait(20)
         except subprocess.TimeoutExpired:
@@ -115,6 +116,20 @@ def test_a_second_one_on_the_same_data_says_who_holds_it(kubectl, tmp_path):
         command = [sys.executable, "-m", "weir.cli.main", "up", "--data-dir", str(tmp_path / "data")]
         second = subprocess.run([*command, "--secure-port", "0"], capture_output=True, text=True, timeout=30)
         assert (second.returncode != 0, f"in use by process {first.pid}" in second.stderr) == (True, True)
+
+
+def test_status_and_down_know_who_runs(tmp_path):
+    def weir(command):
+        words = [sys.executable, "-m", "weir.cli.main", command, "--data-dir", str(tmp_path / "data")]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout
+
+    before = weir("status")[0]
+    with up(tmp_path, "--nodes", "2") as process:
+        until(lambda: "nodes: 2 of 2 ready" in weir("status")[1])
+        stopped = weir("down")[1]
+        process.wait(20)
+    assert (before, f"stopped process {process.pid}" in stopped, weir("status")[0]) == (1, True, 1)
 
 
 def test_a_deleted_namespace_goes_with_everything_in_it(kubectl, tmp_path):

@@ -40,6 +40,8 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
         "A cluster",
         (
             ("up", "Run a whole control plane in one process"),
+            ("status", "Say whether that runs, and how its nodes and pods are"),
+            ("down", "Stop it; its state stays"),
             ("apiserver", "Serve the Kubernetes API"),
             ("kubeconfig", "Write a kubeconfig for a user, a component or a node"),
             ("scheduler", "Place pods"),

@@ -1,0 +1,67 @@
+"""`weir down`: stop the cluster that runs on a data folder; its state stays."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import click
+
+PATIENCE_SECONDS = 30.0
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".weir"),
+    show_default=True,
+    help="The folder given to weir up.",
+)
+def down(data_dir: Path) -> None:
+    """Stop what `weir up` (or `weir apiserver`) runs on a data folder."""
+    holder = find_holder(data_dir)
+    if holder is None:
+        click.echo(f"nothing runs on {data_dir}")
+        return
+    pid = int(match[1]) if (match := re.search(r"process (\d+)", holder)) else 0
+    if not pid:
+        raise click.ClickException(
+            f"{data_dir} is in use by {holder}, which cannot be told to stop from here"
+        )
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except PermissionError:
+        raise click.ClickException(
+            f"{data_dir} is in use by {holder}, which belongs to another user"
+        ) from None
+    except ProcessLookupError:
+        raise click.ClickException(
+            f"{data_dir} is in use by {holder}, which runs on another machine"
+        ) from None
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while find_holder(data_dir) is not None:
+        if time.monotonic() > deadline:
+            raise click.ClickException(f"process {pid} did not stop within {PATIENCE_SECONDS:.0f} seconds")
+        time.sleep(0.05)
+    click.echo(f"stopped process {pid}; its state stays in {data_dir}")
+
+
+def find_holder(data_dir: Path) -> str | None:
+    """Return who has the data open, in the lock's own words; None when nobody does."""
+    from weir.store.backend import Locked, StoreUnavailable
+    from weir.store.lockfile import LockFile
+
+    path = data_dir / "store.db.lock"
+    if not path.exists():
+        return None
+    try:
+        LockFile(path).release()
+    except Locked as error:
+        return str(error).partition(" is in use by ")[2]
+    except StoreUnavailable as error:
+        raise click.ClickException(str(error)) from None
+    return None
