@@ -1,5 +1,7 @@
 """Manifests: Kubernetes' YAML, places, and text that means harm."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,7 +65,7 @@ def test_a_key_written_twice_is_reported_and_the_last_one_counts():
 def bomb():
     lines = ["a: &a [x,x,x,x,x,x,x,x,x]"]
     names = "abcdefghij"
-    for last, name in zip(names, names[1:], strict=False):
+    for last, name in pairwise(names):
         lines.append(f"{name}: &{name} [{','.join([f'*{last}'] * 9)}]")
     return "\n".join(lines)
 
