@@ -167,13 +167,11 @@ class Cluster:
     ) -> None:
         """*gates* default to everything on; a mapping from component to gates sets them apart."""
         self.clock = clock or VirtualClock()
+        self._controllers, self._seed = list(controllers), seed
         self._loop = asyncio.new_event_loop()
         self._gates = ComponentGates.of(gates)
         try:
             self._running, self.client = self._wait(self._build(seed))
-            self.plane = ControlPlane(
-                self._running, self.clock, self._gates, controllers=list(controllers), seed=seed
-            )
             self._wait(self._begin())
             if nodes:
                 self.add_nodes(nodes)
@@ -196,6 +194,9 @@ class Cluster:
         return running, local_client(running, self.clock, "weir")
 
     async def _begin(self) -> None:
+        self.plane = ControlPlane(
+            self._running, self.clock, self._gates, controllers=self._controllers, seed=self._seed
+        )
         self.plane.start()
         await self.clock.settle()
 
@@ -208,6 +209,13 @@ class Cluster:
         self._wait(self.clock.settle())
         self.plane.check()
         return result
+
+    def set_gates(self, gates: GatesLike | Mapping[str, GatesLike] | ComponentGates) -> None:
+        """Restart every component with other feature gates, on what is stored: an upgrade or a downgrade."""
+        self._gates = ComponentGates.of(gates)
+        self._wait(self.plane.stop())
+        self._running.server.verbs.gates = self._gates.apiserver
+        self._wait(self._begin())
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────
 
