@@ -11,10 +11,13 @@ Not here: which devices have to be asked at all (weir.devices.tracker), the lang
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from weir.cel.lowering import ProgramError
+from weir.cel.source import CompileError
+from weir.cel.values import CelError
 from weir.devices.expression import Device as SeenDevice
 from weir.devices.expression import DeviceError, SelectorError, Selectors, read_device
 from weir.objects.resource import Device, DeviceClass, DeviceID, DeviceSelector, DeviceTaintRule
@@ -50,7 +53,8 @@ class Selection:
 
 
 _PLAIN: Final = {outcome: Selection(outcome) for outcome in Outcome}
-_SELECTED: Final = _PLAIN[Outcome.SELECTED]
+#: The one answer that says yes.
+SELECTED: Final = _PLAIN[Outcome.SELECTED]
 
 
 class Candidate:
@@ -99,35 +103,91 @@ def selects(
     >>> [bool(selects(rule, Candidate(DeviceID("d", pool, "gpu-0")), {}, Selectors())) for pool in ("node-1", "x")]
     [True, False]
     """
+    return asking(rule, classes, expressions)(device)
+
+
+def asking(
+    rule: DeviceTaintRule, classes: Mapping[str, DeviceClass], expressions: Selectors
+) -> Callable[[Candidate], Selection]:
+    """Return `selects` for one rule and the classes there are now, to be asked about many devices."""
     selector = rule.spec.device_selector
     if selector is None:
-        return _PLAIN[Outcome.NO_SELECTOR]
-    driver, pool, name = device.id
-    if selector.driver is not None and selector.driver != driver:
-        return _PLAIN[Outcome.OTHER_DRIVER]
-    if selector.pool is not None and selector.pool != pool:
-        return _PLAIN[Outcome.OTHER_POOL]
-    if selector.device is not None and selector.device != name:
-        return _PLAIN[Outcome.OTHER_DEVICE]
-    if selector.device_class_name is None and not selector.selectors:
-        return _SELECTED
-    if device.device is None:
-        return _PLAIN[Outcome.UNKNOWN_ATTRIBUTES]
-    if selector.device_class_name is not None:
-        found = classes.get(selector.device_class_name)
-        if found is None:
+        return lambda device: _PLAIN[Outcome.NO_SELECTOR]
+    driver, pool, name, class_name = (
+        selector.driver,
+        selector.pool,
+        selector.device,
+        selector.device_class_name,
+    )
+    own = selector.selectors or ()
+    found = classes.get(class_name) if class_name is not None else None
+    of_class = (found.spec.selectors or ()) if found else ()
+    all_true = _Asked((*of_class, *own), expressions)
+
+    def ask(device: Candidate) -> Selection:
+        names = device.id
+        if driver is not None and driver != names.driver:
+            return _PLAIN[Outcome.OTHER_DRIVER]
+        if pool is not None and pool != names.pool:
+            return _PLAIN[Outcome.OTHER_POOL]
+        if name is not None and name != names.device:
+            return _PLAIN[Outcome.OTHER_DEVICE]
+        if class_name is None and not own:
+            return SELECTED
+        if device.device is None:
+            return _PLAIN[Outcome.UNKNOWN_ATTRIBUTES]
+        if class_name is not None and found is None:
             return _PLAIN[Outcome.NO_SUCH_CLASS]
-        judged = _all_true(found.spec.selectors or (), device, expressions)
-        if judged.outcome is Outcome.SELECTOR_FALSE:
-            return _PLAIN[Outcome.NOT_IN_CLASS]
-        if not judged:
-            return Selection(judged.outcome, f"class {found.name}: {judged.problem}")
-    return _all_true(selector.selectors or (), device, expressions)
+        if all_true(device):
+            return SELECTED
+        if found is not None:  # which of them is not true, and why
+            judged = _all_true(of_class, device, expressions)
+            if judged.outcome is Outcome.SELECTOR_FALSE:
+                return _PLAIN[Outcome.NOT_IN_CLASS]
+            if not judged:
+                return Selection(judged.outcome, f"class {found.name}: {judged.problem}")
+        elif all_true.only_false:
+            return _PLAIN[Outcome.SELECTOR_FALSE]
+        return _all_true(own, device, expressions)
+
+    return ask
+
+
+class _Asked:
+    """Several selectors at once, without words: whether all are plainly true; `only_false` if one plainly is not.
+
+    Compiles when first called. Whatever is not plain (an error, another type) is left for `_all_true` to say.
+    """
+
+    __slots__ = ("_evaluate", "_expressions", "_selectors", "only_false")
+
+    def __init__(self, selectors: Sequence[DeviceSelector], expressions: Selectors) -> None:
+        self._selectors, self._expressions = selectors, expressions
+        self._evaluate: list[Callable[[dict[str, Any]], object]] = []
+        self.only_false = False
+
+    def __call__(self, device: Candidate) -> bool:
+        self.only_false = False
+        try:
+            variables = {"device": device._seen or device.seen()}
+            for evaluate in self._evaluate or self._compile():
+                value = evaluate(variables)
+                if value is not True:
+                    self.only_false = value is False
+                    return False
+        except (CelError, CompileError, ProgramError, DeviceError):
+            return False
+        return True
+
+    def _compile(self) -> list[Callable[[dict[str, Any]], object]]:
+        compile_one, env = self._expressions.programs.compile, self._expressions.env
+        self._evaluate = [compile_one(one.expression, env).evaluate for one in self._selectors]
+        return self._evaluate
 
 
 def _all_true(selectors: Sequence[DeviceSelector], device: Candidate, expressions: Selectors) -> Selection:
     if not selectors:
-        return _SELECTED
+        return SELECTED
     try:
         seen = device.seen()
     except DeviceError as error:
@@ -143,4 +203,4 @@ def _all_true(selectors: Sequence[DeviceSelector], device: Candidate, expression
             if text.startswith(_COMPILE):
                 return Selection(Outcome.BROKEN, f"selector #{index}: {text}")
             return Selection(Outcome.FAILED, f"selector #{index}: {text.removeprefix('CEL ')}")
-    return _SELECTED
+    return SELECTED

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -21,7 +21,7 @@ from typing import Final
 from weir.devices.expression import Selectors
 from weir.devices.origin import RuleOrigin, SliceOrigin, TaintNumbers, TrackedTaint
 from weir.devices.pool import Pool, PoolKey, current
-from weir.devices.selector import Candidate, Outcome, selects
+from weir.devices.selector import SELECTED, Candidate, Outcome, Selection, asking
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Gates
 from weir.objects.resource import (
     Device,
@@ -79,10 +79,12 @@ class Update:
 class _Rule:
     """A rule with its taint as devices carry it and the devices that do."""
 
-    __slots__ = ("rule", "selected", "tracked")
+    __slots__ = ("ask", "rule", "selected", "tracked")
 
-    def __init__(self, rule: DeviceTaintRule, tracked: TrackedTaint) -> None:
-        self.rule, self.tracked = rule, tracked
+    def __init__(
+        self, rule: DeviceTaintRule, tracked: TrackedTaint, ask: Callable[[Candidate], Selection]
+    ) -> None:
+        self.rule, self.tracked, self.ask = rule, tracked, ask
         self.selected: dict[TrackedDevice, None] = {}
 
 
@@ -181,11 +183,7 @@ class Tracker:
             return [*found.rule_taints, *found.driver_taints]
         unpublished = Candidate(name)
         return sorted(
-            (
-                entry.tracked
-                for entry in self._rules_about(name)
-                if selects(entry.rule, unpublished, self._classes, self.expressions)
-            ),
+            (entry.tracked for entry in self._rules_about(name) if entry.ask(unpublished)),
             key=_rule_name,
         )
 
@@ -340,7 +338,7 @@ class Tracker:
         """Take in a rule that was added or changed."""
         if not self._rules_on:
             return Update()
-        return self._replace_rule(new, asking=False)
+        return self._replace_rule(new, again=False)
 
     def remove_rule(self, name: str) -> Update:
         """Forget a rule that was deleted."""
@@ -368,23 +366,28 @@ class Tracker:
         for entry in list(self._rules.values()):
             selector = entry.rule.spec.device_selector
             if selector is not None and selector.device_class_name == name:
-                update = self._replace_rule(entry.rule, asking=True)
+                update = self._replace_rule(entry.rule, again=True)
                 slices.update(update.slices)
                 problems += update.problems
         return Update(tuple(sorted(slices)), tuple(problems))
 
-    def _replace_rule(self, new: DeviceTaintRule, *, asking: bool) -> Update:
+    def _replace_rule(self, new: DeviceTaintRule, *, again: bool) -> Update:
         old = self._rules.get(new.name)
         origin = RuleOrigin(new.name, new.metadata.uid)
-        entry = _Rule(new, TrackedTaint(new.spec.taint, origin, self._numbers.take(_identity(new))))
+        tracked = TrackedTaint(new.spec.taint, origin, self._numbers.take(_identity(new)))
+        entry = _Rule(new, tracked, asking(new, self._classes, self.expressions))
         problems: dict[str, Problem] = {}
-        if old is not None and not asking and old.rule.spec.device_selector == new.spec.device_selector:
+        if old is not None and not again and old.rule.spec.device_selector == new.spec.device_selector:
             entry.selected = dict(old.selected)
         else:
             try:
+                ask, selected = entry.ask, entry.selected
                 for device in self._asked(new):
-                    if self._judge(entry, device, problems):
-                        entry.selected[device] = None
+                    answer = ask(device)
+                    if answer is SELECTED:
+                        selected[device] = None
+                    elif answer.problem:
+                        self._note(entry, answer, problems)
             except _Broken as broken:
                 problems[new.name] = broken.problem
                 if old is not None:  # what was tracked stays
@@ -434,14 +437,17 @@ class Tracker:
         return found
 
     def _judge(self, entry: _Rule, device: TrackedDevice, problems: dict[str, Problem]) -> bool:
-        answer = selects(entry.rule, device, self._classes, self.expressions)
+        answer = entry.ask(device)
+        if answer.problem:
+            self._note(entry, answer, problems)
+        return answer is SELECTED
+
+    def _note(self, entry: _Rule, answer: Selection, problems: dict[str, Problem]) -> None:
+        """Remember the first problem of a rule; raises when it means that nothing may be updated."""
+        name = entry.rule.name
         if answer.outcome is Outcome.BROKEN:
-            raise _Broken(
-                Problem(entry.rule.name, "", f"DeviceTaintRule {entry.rule.name}: {answer.problem}")
-            )
-        if answer.outcome is Outcome.FAILED:
-            problems.setdefault(entry.rule.name, Problem(entry.rule.name, RUNTIME_ERROR, answer.problem))
-        return bool(answer)
+            raise _Broken(Problem(name, "", f"DeviceTaintRule {name}: {answer.problem}"))
+        problems.setdefault(name, Problem(name, RUNTIME_ERROR, answer.problem))
 
     def _index(self, old: DeviceTaintRule | None, new: _Rule | None) -> None:
         if old is not None and old.spec.device_selector is not None:
