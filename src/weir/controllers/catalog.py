@@ -13,6 +13,7 @@ from weir.controllers.garbage_collector import GarbageCollector
 from weir.controllers.job import Jobs
 from weir.controllers.namespace import Namespaces
 from weir.controllers.node_lifecycle import NodeLifecycle
+from weir.controllers.persistent_volume import PersistentVolumes
 from weir.controllers.pod_gc import PodGc
 from weir.controllers.replicaset import ReplicaSets
 from weir.controllers.run import Controller
@@ -31,6 +32,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "job": Jobs,
     "cronjob": CronJobs,
     "disruption": Disruption,
+    "persistentvolume": PersistentVolumes,
     "garbage-collector": GarbageCollector,
     "namespace": Namespaces,
 }
