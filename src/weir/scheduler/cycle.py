@@ -27,8 +27,10 @@ from weir.scheduler.table import Bools, Ints, NodeTable, Rows
 from weir.scheduler.tally import Namespaces, Tally
 from weir.taints.toleration import Evaluate
 
-#: Standings kept before the least recently used is dropped; each holds a few numbers a node.
-_MOST_STANDINGS: Final = 2048
+#: Memory for standings before the least recently used is dropped; each holds about 17 bytes a node.
+_STANDINGS_BYTES: Final = 128 * 2**20
+_BYTES_A_NODE: Final = 17
+_LEAST_STANDINGS: Final = 64
 _LEAST_TO_FIND: Final = 100
 
 
@@ -170,9 +172,10 @@ class Engine:
         standing = self._standings.pop(pod_class, None)
         if standing is None or standing.bound.stale:
             standing = Standing(pod_class, self.table, self.profile.bind(pod_class))
-            if len(self._standings) >= _MOST_STANDINGS:
+            most = max(_STANDINGS_BYTES // (_BYTES_A_NODE * len(self.table.alive)), _LEAST_STANDINGS)
+            while len(self._standings) >= most:
                 self._standings.pop(next(iter(self._standings)))
-                self.classes.forget(2 * _MOST_STANDINGS)
+                self.classes.forget(2 * most)
         self._standings[pod_class] = standing  # the most recently used stands last
         return standing
 

@@ -30,6 +30,7 @@ from weir.scheduler.table import (
     USED_CPU,
     USED_MEMORY,
     Bools,
+    Ids,
     Ints,
     NodeTable,
     Rows,
@@ -167,6 +168,9 @@ class Standing:
                 self._rebuild()
                 return
             self._judge_static(np.array(list(dict.fromkeys(static)), np.int64))
+            if self._soft is not table.zeros and self._taints is not None:
+                self._rebuild()  # the first disliked taint: from now on its highest count matters
+                return
         self._update(rows)
 
     def _rebuild(self) -> None:
@@ -182,13 +186,10 @@ class Standing:
         self._blocks = self._keys.reshape(blocks, 1 << self._block_bits)
         self._tops: Ints | None = None
         self._suitable: Bools = np.zeros(capacity, np.bool_)
-        self._soft: Ints = np.zeros(capacity, np.int64)
-        self._preferred: Ints = np.zeros(capacity, np.int64)
-        self._images: Ints = np.zeros(capacity, np.int64)
-        self._fixed: Ints = np.zeros(capacity, np.int64)
+        self._soft = self._preferred = self._images = table.zeros
+        self._fixed: Ids | int = 0  #: one number while no raw score is watched
         self._offset: Ints = np.zeros(capacity, np.int64)
-        self._low: Ints = _RANK_MASK - table.rank.astype(np.int64)
-        self._watched: list[tuple[Ints, _Highest]] = []
+        self._watched: list[tuple[Ids, _Highest]] = []
         everything = slice(0, size)
         self._judge_static(everything)
         ok, base = self._judge(everything)
@@ -208,17 +209,17 @@ class Standing:
         """Score every row, the normalised parts with the highest raw scores as they are now."""
         size = self.table.size
         weights = self.bound.weights
-        fixed = np.zeros(len(self._fixed), np.int64)
+        fixed: Any = 0
         if self._taints is not None:
             highest = next((w.value for raw, w in self._watched if raw is self._soft), 0)
             lost = MAX_NODE_SCORE * np.minimum(self._soft, highest) // highest if highest else 0
-            fixed += weights["TaintToleration"] * (MAX_NODE_SCORE - lost)
+            fixed = fixed + weights["TaintToleration"] * (MAX_NODE_SCORE - lost)
         highest = next((w.value for raw, w in self._watched if raw is self._preferred), 0)
         if highest:
             won = MAX_NODE_SCORE * np.minimum(self._preferred, highest) // highest
-            fixed += weights["NodeAffinity"] * won
+            fixed = fixed + weights["NodeAffinity"] * won
         self._fixed = fixed
-        self._set_offsets(slice(0, len(fixed)))
+        self._set_offsets(slice(0, len(self._offset)))
         keys = (base << _RANK_BITS) + self._offset[:size]
         keys[~ok] = _INFEASIBLE
         self._keys[:size] = keys
@@ -226,13 +227,19 @@ class Standing:
 
     def _set_offsets(self, rows: Any) -> None:
         """Put together what is added to every score; a node that never takes the pod gets far below zero."""
-        offset = ((self._fixed[rows] + self._images[rows]) << _RANK_BITS) + self._low[rows]
+        offset = self._images[rows].astype(np.int64)
+        offset += self._fixed if isinstance(self._fixed, int) else self._fixed[rows]
+        offset <<= _RANK_BITS
+        offset += _RANK_MASK
+        offset -= self.table.rank[rows]
         self._offset[rows] = np.where(self._suitable[rows], offset, _NEVER)
 
     def _base(self) -> Ints:
         """Return the scores without their normalised parts; meaningless where infeasible."""
         size = self.table.size
-        return (self._keys[:size] >> _RANK_BITS) - self._fixed[:size]
+        return (self._keys[:size] >> _RANK_BITS) - (
+            self._fixed if isinstance(self._fixed, int) else self._fixed[:size]
+        )
 
     def _update(self, rows: Rows) -> None:
         ok, keys = self._judge(rows)
@@ -267,13 +274,23 @@ class Standing:
             suitable &= plugin.codes(rows) == 0
         self._suitable[rows] = suitable
         if self._taints is not None:
-            self._soft[rows] = self._taints.raw(rows)
+            self._soft = self._changed(self._soft, rows, self._taints.raw(rows))
         if self._affinity is not None and self._affinity.scores:
-            self._preferred[rows] = self._affinity.raw(rows)
+            self._preferred = self._changed(self._preferred, rows, self._affinity.raw(rows))
         if self.bound.images is not None:
-            self._images[rows] = self.bound.images.raw(rows) * self.bound.weights["ImageLocality"]
+            images = self.bound.images.raw(rows) * self.bound.weights["ImageLocality"]
+            self._images = self._changed(self._images, rows, images)
         if not isinstance(rows, slice):
             self._set_offsets(rows)
+
+    def _changed(self, column: Ids, rows: Any, values: Any) -> Ids:
+        """Return *column* with new *values*; a column of nothing but zeros is shared, not kept."""
+        if column is self.table.zeros:
+            if not values.any():
+                return column
+            column = np.zeros(len(self.table.alive), np.int32)
+        column[rows] = values
+        return column
 
     def _judge(self, rows: Any) -> tuple[Bools, Ints]:
         """Return which rows take the pod as far as their own pods decide, and their unnormalised score."""
@@ -320,7 +337,7 @@ class Standing:
         return ok, base
 
 
-def _normalised(raw: Ints, feasible: Bools, *, reverse: bool) -> Ints:
+def _normalised(raw: Ids, feasible: Bools, *, reverse: bool) -> Ints:
     """Return raw scores scaled by the highest among *feasible*."""
     highest = int(raw.max(initial=0, where=feasible))
     if highest == 0:

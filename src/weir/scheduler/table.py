@@ -130,6 +130,7 @@ class NodeTable:
         self._order_stale = True
         self._rank: Ids = np.zeros(self._capacity, np.int32)
         self._ordered: Rows = np.zeros(0, np.int64)
+        self._zeros: Ids = np.zeros(0, np.int32)
 
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────
 
@@ -390,6 +391,14 @@ class NodeTable:
         """Each row's place in the order nodes are looked at: zones in turn, oldest node first."""
         self._order()
         return self._rank
+
+    @property
+    def zeros(self) -> Ids:
+        """A column of zeros that nobody may write to; shared by whoever has nothing to say about any row."""
+        if len(self._zeros) != len(self.alive):
+            self._zeros = np.zeros(len(self.alive), np.int32)
+            self._zeros.flags.writeable = False
+        return self._zeros
 
     @property
     def ordered(self) -> Rows:

@@ -1,0 +1,52 @@
+"""A class that is already known follows changes of nodes it has judged before."""
+
+from weir.gates import ALL_FEATURES
+from weir.objects.core import Node, Pod, read
+from weir.scheduler.cycle import Engine
+
+POD = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}})
+
+
+def node(name, *taints, cpu="4"):
+    return read(
+        Node,
+        {
+            "metadata": {"name": name},
+            "spec": {"taints": list(taints)},
+            "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}},
+        },
+    )
+
+
+def known(*nodes):
+    engine = Engine(ALL_FEATURES)
+    for each in nodes:
+        engine.table.put_node(each)
+    engine.place(POD)
+    return engine
+
+
+def test_the_first_disliked_taint_of_a_cluster_counts_at_once():
+    engine = known(node("a"), node("b"), node("c"), node("d"))
+    engine.table.put_node(node("a", {"key": "spot", "effect": "PreferNoSchedule"}))
+    assert engine.place(POD).node == "b"
+
+
+def test_a_taint_that_goes_away_lets_the_node_back_in():
+    engine = known(node("a", {"key": "x", "effect": "NoSchedule"}), node("b"), node("c"), node("d"))
+    engine.table.put_node(node("a"))
+    assert engine.place(POD).node == "a"
+
+
+def test_a_node_that_shrinks_is_left_alone():
+    engine = known(node("a"), node("b"), node("c"), node("d"))
+    engine.table.put_node(node("a", cpu="0"))
+    assert engine.place(POD).node == "b"
+
+
+def test_standings_beyond_their_memory_are_dropped_and_made_again(monkeypatch):
+    monkeypatch.setattr("weir.scheduler.cycle._STANDINGS_BYTES", 0)
+    monkeypatch.setattr("weir.scheduler.cycle._LEAST_STANDINGS", 2)
+    engine = known(node("a"))
+    pods = [read(Pod, {"metadata": {"name": "p", "labels": {"n": str(n)}}}) for n in range(6)]
+    assert [engine.place(pod).node for pod in pods * 2] == ["a"] * 12
