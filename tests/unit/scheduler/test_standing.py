@@ -4,7 +4,8 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine
 
-POD = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}})
+CONTAINER = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+POD = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [CONTAINER]}})
 
 
 def node(name, *taints, cpu="4"):
@@ -40,7 +41,7 @@ def test_a_taint_that_goes_away_lets_the_node_back_in():
 
 def test_a_node_that_shrinks_is_left_alone():
     engine = known(node("a"), node("b"), node("c"), node("d"))
-    engine.table.put_node(node("a", cpu="0"))
+    engine.table.put_node(node("a", cpu="500m"))
     assert engine.place(POD).node == "b"
 
 
