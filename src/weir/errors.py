@@ -1,4 +1,3 @@
-# ruff: noqa: N818  (the classes carry the names of the reasons a Status gives)
 """What can go wrong between a client and the API server, as one exception tree.
 
 Spec: core.md 2.12 "HTTP wrapping", apiserver.md 1 "Status objects". The server raises these, renders each as
