@@ -12,8 +12,6 @@ from weir.cluster import Cluster, ComponentGates
 from weir.errors import Invalid
 from weir.gates import ALL_FEATURES
 
-pytest_plugins = ["weir.pytest_plugin"]
-
 
 def pod(name, *tolerations, **spec):
     return {
