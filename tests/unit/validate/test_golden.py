@@ -27,7 +27,7 @@ AREAS = (
 )  # fmt: skip
 #: Refusals that are not about an object: options, and patches that do not apply.
 NOT_OBJECTS = {"ListOptions", "DeleteOptions", "PatchOptions", ""}
-#: Where weir answers differently on purpose.
+#: What validation accepts on purpose, and why.
 DECISIONS = {
     ("dra", "claim-tol-bad-operator"): "dra.md D-15: device tolerations take the operators of pods",
     ("dra", "claim-admin-access"): "the namespace's label is looked up by the server, not by validation",
@@ -115,12 +115,12 @@ def test_a_recorded_refusal_is_said_again_in_the_same_words_and_order(
     subresource: str,
     answer: dict[str, Any],
 ) -> None:
-    if (area, name) in DECISIONS:
-        pytest.skip(DECISIONS[area, name])
     gates = Gates({"TaintTolerationComparisonOperators": area != "gate_off"})
     errors = {str(error): error for error in validate(new, old, gates, subresource)}
     said = [(e.type, e.field, e.body.partition("\n")[0]) for e in errors.values()]
     wanted = [(c["reason"], c["field"], c["message"].partition("\n")[0]) for c in answer["details"]["causes"]]
+    if (area, name) in DECISIONS:
+        wanted = []
     if (area, name) in UNORDERED:
         said, wanted = sorted(said), sorted(wanted)
     assert said == wanted
