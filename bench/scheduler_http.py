@@ -1,8 +1,8 @@
 """Pods placed per second end to end: created over HTTP, scheduled by a process of its own, seen bound by a watch.
 
-Durable SQLite, RBAC, full admission and validation; over plain HTTP, and once over TLS. Half of the nodes carry `sla=<0..999>:NoSchedule`; pods
-tolerate `sla Gt 100..899` and `gpu Exists`. A real Kubernetes 1.37 with raised client limits places 180 pods/s at
-1,000 nodes and 155 at 5,000 on two cores: these recorded rates are the baseline.
+Durable SQLite, RBAC, full admission and validation; over plain HTTP, and once over TLS. Half of the nodes carry
+`sla=<0..999>:NoSchedule`; pods tolerate `sla Gt 100..899` and `gpu Exists`. A real Kubernetes 1.37 with raised client
+limits places 180 pods/s at 1,000 nodes and 155 at 5,000 on two cores: these recorded rates are the baseline.
 """
 
 from __future__ import annotations
