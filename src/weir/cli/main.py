@@ -215,7 +215,10 @@ def _report(error: Exception) -> int:
 
     if isinstance(error, WeirError):
         from weir.client.api import Unreachable
+        from weir.client.kubeconfig import KubeconfigError
 
+        if isinstance(error, KubeconfigError):
+            return _say(_one_line(error), USAGE)
         away = isinstance(error, ServiceUnavailable | Unreachable)
         return _say(_one_line(error), UNREACHABLE if away else FINDINGS)
     return _say(f"internal error: {type(error).__name__}: {_one_line(error)} (--debug shows where)", BUG)

@@ -106,3 +106,8 @@ def test_the_traceback_comes_only_with_debug(failing, capsys):
     assert "Traceback" not in capsys.readouterr().err
     cli.run(["broken", "--debug"])
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_wrong_use(capsys, tmp_path):
+    assert cli.run(["device", "list", "--kubeconfig", str(tmp_path / "nowhere")]) == USAGE
+    assert "no such file" in capsys.readouterr().err
