@@ -42,9 +42,9 @@ from weir.objects.core import Node, NodeSelector, PersistentVolumeClaim, Pod, Ta
 from weir.objects.requests import (
     PODS,
     Amounts,
+    host_ports,
     node_allocatable,
     pod_requests,
-    restarts,
     total_requests,
 )
 from weir.selectors.node import (
@@ -99,15 +99,6 @@ class Room:
             if pod.key != self.without:
                 for port in host_ports(pod):
                     yield port, pod.key
-
-
-def host_ports(pod: Pod) -> Iterator[tuple[str, str, int]]:
-    """Yield (hostIP, protocol, port) of every host port *pod* wants."""
-    sidecars = (container for container in pod.spec.init_containers or () if restarts(container))
-    for container in (*pod.spec.containers, *sidecars):
-        for port in container.ports or ():
-            if port.host_port > 0:
-                yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port
 
 
 class Filters:

@@ -20,6 +20,9 @@ from weir.values.quantity import QuantityError, parse_quantity
 #: Amounts by resource: CPU in thousandths of a core, everything else in whole units.
 Amounts = dict[str, int]
 
+#: Address, protocol and number of a port on the node.
+HostPort = tuple[str, str, int]
+
 CPU: Final = "cpu"
 PODS: Final = "pods"
 _NANO: Final = 10**9
@@ -120,6 +123,21 @@ def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
 def _raise_to(total: dict[str, int], amounts: Mapping[str, int]) -> None:
     for resource, amount in amounts.items():
         total[resource] = max(total.get(resource, 0), amount)
+
+
+def host_ports(pod: Pod) -> Iterator[HostPort]:
+    """Yield (hostIP, protocol, port) of every host port *pod* wants.
+
+    >>> from weir.objects.core import Pod, read
+    >>> port = {"containerPort": 80, "hostPort": 8080}
+    >>> list(host_ports(read(Pod, {"spec": {"containers": [{"name": "a", "ports": [port]}]}})))
+    [('0.0.0.0', 'TCP', 8080)]
+    """
+    sidecars = (container for container in pod.spec.init_containers or () if restarts(container))
+    for container in (*pod.spec.containers, *sidecars):
+        for port in container.ports or ():
+            if port.host_port > 0:
+                yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port
 
 
 def total_requests(pods: Sequence[Pod]) -> Amounts:

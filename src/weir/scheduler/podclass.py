@@ -13,14 +13,13 @@ from functools import cached_property
 from typing import Final
 
 from weir.objects.core import Affinity, Pod, Toleration, TopologySpreadConstraint, Volume
-from weir.objects.requests import container_requests, pod_requests, restarts
+from weir.objects.requests import HostPort, container_requests, host_ports, pod_requests, restarts
 
 #: What a container without a request counts as in scoring, so that many such pods still spread.
 DEFAULT_MILLI_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 
 Labels = tuple[tuple[str, str], ...]
-HostPort = tuple[str, str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,12 +184,3 @@ def _without_overhead(pod: Pod) -> Pod:
     import msgspec
 
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead=None))
-
-
-def host_ports(pod: Pod) -> Iterator[HostPort]:
-    """Yield (hostIP, protocol, port) of every host port *pod* wants."""
-    sidecars = (container for container in pod.spec.init_containers or () if restarts(container))
-    for container in (*pod.spec.containers, *sidecars):
-        for port in container.ports or ():
-            if port.host_port > 0:
-                yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.objects.core import Node, Taint
-from weir.objects.requests import node_allocatable
-from weir.scheduler.podclass import HostPort, PodClass
+from weir.objects.requests import HostPort, node_allocatable
+from weir.scheduler.podclass import PodClass
 
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from weir.gates import Gates
 from weir.objects.core import Node, Pod
-from weir.objects.requests import node_allocatable, pod_requests
+from weir.objects.requests import host_ports, node_allocatable, pod_requests
 from weir.scheduler.plugins.node_ports import conflicts
 from weir.scheduler.plugins.node_unschedulable import CORDONED
-from weir.scheduler.podclass import build, host_ports
+from weir.scheduler.podclass import build
 from weir.scheduler.tally import Namespaces, carried_terms, read_selector
 from weir.selectors.node import pod_selects_node
 from weir.taints.toleration import BLOCKING, Evaluate, find_tolerating, untolerated

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from weir.objects.requests import HostPort
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.podclass import HostPort, PodClass
+from weir.scheduler.podclass import PodClass
 from weir.scheduler.table import Ids, NodeTable
 
 NAME: Final = "NodePorts"
