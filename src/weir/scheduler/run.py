@@ -4,7 +4,8 @@ Everything that decides is elsewhere and pure; here are the watches that feed it
 pod is counted on its node the moment it is decided (assumed), bound in the background, and confirmed when the watch
 shows it; a binding that fails takes the pod off again and sends it back to the queue. A lost watch is listed anew,
 and what was assumed meanwhile stays counted, so nothing is placed twice.
-Not here: plugins and the cycle (weir.scheduler.cycle), the queue (.queue), who to preempt (.preemption).
+Not here: plugins and the cycle (weir.scheduler.cycle), the queue (.queue), who to preempt (.preemption) and how
+(.victims), what comes before binding (.prebind), events and conditions (.telling).
 """
 
 from __future__ import annotations
@@ -17,15 +18,14 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.client.api import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client, Unreachable
+from weir.client.api import Client, Unreachable
 from weir.client.cache import Informer, ObjectKey, wait_all_synced
-from weir.client.events import ObjectReference
 from weir.client.leases import Elector, Leadership, Timing
 from weir.client.series import SeriesRecorder
 from weir.clock import Clock
-from weir.errors import ApiError, InternalError, NotFound, ServiceUnavailable, Timeout, WeirError
+from weir.errors import InternalError, ServiceUnavailable, Timeout, WeirError
 from weir.gates import Gates
-from weir.objects.core import LabelSelector, Node, Pod, View
+from weir.objects.core import Node, Pod, View
 from weir.objects.kinds import by_kind
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
@@ -34,44 +34,29 @@ from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
 from weir.scheduler.metrics import SAMPLE, SchedulerMetrics
 from weir.scheduler.podclass import PodClass
-from weir.scheduler.preemption import DisruptionBudget, Preemption, preempt, priority
+from weir.scheduler.prebind import keep
+from weir.scheduler.preemption import Preemption, preempt, priority
 from weir.scheduler.profile import Reservation
 from weir.scheduler.queue import QueuedPod, SchedulingQueue
 from weir.scheduler.surroundings import Surroundings
 from weir.scheduler.table import NodeTable
+from weir.scheduler.telling import PODS, Teller
+from weir.scheduler.victims import Budget, disruption_budgets, send_away
 from weir.scheduler.wakeups import ClusterEvent, Hints, node_events, pod_events
 from weir.taints.operators import NUMERIC
 
-PODS = by_kind("v1", "Pod")
 NODES = by_kind("v1", "Node")
 NAMESPACES = by_kind("v1", "Namespace")
 BUDGETS = by_kind("policy/v1", "PodDisruptionBudget")
 
 #: After this many decisions in a row the loop lets messages in and out.
 _DECISIONS_AT_ONCE: Final = 16
-_PROMISE_CHECK_SECONDS: Final = 0.2
-_PREEMPTED: Final = "PreemptionByScheduler"
-
-
-class _BudgetSpec(View, frozen=True):
-    selector: LabelSelector | None = None
-
-
-class _BudgetStatus(View, frozen=True):
-    disruptions_allowed: int = 0
-    disrupted_pods: dict[str, str] | None = None
 
 
 class _Metadata(View, frozen=True):
     name: str = ""
     namespace: str = ""
     labels: dict[str, str] | None = None
-
-
-class _Budget(View, frozen=True):
-    metadata: _Metadata = _Metadata()
-    spec: _BudgetSpec = _BudgetSpec()
-    status: _BudgetStatus = _BudgetStatus()
 
 
 class _Namespace(View, frozen=True):
@@ -145,11 +130,12 @@ class Scheduler:
             name: SeriesRecorder(client, clock, name, f"{name}-{self.identity}", busy=self._has_work)
             for name in self.engines
         }
+        self._teller = Teller(client, clock, self.recorders, self._log)
         self.informers: dict[str, Informer[Any]] = {
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
             "pods": Informer(client, PODS, clock, _decoder(Pod), seed=seed + 1),
             "namespaces": Informer(client, NAMESPACES, clock, _decoder(_Namespace), seed=seed + 2),
-            "budgets": Informer(client, BUDGETS, clock, _decoder(_Budget), seed=seed + 3),
+            "budgets": Informer(client, BUDGETS, clock, _decoder(Budget), seed=seed + 3),
             **self.around.informers,
         }
 
@@ -317,7 +303,7 @@ class Scheduler:
         """Decide for one pod and start what follows; the room taken for it is given back then."""
         pod, started = item.pod, self.clock.monotonic()
         if pod.metadata.deletion_timestamp:
-            self._tell(
+            self._teller.tell(
                 pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}"
             )
             self.queue.done(item.key)
@@ -339,19 +325,10 @@ class Scheduler:
             engine.assume(pod.key, pod, answer.node)
             self.assumed[pod.key] = answer.node
             self.nominated.pop(pod.key, None)
-            promises = (
-                engine.reserve(pod, answer.node) if pod.spec.volumes or pod.spec.resource_claims else []
-            )
+            promises = engine.reserve(pod, answer.node) if _needs_more_than_room(pod) else []
             self._start(self._bind(item, answer.node, started, promises))
         else:
             self._start(self._after_rejection(item, engine, answer, rivals, started))
-
-    def _reserve(self, engine: Engine, pod: Pod, node: str) -> list[Reservation]:
-        began = perf_counter()
-        promises = engine.reserve(pod, node)
-        profile = pod.spec.scheduler_name
-        self.metrics.note_point("Reserve", "Success", profile, perf_counter() - began)
-        return promises
 
     def _note_decision(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis, seconds: float) -> None:
         profile = pod.spec.scheduler_name
@@ -398,7 +375,8 @@ class Scheduler:
         try:
             if promises:
                 began = perf_counter()
-                await self._keep(promises, self._engine_of(pod).profile.arguments.bind_timeout_seconds)
+                patience = self._engine_of(pod).profile.arguments.bind_timeout_seconds
+                await keep(promises, self.client, self.clock, self._room, patience)
                 self._note_point("PreBind", pod, began)
             if self._leadership is not None:
                 self._leadership.check()
@@ -425,38 +403,11 @@ class Scheduler:
         if any(toleration.operator in NUMERIC for toleration in pod.tolerations):
             self.metrics.numeric_tolerations.child(profile).inc()
         note = f"Successfully assigned {pod.key} to {node}"
-        self._tell(pod, "Normal", "Scheduled", "Binding", note)
+        self._teller.tell(pod, "Normal", "Scheduled", "Binding", note)
 
     def _note_point(self, point: str, pod: Pod, began: float) -> None:
         profile = pod.spec.scheduler_name
         self.metrics.note_point(point, "Success", profile, perf_counter() - began)
-
-    async def _keep(self, promises: list[Reservation], patience: float) -> None:
-        """Write what was promised (PreBind) and wait until it is so."""
-        for promise in promises:
-            prefix = f'running PreBind plugin "{promise.plugin}"'
-            try:
-                for write in promise.writes():
-                    kind = by_kind("v1", write.kind)
-                    answer = await self.client.patch(kind, write.name, write.patch, write.namespace)
-                    promise.wrote(write, answer["metadata"].get("resourceVersion", ""))
-                if not promise.settled():
-                    self._room.release()  # others are bound meanwhile
-                    try:
-                        await self._settle(promise, patience)
-                    finally:
-                        await self._room.acquire()
-            except (WeirError, OSError, TimeoutError) as error:
-                raise PluginError(f"{prefix}: binding volumes: {error}") from error
-            except PluginError as error:
-                raise PluginError(f"{prefix}: {error}") from error
-
-    async def _settle(self, promise: Reservation, patience: float) -> None:
-        deadline = self.clock.monotonic() + patience
-        while not promise.settled():
-            if self.clock.monotonic() >= deadline:
-                raise PluginError("binding volumes: context deadline exceeded")
-            await self.clock.sleep(_PROMISE_CHECK_SECONDS)
 
     async def _unbind(self, item: QueuedPod, node: str, error: Exception, started: float) -> None:
         """Take back a binding that failed: free the node and let the pod try again."""
@@ -495,8 +446,8 @@ class Scheduler:
         self.metrics.attempt_duration.child("error", profile).observe(self.clock.monotonic() - started)
         self.queue.failed(item, self.clock.monotonic())
         self._work.set()
-        self._tell(item.pod, "Warning", "FailedScheduling", "Scheduling", why)
-        await self._set_condition(item.pod, "SchedulerError", why, None)
+        self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", why)
+        await self._teller.set_condition(item.pod, "SchedulerError", why, None)
 
     # ── rejection ────────────────────────────────────────────────────────────────────────────────
 
@@ -514,7 +465,15 @@ class Scheduler:
         elif "DefaultPreemption" not in self.config.disabled:
             self.metrics.preemption_attempts.child().inc()
             began = perf_counter()
-            found = preempt(engine, item.pod, diagnosis, self.pods, self._budgets(), rivals, self._rng)
+            found = preempt(
+                engine,
+                item.pod,
+                diagnosis,
+                self.pods,
+                disruption_budgets(self.informers["budgets"].cache),
+                rivals,
+                self._rng,
+            )
             self._note_point("PostFilter", item.pod, began)
             message = f"{message} {found.message}"
             promised = ""
@@ -523,7 +482,7 @@ class Scheduler:
                 self.metrics.preemption_victims.child().observe(len(found.victims))
                 self.nominated[item.key] = (promised, item.pod)
                 self.queue.held[item.key] = "waiting for the preemption for this pod to be finished"
-                await self._evict(item.pod, found)
+                await send_away(item.pod, found, self.nominated, self.client, self.clock, self._teller)
         await self._reject(item, diagnosis, message, promised, started)
         self.queue.release(item.key, self.clock.monotonic())
         self._work.set()
@@ -540,117 +499,13 @@ class Scheduler:
             return
         self.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
         self._work.set()
-        self._tell(item.pod, "Warning", "FailedScheduling", "Scheduling", message)
-        await self._set_condition(item.pod, "Unschedulable", message, promised)
-
-    def _budgets(self) -> list[DisruptionBudget]:
-        return [
-            DisruptionBudget(
-                budget.metadata.namespace,
-                budget.metadata.name,
-                budget.spec.selector,
-                budget.status.disruptions_allowed,
-                frozenset(budget.status.disrupted_pods or ()),
-            )
-            for budget in self.informers["budgets"].cache
-        ]
-
-    async def _evict(self, pod: Pod, preemption: Preemption) -> None:
-        """Send the victims away, and take back promises of room to less important pods."""
-        for key, (node, other) in list(self.nominated.items()):
-            if node == preemption.node and priority(other) < priority(pod):
-                del self.nominated[key]
-                await self._patch_status(other, {"nominatedNodeName": None})
-        for victim in preemption.victims:
-            if victim.metadata.deletion_timestamp:
-                continue
-            condition = {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": _PREEMPTED,
-                "message": f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
-                "lastTransitionTime": _timestamp(self.clock),
-                "observedGeneration": victim.metadata.generation,
-            }
-            await self._patch_status(victim, {"conditions": [condition]})
-            try:
-                await self.client.delete(PODS, victim.metadata.name, victim.metadata.namespace)
-            except ApiError:
-                continue  # already gone, or to be tried again by a later attempt
-            note = f"Preempted by pod {pod.metadata.uid} on node {preemption.node}"
-            self._tell(victim, "Normal", "Preempted", "Preempting", note, teller=pod.spec.scheduler_name)
-
-    # ── telling ──────────────────────────────────────────────────────────────────────────────────
-
-    def _tell(
-        self, pod: Pod, type: str, reason: str, action: str, note: str, teller: str | None = None
-    ) -> None:
-        recorder = self.recorders.get(teller or pod.spec.scheduler_name)
-        if recorder is not None:
-            recorder.record(_reference(pod), type, reason, action, note)
-
-    async def _set_condition(self, pod: Pod, reason: str, message: str, promised: str | None) -> None:
-        """Write the PodScheduled condition (and the promise of a node) when it says something new."""
-        present = next((c for c in pod.status.conditions or () if c.type == "PodScheduled"), None)
-        same = present is not None and (present.status, present.reason, present.message) == (
-            "False",
-            reason,
-            message,
-        )
-        status: dict[str, Any] = {}
-        if not same:
-            status["conditions"] = [
-                {
-                    "type": "PodScheduled",
-                    "status": "False",
-                    "reason": reason,
-                    "message": message,
-                    "observedGeneration": pod.metadata.generation,
-                    "lastProbeTime": None,
-                    "lastTransitionTime": _timestamp(self.clock),
-                }
-            ]
-        if promised is not None and promised != pod.status.nominated_node_name:
-            status["nominatedNodeName"] = promised or None
-        if status:
-            await self._patch_status(pod, status)
-
-    async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
-        kind = MERGE_PATCH
-        if "conditions" in status:
-            kind = STRATEGIC_MERGE_PATCH
-            known = [condition.type for condition in pod.status.conditions or ()]
-            order = dict.fromkeys([*known, *(condition["type"] for condition in status["conditions"])])
-            status = {**status, "$setElementOrder/conditions": [{"type": each} for each in order]}
-        try:
-            await self.client.patch(
-                PODS,
-                pod.metadata.name,
-                {"metadata": {"uid": pod.metadata.uid}, "status": status},
-                pod.metadata.namespace,
-                patch_type=kind,
-                subresource="status",
-            )
-        except (WeirError, OSError, TimeoutError) as error:
-            # The next attempt writes it again; a pod that is gone needs no status.
-            if self._log is not None and not isinstance(error, NotFound):
-                self._log.info("pod status not written", pod=pod.key, error=str(error))
+        self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", message)
+        await self._teller.set_condition(item.pod, "Unschedulable", message, promised)
 
 
-def needs_more_than_room(pod: Pod) -> bool:
-    """Return whether placing *pod* promises more than room on its node."""
+def _needs_more_than_room(pod: Pod) -> bool:
+    """Return whether placing *pod* may promise more than room on its node."""
     return bool(pod.spec.volumes or pod.spec.resource_claims)
-
-
-def _timestamp(clock: Clock) -> str:
-    return clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _reference(pod: Pod) -> ObjectReference:
-    metadata = pod.metadata
-    return ObjectReference(
-        "Pod", metadata.name, metadata.namespace, metadata.uid, "v1", metadata.resource_version
-    )
 
 
 def _unbound(pod: Pod) -> Pod:
