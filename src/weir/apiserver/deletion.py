@@ -17,10 +17,11 @@ from weir import errors
 from weir.apiserver import stored
 from weir.apiserver.admission.attributes import DELETE, Attributes
 from weir.apiserver.authn import User
+from weir.apiserver.identity import gone_with_this_update
 from weir.apiserver.lists import Lists
 from weir.apiserver.options import DeleteOptions
 from weir.apiserver.strategies import for_kind
-from weir.apiserver.verbs import Outcome, Verbs, body_of, gone_with_this_update
+from weir.apiserver.verbs import Outcome, Verbs, body_of
 from weir.objects.kinds import Kind
 from weir.store import KeyValue, Write
 

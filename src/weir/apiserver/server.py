@@ -26,6 +26,7 @@ from weir.apiserver import discovery, paths, protobuf, stored, tables
 from weir.apiserver.audit import Audit
 from weir.apiserver.authn import User
 from weir.apiserver.authz import Authorizer, action_of, forbidden
+from weir.apiserver.bodies import decode, manager_of, media_type
 from weir.apiserver.deletion import Deletion
 from weir.apiserver.http import TEXT, YAML, Request, Response, Stream
 from weir.apiserver.impersonation import impersonate
@@ -34,11 +35,12 @@ from weir.apiserver.lists import Lists, Page, list_body, parse_list_version
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.options import DeleteOptions, ListOptions, parse_bool
 from weir.apiserver.patches.apply import update_managed_fields
+from weir.apiserver.patching import Patching
 from weir.apiserver.paths import RequestInfo
 from weir.apiserver.representation import JSON, Representation, negotiate, pretty, to_yaml
 from weir.apiserver.service_account_tokens import Signer
 from weir.apiserver.subresources import STREAMS, Subresources
-from weir.apiserver.verbs import Outcome, Parts, Verbs, manager_of, media_type
+from weir.apiserver.verbs import Outcome, Parts, Verbs
 from weir.apiserver.watch import Watches
 from weir.objects.kinds import Kind
 from weir.store import StoreUnavailable
@@ -88,6 +90,7 @@ class ApiServer:
         public: dict[str, Callable[[], Document]] | None = None,
     ) -> None:
         self.verbs = Verbs(parts)
+        self.patching = Patching(self.verbs)
         self.lists = Lists(parts.store, parts.clock)
         self.watches = Watches(parts.store, self.lists, parts.clock, metrics)
         self.deletion = Deletion(self.verbs)
@@ -270,7 +273,7 @@ class ApiServer:
         elif verb == "update":
             outcome = await self.verbs.update(request, kind, namespace, name, "", warnings)
         elif verb == "patch":
-            outcome = await self.verbs.patch(request, kind, namespace, name, "", warnings)
+            outcome = await self.patching.patch(request, kind, namespace, name, "", warnings)
         elif verb == "delete":
             options = DeleteOptions.parse(request.params, _json_body(request))
             outcome = await self.deletion.delete(kind, namespace, name, options, request.user, warnings)
@@ -297,7 +300,7 @@ class ApiServer:
             return await self.subresources.bind(request, namespace, "", warnings)
         if self._security.review is None:
             raise errors.NotFound.resource()
-        document, found = self.verbs.decode(request, kind, request.params.get("fieldValidation") or "Warn")
+        document, found = decode(request, kind, request.params.get("fieldValidation") or "Warn")
         warnings.extend(found)
         manager = request.params.get("fieldManager") or manager_of(request)
         update_managed_fields(document, None, kind, manager=manager, subresource="", now=self.verbs.now)
@@ -329,7 +332,7 @@ class ApiServer:
             elif verb == "update":
                 outcome = await self.verbs.update(request, kind, namespace, name, sub.name, warnings)
             else:
-                outcome = await self.verbs.patch(request, kind, namespace, name, sub.name, warnings)
+                outcome = await self.patching.patch(request, kind, namespace, name, sub.name, warnings)
         else:
             outcome = await self.subresources.create(request, kind, namespace, name, sub.name, warnings)
         return self._render(request, shown, outcome, form)

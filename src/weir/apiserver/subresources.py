@@ -14,21 +14,14 @@ from typing import Any
 from weir import errors
 from weir.apiserver import stored
 from weir.apiserver.admission.attributes import CREATE, Attributes
+from weir.apiserver.bodies import decode, manager_of, media_type
 from weir.apiserver.deletion import Deletion, success
 from weir.apiserver.http import Request
+from weir.apiserver.identity import check_namespace, uid_text
 from weir.apiserver.options import DeleteOptions, WriteOptions
+from weir.apiserver.patching import PATCHES, check_patched, patched
 from weir.apiserver.service_account_tokens import Signer, token_request
-from weir.apiserver.verbs import (
-    PATCHES,
-    Outcome,
-    Verbs,
-    body_of,
-    check_namespace,
-    manager_of,
-    media_type,
-    patched,
-    uid_text,
-)
+from weir.apiserver.verbs import Outcome, Verbs, body_of
 from weir.objects.kinds import Kind, by_kind
 from weir.selectors import labels
 from weir.store import KeyValue, Write
@@ -78,7 +71,7 @@ class Subresources:
         """Assign a pod to a node; without a name in the URL the body names the pod."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         kind = by_kind("v1", "Binding")
-        binding, found = self._verbs.decode(request, kind, options.field_validation)
+        binding, found = decode(request, kind, options.field_validation)
         warnings.extend(found)
         metadata = binding.setdefault("metadata", {})
         check_namespace(kind, metadata, namespace)
@@ -142,7 +135,7 @@ class Subresources:
         """Delete a pod unless a disruption budget forbids it."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         kind = by_kind("policy/v1", "Eviction")
-        eviction, found = self._verbs.decode(request, kind, options.field_validation)
+        eviction, found = decode(request, kind, options.field_validation)
         warnings.extend(found)
         given = (eviction.get("metadata") or {}).get("name")
         if given and given != name:
@@ -221,7 +214,7 @@ class Subresources:
         """Issue a token for a service account."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         row = by_kind("authentication.k8s.io/v1", "TokenRequest")
-        asked, found = self._verbs.decode(request, row, options.field_validation)
+        asked, found = decode(request, row, options.field_validation)
         warnings.extend(found)
         sent = asked.get("spec") or {}
         account = stored.decode(kind, self._verbs.find(kind, namespace, name).value)
@@ -274,9 +267,9 @@ class Subresources:
             current = scale_of(kind, old)
             if patching:
                 wanted = patched(media, current, request.body, SCALE)
-                wanted, found = self._verbs.check_patched(wanted, SCALE, options.field_validation)
+                wanted, found = check_patched(wanted, SCALE, options.field_validation)
             else:
-                wanted, found = self._verbs.decode(request, SCALE, options.field_validation)
+                wanted, found = decode(request, SCALE, options.field_validation)
             warnings.extend(found)
             replicas = (wanted.get("spec") or {}).get("replicas", 0)
             if replicas < 0:

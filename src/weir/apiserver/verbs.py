@@ -1,12 +1,12 @@
-"""Get, create, update and patch one object.
+"""Get, create and update one object.
 
-Spec: apiserver.md 2 "Decoding", 4 "Create and update", 6 "managedFields", 7 "Patch". The order of a write is
+Spec: apiserver.md 2 "Decoding", 4 "Create and update", 6 "managedFields". The order of a write is
 upstream's: decode, default, note who owns which field, mutating admission, the kind's own preparation,
 validation, validating admission, compare-and-set. An update that changes nothing writes nothing.
 A write that loses the race against another is tried again on the newer object unless the client named the
 version it had read.
-Not here: delete (weir.apiserver.deletion), list and watch (.lists, .watch), subresources that are not the
-object itself (.subresources).
+Not here: patches (weir.apiserver.patching), delete (.deletion), list and watch (.lists, .watch), subresources that are
+not the object itself (.subresources).
 """
 
 from __future__ import annotations
@@ -19,47 +19,40 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
-from weir.apiserver import conversion, protobuf, stored
+from weir.apiserver import conversion, stored
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.authn import User
+from weir.apiserver.bodies import decode, manager_of
 from weir.apiserver.http import Request
+from weir.apiserver.identity import (
+    check_name,
+    check_namespace,
+    gone_with_this_update,
+    new_uid,
+    parse_version,
+    uid_text,
+)
 from weir.apiserver.options import WriteOptions
 from weir.apiserver.patches import apply as server_side
-from weir.apiserver.patches import converter
-from weir.apiserver.patches import json as json_patch
-from weir.apiserver.patches import merge as merge_patch
-from weir.apiserver.patches import strategic as strategic_patch
 from weir.apiserver.strategies import for_kind
 from weir.gates import Gates
-from weir.objects import defaults, device_dialect, document
-from weir.objects.kinds import Kind, Subresource, find_kind, hub_of
-from weir.objects.manifest import ManifestError, read_values
+from weir.objects import defaults, device_dialect
+from weir.objects.kinds import Kind, hub_of
 from weir.objects.zero import zero
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
 from weir.validate import validate_served
 from weir.validate.field import invalid
-from weir.values.quoting import quote
 
 __all__ = ["Outcome", "Parts", "Verbs"]
 
 Document = dict[str, Any]
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
-PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
-YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
-_ATTEMPTS = 8
+ATTEMPTS = 8
 _SERVER_SET = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _encode = msgspec.json.Encoder().encode
-UNKNOWN_BODY = (
-    "the body of the request was in an unknown format - accepted media types include: "
-    "application/json, application/yaml, application/vnd.kubernetes.protobuf"
-)
 
 
 class Clock(Protocol):
@@ -146,7 +139,7 @@ class Verbs:
     async def create(self, request: Request, kind: Kind, namespace: str, warnings: list[str]) -> Outcome:
         """Create the object the body describes."""
         options = WriteOptions.parse(request.params, "CreateOptions")
-        new, found = self.decode(request, kind, options.field_validation)
+        new, found = decode(request, kind, options.field_validation)
         if found:
             warnings.extend(found)
         return await self.create_document(
@@ -245,7 +238,7 @@ class Verbs:
     ) -> Outcome:
         """Replace the object with the one in the body."""
         options = WriteOptions.parse(request.params, "UpdateOptions")
-        new, found = self.decode(request, kind, options.field_validation)
+        new, found = decode(request, kind, options.field_validation)
         warnings.extend(found)
         metadata = new.setdefault("metadata", {})
         check_namespace(kind, metadata, namespace)
@@ -307,7 +300,7 @@ class Verbs:
     ) -> Outcome:
         """Replace the object by what *compute* makes of it; *expected* is the version the client read."""
         warned = warnings if warnings is not None else []
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             found = self.find(kind, namespace, name)
             if expected and found.mod_revision != expected:
                 await self.store.fresh()  # another server may have written what the client read
@@ -439,280 +432,8 @@ class Verbs:
         assert event.now is not None
         return Outcome(code, stored.served(served, event.now.value))
 
-    # -------------------------------------------------------------------------------------------- patch
-
-    async def patch(
-        self, request: Request, kind: Kind, namespace: str, name: str, subresource: str, warnings: list[str]
-    ) -> Outcome:
-        """Change the object as the patch in the body says."""
-        media = media_type(request)
-        if media not in PATCHES:
-            raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
-        apply = media == APPLY_PATCH
-        options = WriteOptions.parse(request.params, "PatchOptions", apply=apply)
-        manager = options.field_manager or manager_of(request)
-        if apply:
-            return await self._apply(request, kind, namespace, name, subresource, options, warnings)
-        body = request.body
-        if kind.version == device_dialect.VERSION and media != JSON_PATCH:
-            body = relaxed(body, kind, yaml=False, partial=True)
-
-        def compute(old: Document) -> Document:
-            if media == STRATEGIC_PATCH:
-                new, found = converter.patch(old, body, kind, field_validation=options.field_validation)
-            else:
-                new = patched(media, old, body, kind)
-                new, found = self.check_patched(new, kind, options.field_validation)
-            warnings.extend(found)
-            check_patched_identity(new, kind, namespace, name)
-            for_kind(kind).recall(new, old)
-            defaults.default(new, kind, self.now)
-            return new
-
-        for _ in range(_ATTEMPTS):
-            found = self.find(kind, namespace, name)
-            old = stored.decode(kind, found.value)
-            before = len(warnings)
-            new = compute(old)
-            own_version = new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]
-            if own_version:
-                new["metadata"].pop("resourceVersion", None)
-            outcome = await self.replace(
-                kind,
-                found,
-                old,
-                new,
-                subresource,
-                user=request.user,
-                manager=manager,
-                dry_run=options.dry_run,
-                warnings=warnings,
-            )
-            if outcome is not None:
-                return outcome
-            del warnings[before:]
-        raise errors.Conflict.object(kind, name)
-
-    async def _apply(
-        self,
-        request: Request,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        subresource: str,
-        options: WriteOptions,
-        warnings: list[str],
-    ) -> Outcome:
-        """Server-side apply."""
-
-        def applied(live: Document | None) -> Document:
-            new = server_side.apply(
-                live,
-                relaxed(request.body, kind, yaml=True)
-                if kind.version == device_dialect.VERSION
-                else request.body,
-                kind,
-                manager=options.field_manager,
-                force=options.force,
-                subresource=subresource,
-                now=self.now,
-                yaml=True,
-            )
-            metadata = new.setdefault("metadata", {})
-            check_patched_identity(new, kind, namespace, name)
-            metadata["name"] = name
-            if kind.namespaced:
-                metadata["namespace"] = namespace
-            if live is not None:
-                for_kind(kind).recall(new, live)
-            defaults.default(new, kind, self.now)
-            return new
-
-        for _ in range(_ATTEMPTS):
-            found = self.store.get(kind.key(namespace, name))
-            if found is None:
-                if subresource:
-                    raise errors.NotFound.object(kind, name)
-                new = applied(None)
-                try:
-                    return await self.create_document(
-                        kind,
-                        namespace,
-                        new,
-                        user=request.user,
-                        manager=options.field_manager,
-                        dry_run=options.dry_run,
-                        warnings=warnings,
-                        owned=True,
-                    )
-                except errors.AlreadyExists:
-                    continue
-            old = stored.decode(kind, found.value)
-            new = applied(stored.decode(kind, found.value))
-            if new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]:
-                new["metadata"].pop("resourceVersion", None)
-            outcome = await self.replace(
-                kind,
-                found,
-                old,
-                new,
-                subresource,
-                user=request.user,
-                manager=options.field_manager,
-                dry_run=options.dry_run,
-                warnings=warnings,
-                owned=True,
-            )
-            if outcome is not None:
-                return outcome
-        raise errors.Conflict.object(kind, name)
-
-    # ------------------------------------------------------------------------------------------ decoding
-
-    def decode(self, request: Request, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
-        """Return the body as a checked document with the warnings it earned."""
-        media = media_type(request)
-        if media == protobuf.MEDIA_TYPE:
-            body = _encode(protobuf.to_document(request.body))
-            return document.decode(body, kind, field_validation=field_validation)
-        yaml = media in YAML_TYPES
-        if not yaml and media not in ("", "application/json", "*/*"):
-            raise errors.UnsupportedMediaType(UNKNOWN_BODY)
-        if kind.version == device_dialect.VERSION:
-            body = relaxed(request.body, kind, yaml=yaml)
-            return document.decode(body, kind, field_validation=field_validation)
-        return document.decode(request.body, kind, yaml=yaml, field_validation=field_validation)
-
-    def check_patched(self, new: Document, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
-        """Return the result of a patch as a checked document; what is wrong with it is a 422 on `patch`."""
-        try:
-            return document.check(new, kind, field_validation=field_validation)
-        except errors.DecodeError as error:
-            shown = msgspec.json.encode(new, order="sorted").decode()
-            problem = invalid("patch", shown, error.message)
-            raise errors.Invalid.of("", "", "", [problem]) from None
-
-
-# ------------------------------------------------------------------------------------------------- rules
-
-
-def patched(media: str, old: Document, body: bytes, kind: Kind) -> Document:
-    """Return what the patch of type *media* makes of *old*."""
-    if media == JSON_PATCH:
-        patched_document: Document = json_patch.patch(old, body)
-        return patched_document
-    if media == MERGE_PATCH:
-        return merge_patch.patch(old, body)
-    return strategic_patch.patch(old, body, kind)
-
-
-def relaxed(body: bytes, kind: Kind, *, yaml: bool, partial: bool = False) -> bytes:
-    """Return a body of the relaxed dialect in the layout of the hub; what cannot be read stays for the decoder."""
-    try:
-        written = read_values(body) if yaml else [msgspec.json.decode(body)]
-    except (ManifestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return body
-    return (
-        _encode(device_dialect.relax(kind.kind, written[0], partial=partial)) if len(written) == 1 else body
-    )
-
-
-def media_type(request: Request) -> str:
-    """Return the content type of the body without its parameters."""
-    return request.header(b"content-type").partition(";")[0].strip().lower()
-
-
-def manager_of(request: Request) -> str:
-    """Return who owns what this request writes, when it does not say: the client program's name.
-
-    >>> manager_of(Request("POST", "/", headers={b"user-agent": b"kubectl/v1.37.0 (linux/arm64)"}))
-    'kubectl'
-    """
-    agent = request.header(b"user-agent").partition("/")[0]
-    return "".join(char for char in agent if char.isprintable())[:128] or "unknown"
-
-
-def parse_version(text: str) -> int:
-    """Return a resourceVersion as a number; raises as upstream does, without a reason."""
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise errors.InternalError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
-
-
-def uid_text(key: str, given: str, stored_uid: str) -> str:
-    """Return what a write says when it was meant for an earlier object of this name."""
-    return (
-        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-        f"Precondition failed: UID in precondition: {given}, UID in object meta: {stored_uid}"
-    )
-
-
-def check_namespace(kind: Kind, metadata: Document, namespace: str) -> None:
-    """Hold the namespace in the body against the one in the URL, and fill it in."""
-    given = metadata.get("namespace")
-    if not kind.namespaced:
-        metadata.pop("namespace", None)
-        return
-    if given and given != namespace:
-        raise errors.BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    metadata["namespace"] = namespace
-
-
-def check_name(metadata: Document, name: str) -> None:
-    """Hold the name in the body against the one in the URL."""
-    given = metadata.get("name")
-    if not given:
-        raise errors.BadRequest(
-            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )
-    if given != name:
-        raise errors.BadRequest(
-            f"the name of the object ({given}) does not match the name on the URL ({name})"
-        )
-
-
-def check_patched_identity(new: Document, kind: Kind, namespace: str, name: str) -> None:
-    """A patch may change neither name nor namespace."""
-    metadata = new.setdefault("metadata", {})
-    check_name(metadata, name)
-    check_namespace(kind, metadata, namespace)
-
-
-def gone_with_this_update(kind: Kind, new: Document) -> bool:
-    """Return whether the object has only waited for this update to go: terminating, nothing holds it."""
-    metadata = new["metadata"]
-    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
-        return False
-    if kind.kind == "Namespace" and kind.group == "":
-        return not (new.get("spec") or {}).get("finalizers")
-    return not metadata.get("deletionGracePeriodSeconds")
-
 
 def msgspec_copy(value: Document) -> Document:
     """Return a deep copy of a JSON document."""
     copied: Document = msgspec.json.decode(_encode(value))
     return copied
-
-
-def new_uid(entropy: bytearray, random_bytes: Callable[[int], bytes]) -> str:
-    """Return a fresh random uid; randomness is asked for in larger pieces and kept in *entropy*."""
-    if len(entropy) < 16:
-        entropy.extend(random_bytes(4096))
-    bits = int.from_bytes(entropy[-16:], "big")
-    del entropy[-16:]
-    text = f"{bits & _UID_MASK | _UID_VERSION:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-_UID_MASK = ~(0xF << 76) & ~(0x3 << 62) & (1 << 128) - 1
-_UID_VERSION = 0x4 << 76 | 0x2 << 62
-
-
-def subresource_kind(kind: Kind, subresource: Subresource) -> Kind | None:
-    """Return the row of the kind a subresource speaks, if it is not the object's own."""
-    if not subresource.kind:
-        return kind
-    group, version = subresource.group, subresource.version or kind.version
-    return find_kind(f"{group}/{version}" if group else version, subresource.kind)

@@ -1,0 +1,191 @@
+"""Change one object as a patch says: JSON patch, merge patch, strategic merge patch, server-side apply.
+
+Spec: apiserver.md 7 "Patch". The patch is tried on the newest object again when another write was faster.
+Not here: what each kind of patch does to a document (weir.apiserver.patches), the write itself (.verbs).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from weir import errors
+from weir.apiserver import stored
+from weir.apiserver.bodies import manager_of, media_type, relaxed
+from weir.apiserver.http import Request
+from weir.apiserver.identity import check_patched_identity
+from weir.apiserver.options import WriteOptions
+from weir.apiserver.patches import apply as server_side
+from weir.apiserver.patches import converter
+from weir.apiserver.patches import json as json_patch
+from weir.apiserver.patches import merge as merge_patch
+from weir.apiserver.patches import strategic as strategic_patch
+from weir.apiserver.strategies import for_kind
+from weir.apiserver.verbs import ATTEMPTS, Outcome, Verbs
+from weir.objects import defaults, device_dialect, document
+from weir.objects.kinds import Kind
+from weir.validate.field import invalid
+
+__all__ = ["PATCHES", "Patching", "check_patched", "patched"]
+
+Document = dict[str, Any]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
+
+
+class Patching:
+    """The verb patch."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    async def patch(
+        self, request: Request, kind: Kind, namespace: str, name: str, subresource: str, warnings: list[str]
+    ) -> Outcome:
+        """Change the object as the patch in the body says."""
+        media = media_type(request)
+        if media not in PATCHES:
+            raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+        apply = media == APPLY_PATCH
+        options = WriteOptions.parse(request.params, "PatchOptions", apply=apply)
+        manager = options.field_manager or manager_of(request)
+        if apply:
+            return await self._apply(request, kind, namespace, name, subresource, options, warnings)
+        body = request.body
+        if kind.version == device_dialect.VERSION and media != JSON_PATCH:
+            body = relaxed(body, kind, yaml=False, partial=True)
+
+        def compute(old: Document) -> Document:
+            if media == STRATEGIC_PATCH:
+                new, found = converter.patch(old, body, kind, field_validation=options.field_validation)
+            else:
+                new = patched(media, old, body, kind)
+                new, found = check_patched(new, kind, options.field_validation)
+            warnings.extend(found)
+            check_patched_identity(new, kind, namespace, name)
+            for_kind(kind).recall(new, old)
+            defaults.default(new, kind, self._verbs.now)
+            return new
+
+        for _ in range(ATTEMPTS):
+            found = self._verbs.find(kind, namespace, name)
+            old = stored.decode(kind, found.value)
+            before = len(warnings)
+            new = compute(old)
+            own_version = new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]
+            if own_version:
+                new["metadata"].pop("resourceVersion", None)
+            outcome = await self._verbs.replace(
+                kind,
+                found,
+                old,
+                new,
+                subresource,
+                user=request.user,
+                manager=manager,
+                dry_run=options.dry_run,
+                warnings=warnings,
+            )
+            if outcome is not None:
+                return outcome
+            del warnings[before:]
+        raise errors.Conflict.object(kind, name)
+
+    async def _apply(
+        self,
+        request: Request,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        subresource: str,
+        options: WriteOptions,
+        warnings: list[str],
+    ) -> Outcome:
+        """Server-side apply."""
+
+        def applied(live: Document | None) -> Document:
+            new = server_side.apply(
+                live,
+                relaxed(request.body, kind, yaml=True)
+                if kind.version == device_dialect.VERSION
+                else request.body,
+                kind,
+                manager=options.field_manager,
+                force=options.force,
+                subresource=subresource,
+                now=self._verbs.now,
+                yaml=True,
+            )
+            metadata = new.setdefault("metadata", {})
+            check_patched_identity(new, kind, namespace, name)
+            metadata["name"] = name
+            if kind.namespaced:
+                metadata["namespace"] = namespace
+            if live is not None:
+                for_kind(kind).recall(new, live)
+            defaults.default(new, kind, self._verbs.now)
+            return new
+
+        for _ in range(ATTEMPTS):
+            found = self._verbs.store.get(kind.key(namespace, name))
+            if found is None:
+                if subresource:
+                    raise errors.NotFound.object(kind, name)
+                new = applied(None)
+                try:
+                    return await self._verbs.create_document(
+                        kind,
+                        namespace,
+                        new,
+                        user=request.user,
+                        manager=options.field_manager,
+                        dry_run=options.dry_run,
+                        warnings=warnings,
+                        owned=True,
+                    )
+                except errors.AlreadyExists:
+                    continue
+            old = stored.decode(kind, found.value)
+            new = applied(stored.decode(kind, found.value))
+            if new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]:
+                new["metadata"].pop("resourceVersion", None)
+            outcome = await self._verbs.replace(
+                kind,
+                found,
+                old,
+                new,
+                subresource,
+                user=request.user,
+                manager=options.field_manager,
+                dry_run=options.dry_run,
+                warnings=warnings,
+                owned=True,
+            )
+            if outcome is not None:
+                return outcome
+        raise errors.Conflict.object(kind, name)
+
+
+def patched(media: str, old: Document, body: bytes, kind: Kind) -> Document:
+    """Return what the patch of type *media* makes of *old*."""
+    if media == JSON_PATCH:
+        patched_document: Document = json_patch.patch(old, body)
+        return patched_document
+    if media == MERGE_PATCH:
+        return merge_patch.patch(old, body)
+    return strategic_patch.patch(old, body, kind)
+
+
+def check_patched(new: Document, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
+    """Return the result of a patch as a checked document; what is wrong with it is a 422 on `patch`."""
+    try:
+        return document.check(new, kind, field_validation=field_validation)
+    except errors.DecodeError as error:
+        shown = msgspec.json.encode(new, order="sorted").decode()
+        problem = invalid("patch", shown, error.message)
+        raise errors.Invalid.of("", "", "", [problem]) from None
