@@ -70,13 +70,13 @@ class World:
     def _pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
         by_node: dict[str, list[Pod]] = {}
         for pod in self.pods.values():
-            if pod.spec.node_name:
+            if pod.spec.node_name and not pod.terminated:
                 by_node.setdefault(pod.spec.node_name, []).append(pod)
         return {name: tuple(pods) for name, pods in by_node.items()}
 
     def pods_on(self, node_name: str) -> tuple[Pod, ...]:
         """Return the pods that use the node: bound to it and not ended."""
-        return tuple(pod for pod in self._pods_by_node.get(node_name, ()) if not pod.terminated)
+        return self._pods_by_node.get(node_name, ())
 
     def overlay(self, *changed: View, without: Iterable[View] = ()) -> World:
         """Return this World with *changed* objects put in or replaced, and *without* taken out."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weir.explain.edits import Edit
 from weir.explain.fix import Fix, changed_node
-from weir.explain.pod import engine_needed, explain
+from weir.explain.pod import explain
 from weir.explain.subject import Subject
 from weir.explain.verdict import Explanation
 from weir.gates import ALL_FEATURES, DEFAULTS, Gates
@@ -258,8 +258,6 @@ def test_a_change_is_proposed_unless_every_node_or_the_pod_has_something_only_ot
 ):
     answer = explain(pod, world, gates)
     unsolvable = {"pods", "volume", "ports", "claim", "invalid", "topology-spread", "pod-affinity", "filter"}
-    if engine_needed(answer.pod, world):
-        return  # what the engine says behind its first refusal is not known yet
     hopeful = [v for v in answer.nodes if not {reason.kind for reason in v.reasons} & unsolvable]
     blocked = any(reason.kind in unsolvable for reason in answer.blockers)
     short = any(reason.kind == "resources" for v in hopeful for reason in v.reasons)

@@ -10,6 +10,7 @@ from hypothesis import given
 from tests.property.test_explain import gates, pods, slow, worlds
 from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
 
+from weir.explain.node import Filters
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
 from weir.gates import ALL_FEATURES, Gates
@@ -68,3 +69,35 @@ def test_on_busy_clusters_with_spread_and_pod_affinity_the_same_nodes_fit(seed):
     refused = {name: status.reasons for name, status in engine.statuses(pod).items()}
     answer = explain(Subject.of(msgspec.to_builtins(pod) | {"kind": "Pod"}, stored=True), world, ALL_FEATURES)
     assert {v.node: tuple(r.message() for r in v.deciding) for v in answer.nodes if v.reasons} == refused
+
+
+@given(pods(), worlds(), gates)
+@slow
+def test_there_are_words_for_every_filter_that_refuses_and_for_no_other(document, world, gates):
+    """The plain filters of explain, which find the words, against the engine, which decides."""
+    subject = Subject.of(document)
+    if subject.pod().spec.volumes:
+        return  # what a snapshot leaves out of volumes is filled in for the engine only
+    plain = Filters(subject.pod(), world, gates)
+    worded = {name: {r.plugin for r in plain(node).reasons} for name, node in world.nodes.items()}
+    answer = explain(subject, world, gates)
+    of_other_pods = {"PodTopologySpread", "InterPodAffinity"}  # these speak for themselves
+    assert {v.node: {r.plugin for r in v.reasons} - of_other_pods for v in answer.nodes} == worded
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pods_loaded_at_once_count_like_pods_added_one_by_one(seed):
+    rng = random.Random(seed)
+    node = random_node(rng, "n")
+    pods = [random_pod(rng, f"p{number}", True) for number in range(rng.randrange(9))]
+    one_by_one, at_once = Engine(ALL_FEATURES), Engine(ALL_FEATURES)
+    for engine in (one_by_one, at_once):
+        engine.table.put_node(node)
+    for pod in pods:
+        one_by_one.assume(pod.key, pod, node.name)
+    at_once.table.load_pods(node.name, [(pod.key, at_once.classes.of(pod)) for pod in pods])
+    asked = random_pod(rng, "new", True)
+    assert (at_once.statuses(asked), at_once.table.state.tolist()) == (
+        one_by_one.statuses(asked),
+        one_by_one.table.state.tolist(),
+    )

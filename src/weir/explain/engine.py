@@ -1,14 +1,13 @@
-"""Does this node take this pod? The scheduler's own engine answers, and the filters of explain say why at length.
+"""Does this node take this pod? The scheduler's own engine answers; explain only finds the words.
 
-Spec: core.md 3.7, all filters: also topology spread, pod affinity and every rule about volumes. The engine decides;
-where weir.explain.node has richer words for a refusal they are kept, any other filter speaks for itself.
-What surprises: like the scheduler, the engine stops at the first filter that refuses a node. What lies behind is asked
-once that is answered, so a proposed change is proven against all filters.
+Spec: core.md 3.7, all filters. The engine alone decides which filters refuse a node. Where weir.explain.node can say
+more about a refusal than the filter itself does, its words are used; any other filter speaks for itself.
+What surprises: the scheduler stops at the first filter that refuses a node; here every filter is asked, because
+a person wants all the reasons at once, and so that a proposed change is proven against all of them.
 A snapshot is rarely whole. What it does not say is not held against a node: room on nodes without allocatable,
 volumes when none were collected, classes nobody described. The answer names it under "not considered".
-Cost: the table of nodes is built once for a world, and only where other pods or volumes have a say; each pod and
-each set of gates is judged over columns.
-Not here: the filters that look at one node alone (weir.explain.node).
+A pod that names its node never meets the scheduler: for it the kubelet's rules hold (weir.explain.node).
+Cost: the table of nodes is built once for a world; each pod and each set of gates is judged over columns.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from weir.explain.node import Filters, Room, is_bound
 from weir.explain.verdict import NodeVerdict, OtherFilter, OtherPods, Reason, Spread
 from weir.gates import Gates
 from weir.objects.core import Node, ObjectMeta, PersistentVolume, Pod, StorageClass
-from weir.objects.requests import PODS, node_allocatable, pod_requests
+from weir.objects.requests import PODS, Amounts, node_allocatable, pod_requests
 from weir.scheduler.cycle import Engine
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.plugins import volume_plugins
 from weir.scheduler.podclass import PodClasses
-from weir.scheduler.table import NodeTable
+from weir.scheduler.table import USED_CPU, USED_MEMORY, USED_PODS, NodeTable
 from weir.scheduler.volumes import BIND_COMPLETED, Storage, storage_class_of
 from weir.world import World
 
@@ -75,9 +74,9 @@ class Engines:
         table, classes = NodeTable(), PodClasses()
         for node in self.world.nodes.values():
             table.put_node(with_room(node, names))
-            for pod in self.world.pods_on(node.name):
-                if pod.key != self.without:
-                    table.add_pod(pod.key, classes.of(_unbound(pod)), node.name)
+            pods = self.world.pods_on(node.name)
+            there = ((pod.key, classes.of(_unbound(pod))) for pod in pods if pod.key != self.without)
+            table.load_pods(node.name, there)
         return table
 
     def storage(self) -> Storage:
@@ -127,20 +126,37 @@ def _unbound(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, spec=spec, metadata=metadata)
 
 
+@dataclass
+class TableRoom(Room):
+    """What runs on each node, as the engine's table has it."""
+
+    table: NodeTable | None = None
+
+    def used(self, node: str) -> tuple[Amounts, int]:
+        assert self.table is not None
+        row = self.table.row_of[node]
+        state = self.table.state
+        amounts = {name: int(column.used[row]) for name, column in self.table.resources.items()}
+        amounts |= {"cpu": int(state[USED_CPU, row]), "memory": int(state[USED_MEMORY, row])}
+        return amounts, int(state[USED_PODS, row])
+
+
 class EngineJudge:
     """The Judge that asks the scheduler's engine."""
 
     def __init__(self, pod: Pod, engines: Engines, gates: Gates) -> None:
         self._pod, self._world = pod, engines.world
-        self._words = Filters(pod, engines.world, gates, Room(engines.world, engines.without))
         self._engine: Engine | None = None
-        # A pod that names its node never meets the scheduler: there the kubelet's rules hold, which Filters knows.
         if not pod.spec.node_name:
             with suppress(OverflowError):  # amounts that no node has, and no column holds
                 self._engine = engines.engine(pod, gates)
+        room = Room(engines.world, engines.without)
+        if self._engine is not None:
+            room = TableRoom(engines.world, engines.without, table=self._engine.table)
+        self._words = Filters(pod, engines.world, gates, room)
         self._names = tuple(sorted({*pod_requests(pod), "cpu", "memory", PODS}))
         self._unusable = bool(self._words.blockers())
-        self._statuses: dict[str, Status] | None = None
+        self._refusals: dict[int, list[Status]] | None = None
 
     def blockers(self) -> tuple[Reason, ...]:
         return self._words.blockers()
@@ -150,27 +166,30 @@ class EngineJudge:
         if self._engine is None:
             return said
         try:
-            status = self._status(self._engine, node)
+            refusals = self._refused(self._engine, node)
         except OverflowError:
             return said
-        if status is None:
-            return _with_reasons(said, ())
-        others = () if self._unusable and status.plugin.startswith("Volume") else tuple(_others(status, said))
-        return _with_reasons(said, (*said.reasons, *others))
+        reasons: list[Reason] = []
+        for status in refusals:
+            if self._unusable and status.plugin.startswith("Volume"):
+                continue  # claims that cannot be used speak for all nodes at once
+            words = [reason for reason in said.reasons if reason.plugin == status.plugin]
+            reasons += words or _in_its_own_words(status)
+        victims = self._words.preemption_may_help(node, reasons)
+        return NodeVerdict(said.node, tuple(reasons), said.stay, said.disliked, victims)
 
-    def _status(self, engine: Engine, node: Node) -> Status | None:
-        """Return why *node*, which may be changed from the world's, refuses the pod, or None."""
+    def _refused(self, engine: Engine, node: Node) -> list[Status]:
+        """Return what every filter that refuses *node*, which may be changed from the world's, says."""
+        table = engine.table
         known = self._world.nodes.get(node.name)
         if node is known:
-            if self._statuses is None:
-                self._statuses = engine.statuses(self._pod)
-            return self._statuses.get(node.name)
-        table = engine.table
+            if self._refusals is None:
+                self._refusals = engine.standing_of(self._pod).refusals(table.ordered)
+            return self._refusals.get(table.row_of[node.name], [])
         table.put_node(with_room(node, self._names))
         try:
             row = table.row_of[node.name]
-            found = engine.standing(engine.classes.of(self._pod)).statuses(np.array([row], np.int64))
-            return found.get(row)
+            return engine.standing_of(self._pod).refusals(np.array([row], np.int64)).get(row, [])
         finally:
             if known is not None:
                 table.put_node(with_room(known, self._names))
@@ -178,15 +197,9 @@ class EngineJudge:
                 table.remove_node(node.name)
 
 
-def _others(status: Status, said: NodeVerdict) -> Iterator[Reason]:
-    """Yield the engine's reasons for which explain has no words of its own."""
-    if any(reason.plugin == status.plugin for reason in said.reasons):
-        return
+def _in_its_own_words(status: Status) -> Iterator[Reason]:
+    """Yield the reasons of a filter for which explain has no words of its own."""
     made = _KNOWN.get(status.plugin)
     for text in status.reasons:
         resolvable = status.code is Code.UNSCHEDULABLE
         yield made(text, resolvable) if made else OtherFilter(status.plugin, text, resolvable)
-
-
-def _with_reasons(verdict: NodeVerdict, reasons: tuple[Reason, ...]) -> NodeVerdict:
-    return NodeVerdict(verdict.node, reasons, verdict.stay, verdict.disliked, verdict.victims)

@@ -11,7 +11,7 @@ Not here: the answer for a whole cluster (weir.explain.pod).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -148,8 +148,17 @@ class Filters:
         reasons += self._taken_ports(node)
         reasons += self._shortages(node)
         reasons += volumes
-        victims = bool(reasons) and all(reason.preemptible for reason in reasons) and self._outranks(node)
-        return NodeVerdict(node.name, tuple(reasons), self._stay(evicting), tuple(disliked), victims)
+        return NodeVerdict(
+            node.name,
+            tuple(reasons),
+            self._stay(evicting),
+            tuple(disliked),
+            self.preemption_may_help(node, reasons),
+        )
+
+    def preemption_may_help(self, node: Node, reasons: Sequence[Reason]) -> bool:
+        """Return whether *reasons* are all of a kind that fewer pods would solve, and the pod outranks one there."""
+        return bool(reasons) and all(reason.preemptible for reason in reasons) and self._outranks(node)
 
     def _outranks(self, node: Node) -> bool:
         """Return whether a pod on *node* has a lower priority, or might have: a class is not looked up."""

@@ -8,11 +8,11 @@ Not here: reading files and printing (weir.cli.explain).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any, Final
 
+from weir.explain.engine import Engines
 from weir.explain.fix import Case, find_fix
-from weir.explain.node import Filters, Judge, Room, binding_mode, is_bound, pod_claims
+from weir.explain.node import Judge, binding_mode, is_bound, pod_claims
 from weir.explain.subject import Subject
 from weir.explain.verdict import Explanation, Group, NodeVerdict, Reason, Refused, TooFew, count
 from weir.gates import Gates
@@ -47,12 +47,7 @@ def explain(
     stored = world.pods.get(view.key) if subject.kind == "Pod" else None
     placed_on = stored.spec.node_name if stored and subject.stored else ""
     if judge is None:
-        without = view.key if stored else ""
-        judge = partial(Filters, room=Room(world, without=without))
-        if engine_needed(view, world):
-            from weir.explain.engine import Engines  # numpy is loaded only where it is needed
-
-            judge = Engines(world, without)
+        judge = Engines(world, without=view.key if stored else "")
     judge_node = judge(view, world, gates)
     blockers = (*refusals(subject, gates), *judge_node.blockers())
     verdicts = []
@@ -75,22 +70,6 @@ def explain(
         placed_on=placed_on,
         counts=count(nodes),
     )
-
-
-def engine_needed(pod: Pod, world: World) -> bool:
-    """Return whether more than the node alone decides about *pod*: other pods, or volumes that are known."""
-    spread = any(c.when_unsatisfiable == "DoNotSchedule" for c in pod.spec.topology_spread_constraints or ())
-    affinity = pod.spec.affinity
-    asks = affinity is not None and any(
-        part is not None and part.required for part in (affinity.pod_affinity, affinity.pod_anti_affinity)
-    )
-    claims = bool(world.claims) and any(True for _ in pod_claims(pod))
-    return spread or asks or claims or any(_avoids(other) for other in world.pods.values())
-
-
-def _avoids(pod: Pod) -> bool:
-    avoided = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
-    return avoided is not None and bool(avoided.required) and not pod.terminated
 
 
 def selects_namespaces(pod: Pod) -> bool:

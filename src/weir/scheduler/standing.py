@@ -144,6 +144,19 @@ class Standing:
                     break
         return found
 
+    def refusals(self, rows: Rows) -> dict[int, list[Status]]:
+        """Return what every filter that refuses a row says, not the first alone: for people, not for placing."""
+        found: dict[int, list[Status]] = {}
+        for plugin in self.bound.filters:
+            codes = plugin.codes(rows)
+            refused = codes != 0
+            known: dict[int, Status] = {}
+            for row, code in zip(rows[refused].tolist(), codes[refused].tolist(), strict=True):
+                if code not in known:
+                    known[code] = plugin.status(code)
+                found.setdefault(row, []).append(known[code])
+        return found
+
     # ── keeping up ───────────────────────────────────────────────────────────────────────────────
 
     def sync(self) -> None:
