@@ -6,13 +6,17 @@ twice (it counts) do no harm. Tests read decisions from these values without a s
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from weir.client.api import MERGE_PATCH
-from weir.client.events import ObjectReference
+from weir.client.api import MERGE_PATCH, Client
+from weir.client.cache import ObjectKey
+from weir.client.events import ObjectReference, Recorder
+from weir.clock import Clock
+from weir.controllers.metrics import ControllerMetrics
 from weir.objects.kinds import Kind
 
 Document = Mapping[str, Any]
@@ -55,6 +59,7 @@ class Create:
     document: Document
     namespace: str = ""
     about: ObjectReference | None = None
+    generation: int = 0  #: the owner's: what was refused of one generation may be accepted of another
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,39 @@ class Patch:
     patch: Document
     patch_type: str = MERGE_PATCH
     subresource: str = ""
+    #: only if every one of these (kind, name, uid), asked for anew, is there and stays
+    while_present: tuple[tuple[Kind, str, str], ...] = ()
+    field_manager: str = ""
+    force: bool = False  #: take fields over from other managers (server-side apply)
 
 
-Action = Record | WakeAt | Evict | Create | Delete | Empty | Patch
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Come back to this key after a pause that doubles each time."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Hands:
+    """What an action that carries itself out works with."""
+
+    client: Client
+    clock: Clock
+    recorder: Recorder
+    metrics: ControllerMetrics
+    #: what was created: the key is held back until the copy shows it
+    made: list[tuple[Kind, ObjectKey]] = field(default_factory=list)
+
+
+class Steps(abc.ABC):
+    """Several calls of which a later one needs the answer to an earlier one. What follows waits for its success."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    async def carry_out(self, hands: Hands) -> None:
+        """Do it; raises what the server answers."""
+
+
+Action = Record | WakeAt | Evict | Create | Delete | Empty | Patch | Retry | Steps

@@ -14,6 +14,7 @@ import msgspec
 
 from weir.client.cache import Cache, ObjectKey, decode_document
 from weir.controllers.views import Node, Pod
+from weir.devices.claims import claim_names
 from weir.objects.kinds import Kind, by_kind
 
 PODS = by_kind("v1", "Pod")
@@ -43,12 +44,39 @@ def controllers_of(item: Any) -> Iterable[str]:
     return tuple(owner["uid"] for owner in owners if owner.get("controller"))
 
 
+def _free_in(item: Any) -> Iterable[str]:
+    """Return the namespace of an object that nobody controls."""
+    if next(iter(controllers_of(item)), None) is not None:
+        return ()
+    return (item.metadata.namespace if isinstance(item, Pod) else item["metadata"]["namespace"],)
+
+
+def _namespace_of(item: Any) -> Iterable[str]:
+    return (item.metadata.namespace if isinstance(item, Pod) else item["metadata"]["namespace"],)
+
+
+def _claims_of(pod: Pod) -> Iterable[str]:
+    """Return `namespace/name` of every ResourceClaim the pod names, itself or in its status."""
+    if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
+        return ()
+    return [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)]
+
+
+def _templates_of(pod: Pod) -> Iterable[str]:
+    named = {entry.resource_claim_template_name for entry in pod.spec.resource_claims or ()}
+    return [f"{pod.metadata.namespace}/{name}" for name in sorted(filter(None, named))]
+
+
 def prepare(kind: Kind, cache: Cache[Any]) -> None:
     """Give *cache* the ways of finding that controllers use."""
     if kind is PODS:
         cache.add_index("node", _node_of)
+        cache.add_index("claim", _claims_of)
+        cache.add_index("template", _templates_of)
     if kind.namespaced:
         cache.add_index("owner", controllers_of)
+        cache.add_index("free", _free_in)
+        cache.add_index("namespace", _namespace_of)
 
 
 class Known:
@@ -103,6 +131,26 @@ class Known:
     def owned(self, kind: Kind, uid: str) -> list[Any]:
         """Return the objects of *kind* that the object with *uid* controls."""
         return self.caches[kind].by_index("owner", uid)
+
+    def free(self, kind: Kind, namespace: str) -> list[Any]:
+        """Return the objects of *kind* in *namespace* that nobody controls."""
+        return self.caches[kind].by_index("free", namespace)
+
+    def within(self, kind: Kind, namespace: str) -> list[Any]:
+        """Return the objects of *kind* in *namespace*."""
+        return self.caches[kind].by_index("namespace", namespace)
+
+    def serves(self, kind: Kind) -> bool:
+        """Return whether the server has this kind at all."""
+        return kind in self.caches
+
+    def pods_with_claim(self, namespace: str, claim: str) -> list[Pod]:
+        """Return the pods that name the ResourceClaim, themselves or in their status."""
+        return self.caches[PODS].by_index("claim", f"{namespace}/{claim}")
+
+    def pods_with_template(self, namespace: str, template: str) -> list[Pod]:
+        """Return the pods that want a claim made from the ResourceClaimTemplate."""
+        return self.caches[PODS].by_index("template", f"{namespace}/{template}")
 
     def all(self, kind: Kind) -> list[Any]:
         """Return every object of *kind*."""

@@ -1,6 +1,6 @@
 """What do controllers count? Upstream's metrics where upstream has them.
 
-Spec: core.md 4.5 "Metrics".
+Spec: core.md 4.5 "Metrics", dra.md 6.4 and 7.7.
 """
 
 from __future__ import annotations
@@ -22,6 +22,16 @@ class ControllerMetrics:
             "Time from when a pod had to go until its deletion was accepted.",
             buckets=(0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240),
         )
+        self.claim_creates = counter(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            "ResourceClaims made from templates, by outcome, admin access and owner.",
+            ("status", "admin_access", "owner_api_group", "owner_api_kind"),
+        )
+        self.claims = self.registry.gauge(
+            "dynamic_resource_allocation_resource_claims",
+            "ResourceClaims there are, by whether they are allocated, admin access and where they came from.",
+            ("allocated", "admin_access", "source"),
+        )
         self.zone_evictions = counter(
             "node_collector_evictions_total", "Nodes that were given a NoExecute taint, by zone.", ("zone",)
         )
@@ -32,6 +42,11 @@ class ControllerMetrics:
             "weir_controllers_refused_creates_total",
             "Objects that the API server refused to create, by controller and reason.",
             ("controller", "reason"),
+        )
+        self.refused_workloads = self.registry.gauge(
+            "weir_controllers_refused_workloads",
+            "Items whose objects the API server refuses and that wait before they are tried again.",
+            ("controller",),
         )
         self.reconcile_duration = histogram(
             "weir_controllers_reconcile_duration_seconds",

@@ -21,9 +21,22 @@ from weir.client.events import ObjectReference, Recorder
 from weir.client.leases import Elector, Leadership, Timing
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
-from weir.controllers.actions import Action, Create, Delete, Empty, Evict, Patch, Record, WakeAt
+from weir.controllers.actions import (
+    Action,
+    Create,
+    Delete,
+    Empty,
+    Evict,
+    Hands,
+    Patch,
+    Record,
+    Retry,
+    Steps,
+    WakeAt,
+)
 from weir.controllers.known import PODS, Known, decoder, prepare
 from weir.controllers.metrics import ControllerMetrics
+from weir.controllers.refusals import Refusals
 from weir.controllers.views import print_time
 from weir.objects.kinds import Kind, by_kind
 from weir.observe.logs import Log
@@ -53,6 +66,10 @@ class Controller(Protocol):
 
     def reconcile(self, key: Any, known: Known, now: datetime) -> Iterable[Action]:
         """Return what must happen; safe to repeat."""
+
+
+class ComesAgain(errors.WeirError):
+    """A controller asked to look at a key again later."""
 
 
 class Controllers:
@@ -156,20 +173,27 @@ class _Worker:
         self._owner, self.controller = owner, controller
         self._clock, self._client = owner.clock, owner.client
         self.queue: WorkQueue[Hashable] = WorkQueue(owner.clock)
-        self.recorder = Recorder(owner.client, owner.clock, controller.name)
+        source = getattr(controller, "event_source", controller.name)
+        self.recorder = Recorder(owner.client, owner.clock, source)
         self.tasks: list[asyncio.Task[None]] = []
         self._evicting: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(EVICTIONS_AT_ONCE)
         self._waiting: dict[tuple[Kind, ObjectKey], list[asyncio.Future[None]]] = {}
+        self._refusals = Refusals()
+        waiting = owner.metrics.refused_workloads.child(controller.name)
+        waiting.look = lambda: len(self._refusals)
 
     def start(self) -> None:
+        show = getattr(self.controller, "show", None)
+        if show is not None:
+            show(self._owner.metrics)
         for kind in self.controller.kinds:
             if kind in self._owner.informers:
                 self._owner.informers[kind].cache.listen(self._listener(kind))
         for key in getattr(self.controller, "first_keys", ()):
             self.queue.add(key)
         self.tasks.append(asyncio.ensure_future(self.recorder.run()))
-        for _ in range(WORKERS):
+        for _ in range(getattr(self.controller, "workers", WORKERS)):
             self.tasks.append(asyncio.ensure_future(work(self.queue, self._reconcile, failed=self._failed)))
 
     def stop(self) -> None:
@@ -192,29 +216,66 @@ class _Worker:
         started = self._clock.monotonic()
         name = self.controller.name
         seen: list[asyncio.Future[None]] = []
-        refused: Exception | None = None
+        refused = False
+        stopped: Exception | None = None
         for action in list(self.controller.reconcile(key, self._owner.known, self._clock.now())):
-            if refused is not None and isinstance(action, Create):
-                continue  # what was refused once will be refused again: one answer is enough for this round
+            if isinstance(action, Steps):
+                stopped = await self._take_steps(action, seen)
+                if stopped is not None:
+                    break  # what follows builds on it
+                continue
+            if isinstance(action, Create):
+                # What was refused will be refused again: one answer is enough for this round, and for a while.
+                wait = self._refusals.wait(key, action, self._clock.monotonic())
+                if wait > 0:
+                    self.queue.add_after(key, wait)
+                    refused = True
+                if refused:
+                    continue
             try:
                 seen += await self._carry_out(action)
             except errors.ApiError as error:
                 if not isinstance(action, Create):
                     raise
-                refused = error  # the others may still go well; the key comes again
-                self._tell_refusal(action, error)
+                refused = True  # the others may still go well; the key comes again
+                await self._refused(key, action, error)
+        if not refused:
+            self._refusals.forget(key)
         if seen:
             await self._all_seen(seen)
+        if stopped is not None:
+            raise stopped
         self._owner.metrics.reconcile_duration.child(name).observe(self._clock.monotonic() - started)
-        if refused is not None:
-            raise refused
-        self._owner.metrics.reconciles.child(name, "done").inc()
+        self._owner.metrics.reconciles.child(name, "refused" if refused else "done").inc()
+
+    async def _refused(self, key: Hashable, action: Create, error: errors.ApiError) -> None:
+        """Tell of a refusal once, note it where the workload's owner looks, and come again after a pause."""
+        self._tell_refusal(action, error)
+        pause = self._refusals.note(key, action, self._clock.monotonic())
+        self.queue.add_after(key, pause)
+        noted = getattr(self.controller, "refused", None)
+        if noted is not None:
+            for each in noted(key, str(error), self._owner.known, self._clock.now()):
+                await self._carry_out(each)
+
+    async def _take_steps(self, action: Steps, seen: list[asyncio.Future[None]]) -> Exception | None:
+        """Let it carry itself out; return what stopped it. What it made before that is waited for all the same."""
+        self._owner.check()
+        hands = Hands(self._client, self._clock, self.recorder, self._owner.metrics)
+        try:
+            await action.carry_out(hands)
+        except (errors.ApiError, Unreachable) as error:
+            return error
+        finally:
+            for kind, key in hands.made:
+                seen += self._unseen(kind, key, created=True)
+        return None
 
     def _failed(self, key: Hashable, error: Exception) -> None:
         name = self.controller.name
         self._owner.metrics.reconciles.child(name, "failed").inc()
-        if isinstance(error, errors.Conflict | Unreachable):
-            return  # somebody was faster, or nobody is there: the next try sees
+        if isinstance(error, errors.Conflict | Unreachable | ComesAgain):
+            return  # somebody was faster, nobody is there, or it is not time yet: the next try sees
         if isinstance(error, errors.WeirError):
             self._owner._log.debug("will be tried again", controller=name, key=str(key), error=str(error))
             return
@@ -244,6 +305,8 @@ class _Worker:
             wait = (action.at - self._clock.now()).total_seconds()
             self.queue.add_after(action.key, max(wait, 0.0))
             return []
+        if isinstance(action, Retry):
+            raise ComesAgain(action.why)
         self._owner.check()
         if isinstance(action, Evict):
             task = asyncio.ensure_future(self._evict(action))
@@ -257,6 +320,7 @@ class _Worker:
         if isinstance(action, Empty):
             await self._empty(action)
             return []
+        assert isinstance(action, Patch)
         await self._patch(action)
         return []
 
@@ -313,6 +377,10 @@ class _Worker:
             await self._client.update(NAMESPACES, {**namespace, "spec": spec}, subresource="finalize")
 
     async def _patch(self, action: Patch) -> None:
+        for kind, name, uid in action.while_present:
+            found = await self._client.find(kind, name, action.namespace if kind.namespaced else "")
+            if found is None or found["metadata"]["uid"] != uid or _deleting(found):
+                return  # it is going, or another one of the same name; the copy had not heard of it yet
         try:
             await self._client.patch(
                 action.kind,
@@ -321,6 +389,8 @@ class _Worker:
                 action.namespace,
                 patch_type=action.patch_type,
                 subresource=action.subresource,
+                field_manager=action.field_manager,
+                force=action.force,
             )
         except errors.NotFound:
             return

@@ -6,6 +6,9 @@ The scheduler does not want these times: to it a heartbeat is no change of a nod
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
+
+import msgspec
 
 from weir.objects import core
 from weir.objects.core import View
@@ -22,8 +25,41 @@ class Condition(View, frozen=True):
     last_transition_time: str | None = None
 
 
+class ObjectMeta(core.ObjectMeta, frozen=True):
+    finalizers: tuple[str, ...] | None = None
+
+
+class PodSpec(core.PodSpec, frozen=True):
+    hostname: str = ""
+    subdomain: str = ""
+    restart_policy: str = "Always"
+
+
+class PodIp(View, frozen=True):
+    ip: str = ""
+
+
+class ContainerStatus(View, frozen=True):
+    """How one container fares; `state` has running, waiting or terminated."""
+
+    name: str = ""
+    state: dict[str, Any] | None = None
+    restart_count: int = 0
+
+    @property
+    def terminated(self) -> dict[str, Any] | None:
+        """Return how the container ended (exitCode, finishedAt …), if it did."""
+        found: dict[str, Any] | None = (self.state or {}).get("terminated")
+        return found
+
+
 class PodStatus(core.PodStatus, frozen=True):
     conditions: tuple[Condition, ...] | None = None  # type: ignore[assignment]
+    message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    pod_ips: tuple[PodIp, ...] | None = msgspec.field(default=None, name="podIPs")
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
 
     def condition(self, type: str) -> Condition | None:
         """Return the condition of this type, if there is one."""
@@ -31,6 +67,8 @@ class PodStatus(core.PodStatus, frozen=True):
 
 
 class Pod(core.Pod, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
     @property

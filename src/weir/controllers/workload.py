@@ -94,7 +94,8 @@ def make_pod(
         "metadata": {field: value for field, value in metadata.items() if value},
         "spec": {**template["spec"], **(spec or {})},
     }
-    return Create(PODS, document, owner["metadata"]["namespace"], about(owner, kind))
+    generation = owner["metadata"].get("generation", 0)
+    return Create(PODS, document, owner["metadata"]["namespace"], about(owner, kind), generation)
 
 
 def remove_pod(pod: Pod, owner: Mapping[str, Any], kind: Kind) -> Delete:
