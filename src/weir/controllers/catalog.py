@@ -16,6 +16,7 @@ from weir.controllers.node_lifecycle import NodeLifecycle
 from weir.controllers.persistent_volume import PersistentVolumes
 from weir.controllers.pod_gc import PodGc
 from weir.controllers.replicaset import ReplicaSets
+from weir.controllers.resource_claim import ResourceClaims
 from weir.controllers.run import Controller
 from weir.controllers.statefulset import StatefulSets
 from weir.controllers.taint_eviction import TaintEviction
@@ -33,6 +34,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "cronjob": CronJobs,
     "disruption": Disruption,
     "persistentvolume": PersistentVolumes,
+    "resourceclaim": ResourceClaims,
     "garbage-collector": GarbageCollector,
     "namespace": Namespaces,
 }

@@ -59,6 +59,27 @@ def _use(pod: Pod, name: str, key: str, claims: Mapping[str, ResourceClaim], *, 
     return ClaimUse(name, claim)
 
 
+def claim_names(pod: Pod) -> list[str]:
+    """Return the names of the claims the pod uses, as far as they are known: its own and those in its status.
+
+    >>> from weir.objects.core import read
+    >>> spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
+    >>> status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "a-gpu-x"}]}
+    >>> claim_names(read(Pod, {"spec": spec})), claim_names(read(Pod, {"spec": spec, "status": status}))
+    ([], ['a-gpu-x'])
+    """
+    statuses = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses or ()}
+    found: list[str] = []
+    for entry in pod.spec.resource_claims or ():
+        name = entry.resource_claim_name or statuses.get(entry.name)
+        if name and name not in found:
+            found.append(name)
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None and extended.resource_claim_name:
+        found.append(extended.resource_claim_name)
+    return found
+
+
 def owned_by(claim: ResourceClaim, pod: Pod) -> bool:
     """Return whether the pod controls the claim: the claim was made for it."""
     return any(
