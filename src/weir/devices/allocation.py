@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from weir.devices.allocation_places import Places
 from weir.devices.constraint import Constraint
 from weir.devices.expression import DeviceError, SelectorError, Selectors
 from weir.devices.origin import TrackedTaint
@@ -40,23 +41,24 @@ from weir.devices.usage import (
 from weir.gates import Gates
 from weir.objects.core import Node
 from weir.objects.resource import (
+    Device,
     DeviceClass,
     DeviceID,
     DeviceSelector,
+    DeviceSubRequest,
     ResourceClaim,
-    ResourceSlice,
 )
-from weir.selectors import node as node_selectors
 from weir.taints.toleration import Evaluate
 
 Document = dict[str, Any]
 
 MOST_RESULTS: Final = 32
 MOST_STEPS: Final = 200_000  #: devices looked at before an attempt is given up
+MOST_SELECTORS: Final = 1_000  #: lists of selectors whose answers are kept
 
 
 class Allocator:
-    """Allocates from what a tracker shows at one moment; ask it for one pod on many nodes."""
+    """Allocates from what a tracker shows; ask it for any claims on any node, and `refresh` it after changes."""
 
     def __init__(
         self,
@@ -67,21 +69,25 @@ class Allocator:
         expressions: Selectors | None = None,
         evaluate: Evaluate | None = None,
     ) -> None:
-        self._tracker, self._classes, self._in_use, self._gates = tracker, classes, in_use, gates
-        self._expressions = expressions or Selectors(
-            multiple_allocations=gates.enabled("DRAConsumableCapacity")
+        self._classes, self._gates, self._evaluate = classes, gates, evaluate
+        self._expressions = expressions or tracker.expressions
+        self._partitions = gates.enabled("DRAPartitionableDevices")
+        self._shares = gates.enabled("DRAConsumableCapacity")
+        self._waiting = gates.enabled("DRADeviceBindingConditions") and gates.enabled(
+            "DRAResourceClaimDeviceStatus"
         )
-        self._evaluate = evaluate
-        self._selected: dict[tuple[object, TrackedDevice], bool] = {}
-        self._local: dict[str, list[Place]] = {}
-        self._wide: list[Place] = []
-        for pool in sorted(tracker.pools(), key=lambda pool: (_waits(pool), pool.driver, pool.name)):
-            for found in pool.slices:
-                place = Place(pool, found, tracker.devices(found.name))
-                if found.spec.node_name:
-                    self._local.setdefault(found.spec.node_name, []).append(place)
-                else:
-                    self._wide.append(place)
+        self._admin = gates.enabled("DRAAdminAccess")
+        self.in_use = in_use
+        self.places = Places(tracker, gates)
+        self._verdicts: dict[tuple[DeviceSelector, ...], dict[TrackedDevice, bool]] = {}
+
+    def refresh(self, slices: Iterable[str]) -> set[str]:
+        """Take in that *slices* changed in the tracker; return the nodes concerned, with "" for all of them."""
+        gone = [device for name in slices for device in self.places.devices_of(name)]
+        for verdicts in self._verdicts.values():
+            for device in gone:
+                verdicts.pop(device, None)
+        return self.places.refresh(slices)
 
     def allocate(
         self,
@@ -94,65 +100,59 @@ class Allocator:
         attempt = _Attempt(self, claims, node, most_steps)
         if attempt.solve():
             return attempt.result(share_id)
-        invalid = any(place.pool.problems for place in attempt.places)
-        return Unallocatable(INVALID_POOLS if invalid else CANNOT_ALLOCATE, tuple(attempt.refusals()))
+        return Unallocatable(attempt.message(), tuple(attempt.refusals()))
 
-    def places(self, node: Node) -> list[Place]:
-        """Return the slices usable from *node*, in the order of the search."""
-        local = self._local.get(node.name, [])
-        wide = [place for place in self._wide if self._reaches(place.slice, node)]
-        if not wide:
-            return local
-        return sorted(
-            (*local, *wide),
-            key=lambda place: (
-                _waits(place.pool),
-                place.pool.driver,
-                place.pool.name,
-                place.slice.name,
-            ),
-        )
-
-    def _reaches(self, found: ResourceSlice, node: Node) -> bool:
-        spec = found.spec
-        if spec.per_device_node_selection or spec.all_nodes:
-            return True
-        return spec.node_selector is not None and node_selectors.selects(
-            spec.node_selector, node.labels, node.name, self._gates
-        )
-
-    def usable_on(self, place: Place, device: TrackedDevice, node: Node) -> bool:
-        """Return whether a device of a slice that reaches the node does so itself."""
-        if not place.slice.spec.per_device_node_selection:
-            return True
-        own = device.device
-        if own is None:
-            return False
-        if own.node_name is not None:
-            return own.node_name == node.name
-        if own.node_selector is not None:
-            return node_selectors.selects(own.node_selector, node.labels, node.name, self._gates)
-        return bool(own.all_nodes)
+    def score(self, claims: Sequence[ResourceClaim], node: Node, most_steps: int = MOST_STEPS) -> int | str:
+        """Return how well *claims* would fare on *node*, or what Kubernetes says of it; raises AllocationError."""
+        attempt = _Attempt(self, claims, node, most_steps)
+        return attempt.score() if attempt.solve() else attempt.message()
 
     def find_class(self, name: str) -> DeviceClass | None:
         return self._classes.get(name)
 
+    def check_features(self, claim: str, label: str, asked: DeviceSubRequest) -> None:
+        """Refuse a request that a newer or differently configured server let through; raises AllocationError."""
+        if asked.admin_access and not self._admin:
+            raise AllocationError(
+                f"claim {claim}, request {label}: admin access is requested, but the feature is disabled"
+            )
+        if asked.capacity and asked.capacity.requests and not self._shares:
+            raise AllocationError(
+                f"claim {claim}, request {label}: has capacity requests, but the DRAConsumableCapacity feature is "
+                "disabled"
+            )
+
+    def feature_off(self, device: Device) -> bool:
+        """Return whether the device can only be used with a feature that is off."""
+        return bool(
+            (device.consumes_counters and not self._partitions)
+            or (device.allow_multiple_allocations and not self._shares)
+            or (device.binding_conditions and not self._waiting)
+        )
+
     def selected(self, ask: Ask, device: TrackedDevice) -> Refusal | None:
         """Return which selector is false for the device, None when all are true; raises AllocationError."""
-        class_selectors = ask.device_class.spec.selectors or ()
-        if not self._all(class_selectors, device, f"class {ask.device_class.name}"):
+        if not self._all(ask.device_class.spec.selectors, device, ask, of_class=True):
             return Refusal.NOT_IN_CLASS
-        if not self._all(ask.asked.selectors or (), device, f"claim {ask.claim}"):
+        if not self._all(ask.asked.selectors, device, ask, of_class=False):
             return Refusal.SELECTOR_FALSE
         return None
 
-    def _all(self, selectors: tuple[DeviceSelector, ...], device: TrackedDevice, owner: str) -> bool:
+    def _all(
+        self, selectors: tuple[DeviceSelector, ...] | None, device: TrackedDevice, ask: Ask, *, of_class: bool
+    ) -> bool:
+        """Return whether all *selectors* are true; each list is asked about each device once."""
         if not selectors:
             return True
-        key = (selectors, device)
-        known = self._selected.get(key)
+        verdicts = self._verdicts.get(selectors)
+        if verdicts is None:
+            if len(self._verdicts) >= MOST_SELECTORS:
+                self._verdicts.clear()
+            verdicts = self._verdicts[selectors] = {}
+        known = verdicts.get(device)
         if known is None:
-            known = self._selected[key] = all(
+            owner = f"class {ask.device_class.name}" if of_class else f"claim {ask.claim}"
+            known = verdicts[device] = all(
                 self._one(index, selector, device, owner) for index, selector in enumerate(selectors)
             )
         return known
@@ -175,15 +175,6 @@ class Allocator:
             return []
         return untolerated(taints, ask.asked.tolerations or (), self._gates, self._evaluate)
 
-    @property
-    def in_use(self) -> InUse:
-        return self._in_use
-
-
-def _waits(pool: Pool) -> bool:
-    """Whether a device of the pool has conditions to wait for before a pod is bound."""
-    return any(device.binding_conditions for found in pool.slices for device in found.spec.devices or ())
-
 
 class _Attempt:
     """One search on one node."""
@@ -192,21 +183,15 @@ class _Attempt:
         self, allocator: Allocator, claims: Sequence[ResourceClaim], node: Node, most_steps: int
     ) -> None:
         self.allocator, self.claims, self.node = allocator, claims, node
-        self.places = allocator.places(node)
-        self.devices = [
-            (place, device)
-            for place in self.places
-            if place.pool.usable
-            for device in place.devices
-            if allocator.usable_on(place, device, node)
-        ]
+        self.places = allocator.places.on(node)
+        self.devices = allocator.places.devices_on(node)
         self.asks = [[list(self._asks(claim, request)) for request in _requests(claim)] for claim in claims]
         self.constraints = [
             [Constraint(one) for one in claim.spec.devices.constraints or ()] for claim in claims
         ]
         self.picks: list[list[Pick]] = [[] for _ in claims]
         self._taken: dict[DeviceID, int] = {}
-        self._consumed = {name: dict(amounts) for name, amounts in allocator.in_use.consumed.items()}
+        self._consumed: dict[DeviceID, Amounts] = {}  # of the devices this search took shares of
         self._left: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
         self._steps = most_steps
 
@@ -222,6 +207,7 @@ class _Attempt:
                 raise AllocationError(
                     f"request {label}: device class {asked.device_class_name} does not exist"
                 )
+            self.allocator.check_features(claim.key, label, asked)
             yield Ask(claim.key, label, asked, found, index, request.exactly is None)
 
     # ── the search ───────────────────────────────────────────────────────────────────────────────
@@ -318,6 +304,8 @@ class _Attempt:
                 return Refusal.IN_USE
         elif device.id in self.allocator.in_use.devices or device.id in self._taken:
             return Refusal.IN_USE
+        if self.allocator.feature_off(device.device):
+            return Refusal.FEATURE_OFF
         refused = self.allocator.selected(ask, device)
         if refused is not None:
             return refused
@@ -325,7 +313,7 @@ class _Attempt:
         if taken is None:
             return Refusal.CAPACITY
         if not ask.asked.admin_access:
-            if taken and not fits(device.id, device.device, taken, self._consumed):
+            if taken and not fits(device.device, taken, self._consumption(device.id)):
                 return Refusal.CAPACITY
             if self._draws(device):
                 left = self._counters(place.pool)
@@ -345,9 +333,13 @@ class _Attempt:
     def _counters(self, pool: Pool) -> dict[tuple[str, str], Any]:
         key = (pool.driver, pool.name)
         if key not in self._left:
-            held = (*self.allocator.in_use.devices, *self.allocator.in_use.consumed)
-            self._left[key] = counters_left(pool, (d.device for d in held if (d.driver, d.pool) == key))
+            self._left[key] = counters_left(pool, self.allocator.in_use.held_in(key))
         return self._left[key]
+
+    def _consumption(self, device: DeviceID) -> Amounts:
+        """Return what is taken of a shared device, by others and by this search."""
+        found = self._consumed.get(device)
+        return self.allocator.in_use.consumed.get(device, {}) if found is None else found
 
     def _take(self, number: int, ask: Ask, place: Place, device: TrackedDevice) -> bool:
         if self._why_not(number, ask, place, device) is not None:
@@ -388,7 +380,9 @@ class _Attempt:
         if not self._taken[device.id]:
             del self._taken[device.id]
             draws = self._draws(device)
-        amounts = self._consumed.setdefault(device.id, {}) if taken else {}
+        if taken and device.id not in self._consumed:
+            self._consumed[device.id] = dict(self.allocator.in_use.consumed.get(device.id, {}))
+        amounts = self._consumed[device.id] if taken else {}
         for name, amount in taken.items():
             change = amount if times > 0 else -amount
             amounts[name] = amounts[name] + change if name in amounts else change
@@ -401,12 +395,19 @@ class _Attempt:
 
     def result(self, share_id: Callable[[], str]) -> Allocation:
         """Return what was found as the API writes it."""
-        score = sum(8 - pick_index for picks in self.picks for pick_index in alternatives_chosen(picks))
         claims = tuple(
             written(claim, picks, self.node.name, share_id)
             for claim, picks in zip(self.claims, self.picks, strict=True)
         )
-        return Allocation(claims, score)
+        return Allocation(claims, self.score())
+
+    def score(self) -> int:
+        """Return how early in their lists the alternatives stand that were chosen."""
+        return sum(8 - index for picks in self.picks for index in alternatives_chosen(picks))
+
+    def message(self) -> str:
+        """Return what Kubernetes says when nothing was found."""
+        return INVALID_POOLS if any(place.pool.problems for place in self.places) else CANNOT_ALLOCATE
 
     def refusals(self) -> Iterator[DeviceRefusal]:
         """Yield for every request and every device of the node what is in the way."""
@@ -414,7 +415,7 @@ class _Attempt:
             for ask in (ask for asks in by_request for ask in asks):
                 for place in self.places:
                     for device in place.devices:
-                        if self.allocator.usable_on(place, device, self.node):
+                        if self.allocator.places.usable_on(place, device, self.node):
                             yield self._refusal(number, ask, place, device)
 
     def _refusal(self, number: int, ask: Ask, place: Place, device: TrackedDevice) -> DeviceRefusal:

@@ -31,6 +31,7 @@ class Refusal(enum.Enum):
     IN_USE = "it is allocated to another claim"
     NOT_IN_CLASS = "the device class does not select it"
     SELECTOR_FALSE = "a selector of the request is false for it"
+    FEATURE_OFF = "it needs a feature that is turned off"
     SELECTOR_FAILED = "a selector fails for it"
     CAPACITY = "it has not the capacity that is asked for"
     COUNTERS = "its pool has not enough left of what it consumes"

@@ -40,6 +40,7 @@ class Place:
     pool: Pool
     slice: ResourceSlice
     devices: tuple[TrackedDevice, ...]
+    waits: bool = False  #: whether a device of the pool has conditions to wait for before a pod is bound
 
 
 @dataclass(frozen=True, slots=True)

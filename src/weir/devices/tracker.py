@@ -144,6 +144,10 @@ class Tracker:
         """Return every slice, also those of generations that no longer count."""
         return self._slices.values()
 
+    def find_slice(self, name: str) -> ResourceSlice | None:
+        """Return the slice called *name*, of whatever generation."""
+        return self._slices.get(name)
+
     def devices(self, slice_name: str) -> tuple[TrackedDevice, ...]:
         """Return the devices of one slice with their taints."""
         return self._tracked.get(slice_name, ())
@@ -151,10 +155,16 @@ class Tracker:
     def pools(self) -> Iterator[Pool]:
         """Return every pool with its current slices, by driver and name."""
         for key in sorted(self._pools):
-            found = self._summaries.get(key)
-            if found is None:
-                found = self._summaries[key] = current(key, self._pools[key])
+            found = self.find_pool(key)
+            assert found is not None
             yield found
+
+    def find_pool(self, key: PoolKey) -> Pool | None:
+        """Return one pool with its current slices, or None when nobody publishes it."""
+        found = self._summaries.get(key)
+        if found is None and key in self._pools:
+            found = self._summaries[key] = current(key, self._pools[key])
+        return found
 
     def current_devices(self) -> Iterator[TrackedDevice]:
         """Return the devices of current slices, by driver, pool, slice and position."""

@@ -9,24 +9,69 @@ Not here: who gets which device (weir.devices.allocation).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from weir.devices.pool import Pool
-from weir.objects.resource import Device, DeviceID, ResourceClaim
+from weir.devices.pool import Pool, PoolKey
+from weir.objects.resource import Device, DeviceID, DeviceRequestAllocationResult, ResourceClaim
 from weir.values.quantity import Quantity, QuantityError, parse_quantity
 
 Amounts = dict[str, Quantity]
 _ZERO = parse_quantity("0")
 
 
-@dataclass(slots=True)
 class InUse:
-    """Devices that claims hold: whole, or shares of them by capacity."""
+    """Devices that claims hold: whole, or shares of them by capacity. Claims may come and go one at a time."""
 
-    devices: set[DeviceID] = field(default_factory=set)
-    consumed: dict[DeviceID, Amounts] = field(default_factory=dict)
+    __slots__ = ("_by_pool", "_holders", "consumed")
+
+    def __init__(self) -> None:
+        self._holders: Counter[DeviceID] = (
+            Counter()
+        )  # whole devices; a promise and its claim may both hold one
+        self._by_pool: dict[PoolKey, Counter[str]] = {}  # devices of a pool that are held, whole or in part
+        self.consumed: dict[DeviceID, Amounts] = {}
+
+    @property
+    def devices(self) -> Set[DeviceID]:
+        """The devices that are held whole."""
+        return self._holders.keys()
+
+    def held_in(self, pool: PoolKey) -> Iterable[str]:
+        """Return the names of the devices of *pool* that are held, whole or in part."""
+        return self._by_pool.get(pool, ())
+
+    def add(self, results: Iterable[DeviceRequestAllocationResult]) -> None:
+        """Note that a claim holds *results*."""
+        self._count(results, 1)
+
+    def remove(self, results: Iterable[DeviceRequestAllocationResult]) -> None:
+        """Note that a claim no longer holds *results*, which were added before."""
+        self._count(results, -1)
+
+    def _count(self, results: Iterable[DeviceRequestAllocationResult], times: int) -> None:
+        for result in results:
+            if result.admin_access:
+                continue
+            device = result.id
+            held = self._by_pool.setdefault(device[:2], Counter())
+            held[device.device] += times
+            if not held[device.device]:
+                del held[device.device]
+                if not held:
+                    del self._by_pool[device[:2]]
+            if result.share_id is None:
+                self._holders[device] += times
+                if not self._holders[device]:
+                    del self._holders[device]
+                continue
+            amounts = self.consumed.setdefault(device, {})
+            for name, text in (result.consumed_capacity or {}).items():
+                amount = _amount(text)
+                amounts[name] = amounts.get(name, _ZERO) + (amount if times > 0 else -amount)
+            if device.device not in self._by_pool.get(device[:2], ()):
+                del self.consumed[device]
 
     @classmethod
     def of(cls, claims: Iterable[ResourceClaim]) -> InUse:
@@ -40,15 +85,7 @@ class InUse:
         """
         found = cls()
         for claim in claims:
-            for result in claim.results:
-                if result.admin_access:
-                    continue
-                if result.share_id is None:
-                    found.devices.add(result.id)
-                    continue
-                amounts = found.consumed.setdefault(result.id, {})
-                for name, text in (result.consumed_capacity or {}).items():
-                    amounts[name] = amounts.get(name, _ZERO) + _amount(text)
+            found.add(claim.results)
         return found
 
 
@@ -150,11 +187,10 @@ def _nano(amount: Quantity) -> int:
     return amount.scaled(-9)
 
 
-def fits(device: DeviceID, whole: Device, taken: Amounts, consumed: Mapping[DeviceID, Amounts]) -> bool:
-    """Return whether another share fits beside those already there."""
-    before = consumed.get(device, {})
+def fits(device: Device, taken: Amounts, before: Mapping[str, Quantity]) -> bool:
+    """Return whether another share of *device* fits beside what was taken *before*."""
     for name, amount in taken.items():
-        total = _amount((whole.capacity or {})[name].get("value", "0"))
+        total = _amount((device.capacity or {})[name].get("value", "0"))
         if total < before.get(name, _ZERO) + amount:
             return False
     return True

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from weir.objects.core import NodeSelector, ObjectMeta, Quantities, Taint, Toleration, View
 
 #: One entry of a request's `tolerations`: the same fields and the same meaning as in a pod.
@@ -233,8 +235,10 @@ class DeviceRequestAllocationResult(View, frozen=True):
     device: str = ""
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] | None = None
-    share_id: str | None = None
+    share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: Quantities | None = None
+    binding_conditions: tuple[str, ...] | None = None
+    binding_failure_conditions: tuple[str, ...] | None = None
 
     @property
     def id(self) -> DeviceID:
@@ -248,6 +252,27 @@ class DeviceAllocationResult(View, frozen=True):
 class AllocationResult(View, frozen=True):
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+
+
+class AllocatedDeviceCondition(View, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class AllocatedDeviceStatus(View, frozen=True):
+    """What a driver says about a device it was allocated from."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    conditions: tuple[AllocatedDeviceCondition, ...] | None = None
+
+    @property
+    def id(self) -> DeviceID:
+        return DeviceID(self.driver, self.pool, self.device)
 
 
 class ResourceClaimConsumerReference(View, frozen=True):
@@ -260,10 +285,15 @@ class ResourceClaimConsumerReference(View, frozen=True):
 class ResourceClaimStatus(View, frozen=True):
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumerReference, ...] | None = None
+    devices: tuple[AllocatedDeviceStatus, ...] | None = None
+
+
+class ClaimMeta(ObjectMeta, frozen=True):
+    finalizers: tuple[str, ...] | None = None
 
 
 class ResourceClaim(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ClaimMeta = ClaimMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
 

@@ -279,6 +279,16 @@ class TestSharing:
         assert result["shareID"] == "share"
         assert not allocate([slice_of("s", shared)], claim(*wants)), "15Gi each: the third does not fit"
 
+    def test_shares_that_were_written_take_their_part_of_the_next_search(self) -> None:
+        shared = gpus(0, allowMultipleAllocations=True, capacity={"memory": {"value": "40Gi"}})
+        wants = claim(ask(capacity={"requests": {"memory": "30Gi"}}))
+        first = allocate([slice_of("s", shared)], wants)
+        assert isinstance(first, Allocation)
+        holder = read(ResourceClaim, {"metadata": {"name": "x"}, "status": {"allocation": first.claims[0]}})
+        second = allocate([slice_of("s", shared)], wants, used=(holder,))
+        assert isinstance(second, Unallocatable)
+        assert [one.refusal for one in second.refusals] == [Refusal.CAPACITY]
+
     def test_a_device_that_is_not_shared_must_only_have_enough(self) -> None:
         small = gpus(0, capacity={"memory": {"value": "40Gi"}})
         big = gpus(1, capacity={f"{DRIVER}/memory": {"value": "80Gi"}})
@@ -299,6 +309,127 @@ class TestWritten:
             {"source": "FromClaim", **opaque},
             {"source": "FromClaim", "requests": ["b"], **opaque},
         ]
+
+
+class TestFeaturesOff:
+    @pytest.mark.parametrize(
+        "gate, more",
+        [
+            ("DRAPartitionableDevices", {"consumesCounters": [{"counterSet": "s", "counters": {}}]}),
+            ("DRAConsumableCapacity", {"allowMultipleAllocations": True}),
+            ("DRADeviceBindingConditions", {"bindingConditions": ["a"], "bindingFailureConditions": ["b"]}),
+        ],
+    )
+    def test_a_device_that_needs_the_feature_is_not_given(self, gate: str, more: dict[str, Any]) -> None:
+        gates = ALL_FEATURES.replace({gate: False})
+        tracker = Tracker(gates)
+        tracker.put_slice(
+            slice_of("s", gpus(0, **more), gpus(1), sharedCounters=[{"name": "s", "counters": {}}])
+        )
+        found = Allocator(tracker, CLASSES, InUse(), gates).allocate([claim(ask())], NODE)
+        assert names(found) == [["gpu-1"]]
+
+    def test_admin_access_that_was_stored_earlier_is_an_error(self) -> None:
+        tracker, gates = Tracker(ALL_FEATURES), ALL_FEATURES.replace({"DRAAdminAccess": False})
+        with pytest.raises(AllocationError, match="admin access is requested, but the feature is disabled"):
+            Allocator(tracker, CLASSES, InUse(), gates).allocate([claim(ask(adminAccess=True))], NODE)
+
+
+# ── an allocator that is kept up to date answers as a new one would ──────────────────────────────
+
+_slices = st.builds(
+    lambda name, pool, generation, count, devices, where: slice_of(
+        name,
+        *(gpus(n, attributes={"model": {"string": m}}) for n, m in devices.items()),
+        pool=pool,
+        generation=generation,
+        count=count,
+        **where,
+    ),
+    st.sampled_from("stu"),
+    st.sampled_from(["node-1", "node-2"]),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    st.dictionaries(st.integers(0, 3), st.sampled_from(["a100", "h100"]), max_size=3),
+    st.sampled_from(
+        [
+            {},
+            {"nodeName": None, "allNodes": True},
+            {
+                "nodeName": None,
+                "nodeSelector": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+                    ]
+                },
+            },
+        ]
+    ),
+)
+_rules = st.builds(
+    lambda name, pool, text: rule(name, {"pool": pool}, text),
+    st.sampled_from("rq"),
+    st.sampled_from(["node-1", "node-2"]),
+    st.sampled_from(["x:NoSchedule", "x:None"]),
+)
+_steps = st.lists(
+    st.one_of(
+        _slices,
+        _rules,
+        st.tuples(st.just("slice"), st.sampled_from("stu")),
+        st.tuples(st.just("rule"), st.sampled_from("rq")),
+        st.tuples(st.just("take"), st.sampled_from(["node-1", "node-2"])),
+        st.tuples(st.just("give back"), st.integers(0, 3)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_steps)
+def test_an_allocator_that_follows_changes_answers_as_a_new_one_does(steps: list[Any]) -> None:
+    tracker, in_use, held = Tracker(ALL_FEATURES), InUse(), []
+    kept = Allocator(tracker, CLASSES, in_use, ALL_FEATURES)
+    wanted = [
+        claim(ask()),
+        read(
+            ResourceClaim,
+            {
+                "metadata": {"name": "d"},
+                "spec": {
+                    "devices": {
+                        "requests": [{"name": "r", "exactly": {"deviceClassName": "a100", "count": 2}}]
+                    }
+                },
+            },
+        ),
+    ]
+    nodes = [
+        read(Node, {"metadata": {"name": f"node-{n}", "labels": {"zone": z}}})
+        for n, z in ((1, "a"), (2, "b"))
+    ]
+    for step in steps:
+        if isinstance(step, ResourceSlice):
+            kept.refresh(tracker.put_slice(step).slices)
+        elif isinstance(step, DeviceTaintRule):
+            kept.refresh(tracker.put_rule(step).slices)
+        elif step[0] == "slice":
+            kept.refresh(tracker.remove_slice(step[1]).slices)
+        elif step[0] == "rule":
+            kept.refresh(tracker.remove_rule(step[1]).slices)
+        elif step[0] == "take":
+            found = kept.allocate([wanted[0]], next(node for node in nodes if node.name == step[1]))
+            if isinstance(found, Allocation):
+                held.append(read(ResourceClaim, {"status": {"allocation": found.claims[0]}}))
+                in_use.add(held[-1].results)
+        elif len(held) > step[1]:
+            in_use.remove(held.pop(step[1]).results)
+        new = Allocator(tracker, CLASSES, InUse.of(held), ALL_FEATURES)
+        for node in nodes:
+            for one in wanted:
+                expected = new.allocate([one], node)
+                assert kept.allocate([one], node) == expected
+                assert kept.score([one], node) == (expected.score if expected else expected.message)
 
 
 # ── the search finds a solution exactly when there is one ────────────────────────────────────────

@@ -1,0 +1,144 @@
+"""Which slices does a search on this node walk through, and in which order?
+
+Spec: dra.md 4.6 "Allocator" (search order, node selection), 3.2 (pools). Pools by driver and name, those with binding
+conditions last; slices by name. Kept by node and brought up to date pool by pool, so that asking about one node
+costs that node's slices, however many there are elsewhere.
+What surprises: a slice that is not local to one node is on the way of every node it reaches.
+Not here: the search (weir.devices.allocation), what a slice publishes (weir.devices.tracker).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weir.devices.pool import Pool, PoolKey
+from weir.devices.result import Place
+from weir.devices.tracker import TrackedDevice, Tracker
+from weir.gates import Gates
+from weir.objects.core import Node
+from weir.objects.resource import ResourceSlice
+from weir.selectors import node as node_selectors
+
+
+class Places:
+    """The slices of a tracker by the nodes they are usable from."""
+
+    def __init__(self, tracker: Tracker, gates: Gates) -> None:
+        self._tracker, self._gates = tracker, gates
+        self._partitions = gates.enabled("DRAPartitionableDevices")
+        self._pool_of: dict[str, PoolKey] = {}  # by slice name
+        self._of_pool: dict[PoolKey, list[Place]] = {}
+        self._local: dict[str, dict[PoolKey, None]] = {}  # by node name
+        self._wide: dict[PoolKey, None] = {}
+        self._sorted: dict[str, list[Place]] = {}  # by node name; "" for what is not local
+        for pool in tracker.pools():
+            self._add(pool)
+
+    def refresh(self, slices: Iterable[str]) -> set[str]:
+        """Read the pools of *slices* anew; return the names of the nodes concerned, with "" for all of them."""
+        keys: dict[PoolKey, None] = {}
+        for name in slices:
+            before, now = self._pool_of.pop(name, None), self._tracker.find_slice(name)
+            if before is not None:
+                keys[before] = None
+            if now is not None:
+                keys[now.pool_key] = None
+        touched: set[str] = set()
+        for key in keys:
+            touched |= self._remove(key)
+            pool = self._tracker.find_pool(key)
+            if pool is not None:
+                touched |= self._add(pool)
+        for node in touched:
+            self._sorted.pop(node, None)
+        return touched
+
+    def devices_of(self, slice_name: str) -> tuple[TrackedDevice, ...]:
+        """Return the devices of one slice as they were read last."""
+        places = self._of_pool.get(self._pool_of.get(slice_name, ("", "")), ())
+        return next((place.devices for place in places if place.slice.name == slice_name), ())
+
+    def nodes_of(self, key: PoolKey) -> set[str]:
+        """Return the nodes that devices of a pool are local to, with "" when some are local to none."""
+        return {place.slice.spec.node_name or "" for place in self._of_pool.get(key, ())}
+
+    def on(self, node: Node) -> list[Place]:
+        """Return the slices usable from *node*, in the order of the search."""
+        local = self._in_order(node.name, self._local.get(node.name, ()))
+        if not self._wide:
+            return local
+        wide = [place for place in self._in_order("", self._wide) if self._reaches(place.slice, node)]
+        return sorted((*local, *wide), key=_order) if wide and local else wide or local
+
+    def devices_on(self, node: Node) -> list[tuple[Place, TrackedDevice]]:
+        """Return the devices of usable pools that can be used from *node*, in the order of the search."""
+        return [
+            (place, device)
+            for place in self.on(node)
+            if place.pool.usable
+            for device in place.devices
+            if self.usable_on(place, device, node)
+        ]
+
+    def usable_on(self, place: Place, device: TrackedDevice, node: Node) -> bool:
+        """Return whether a device of a slice that reaches the node does so itself."""
+        if not place.slice.spec.per_device_node_selection:
+            return True
+        own = device.device
+        if own is None:
+            return False
+        if own.node_name is not None:
+            return own.node_name == node.name
+        if own.node_selector is not None:
+            return node_selectors.selects(own.node_selector, node.labels, node.name, self._gates)
+        return bool(own.all_nodes)
+
+    def _reaches(self, found: ResourceSlice, node: Node) -> bool:
+        spec = found.spec
+        if spec.per_device_node_selection or spec.all_nodes:
+            return True
+        return spec.node_selector is not None and node_selectors.selects(
+            spec.node_selector, node.labels, node.name, self._gates
+        )
+
+    def _in_order(self, node: str, keys: Iterable[PoolKey]) -> list[Place]:
+        found = self._sorted.get(node)
+        if found is None:
+            places = [
+                place
+                for key in keys
+                for place in self._of_pool[key]
+                if (place.slice.spec.node_name or "") == node
+            ]
+            found = self._sorted[node] = sorted(places, key=_order)
+        return found
+
+    def _add(self, pool: Pool) -> set[str]:
+        key = (pool.driver, pool.name)
+        waits = any(device.binding_conditions for found in pool.slices for device in found.spec.devices or ())
+        places = self._of_pool[key] = [
+            Place(pool, found, self._tracker.devices(found.name), waits)
+            for found in pool.slices
+            if self._partitions or not found.spec.per_device_node_selection
+        ]
+        for found in pool.slices:
+            self._pool_of[found.name] = key
+        for place in places:
+            self._index(place.slice.spec.node_name or "")[key] = None
+        return {place.slice.spec.node_name or "" for place in places}
+
+    def _remove(self, key: PoolKey) -> set[str]:
+        nodes = {place.slice.spec.node_name or "" for place in self._of_pool.pop(key, ())}
+        for node in nodes:
+            self._index(node).pop(key, None)
+            if node and not self._local[node]:
+                del self._local[node]
+        return nodes
+
+    def _index(self, node: str) -> dict[PoolKey, None]:
+        return self._local.setdefault(node, {}) if node else self._wide
+
+
+def _order(place: Place) -> tuple[bool, str, str, str]:
+    pool = place.pool
+    return place.waits, pool.driver, pool.name, place.slice.name
