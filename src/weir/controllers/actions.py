@@ -60,6 +60,7 @@ class Create:
     namespace: str = ""
     about: ObjectReference | None = None
     generation: int = 0  #: the owner's: what was refused of one generation may be accepted of another
+    told: str = ""  #: the event's message, where it is not "Created pod: NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Delete:
     grace_period_seconds: int | None = None
     propagation_policy: str = ""
     about: ObjectReference | None = None  #: whose event tells of it (SuccessfulDelete)
+    told: str = ""  #: the event's message, where it is not "Deleted pod: NAME"
     #: only if none of these (kind, name, uid), asked for anew, is there
     unless_present: tuple[tuple[Kind, str, str], ...] = ()
 

@@ -1,23 +1,23 @@
-"""Which nodes should run this DaemonSet's pod, and which pods are too many?
+"""Which pods of this DaemonSet come and go now, node by node?
 
 Spec: core.md 5 "DaemonSet controller".
-What surprises: a NoSchedule taint that appears later does not remove a running daemon pod (should continue), only
-keeps new ones away; a NoExecute one removes it. A cordoned node still gets its pod. Pods are not given a node
-but an affinity for one; the scheduler binds them.
-Not here: ControllerRevision objects; `kubectl rollout history` of DaemonSets has nothing to show.
+A rolling update removes old pods while no more than maxUnavailable are missing, or with maxSurge starts the new pod
+beside the old one and removes the old one when the new one is available. Templates are kept as revisions.
+Not here: whether a node should run the pod (weir.controllers.daemon_rule), the history (weir.controllers.revisions).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-import msgspec
-
 from weir.controllers.actions import Action, Patch, Record, WakeAt
+from weir.controllers.daemon_rule import ShouldRun, node_of, should_run, spec_for, template_pod
 from weir.controllers.known import NODES, PODS, Known
+from weir.controllers.ownership import Claimants, claim
+from weir.controllers.revisions import REVISIONS, hash_of, history
 from weir.controllers.views import Node, Pod
 from weir.controllers.workload import (
     about,
@@ -27,29 +27,18 @@ from weir.controllers.workload import (
     owner_key,
     remove_pod,
     scaled,
-    template_hash,
 )
 from weir.gates import Gates
 from weir.objects import core
-from weir.objects.core import Toleration, ViewError, read
 from weir.objects.kinds import Kind, by_kind
-from weir.selectors.node import pod_selects_node
-from weir.taints.toleration import BLOCKING, EVICTING, Evaluate, untolerated
+from weir.taints.toleration import Evaluate
 
 DAEMONSETS: Final = by_kind("apps/v1", "DaemonSet")
 HASH_LABEL: Final = "controller-revision-hash"
+GENERATION_LABEL: Final = "pod-template-generation"
+GENERATION: Final = "deprecated.daemonset.template.generation"
 FIRST_BACKOFF: Final = timedelta(seconds=1)
 LONGEST_BACKOFF: Final = timedelta(minutes=15)
-
-_ALWAYS: Final = (
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
-)
-_HOST_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
 @dataclass(frozen=True)
@@ -68,91 +57,11 @@ class EveryDaemonSet:
 Key = DaemonKey | EveryDaemonSet
 
 
-# ── the rule ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class ShouldRun:
-    """Whether a node should get a daemon pod, and whether one that runs there may go on."""
-
-    run: bool
-    go_on: bool
-
-
-def daemon_tolerations(tolerations: Sequence[Toleration], *, host_network: bool) -> list[Toleration]:
-    """Return a template's tolerations with those every daemon pod has.
-
-    >>> mine = Toleration("node.kubernetes.io/not-ready", "Exists", "", "NoExecute", 30)
-    >>> daemon_tolerations([mine], host_network=False)[0].toleration_seconds is None
-    True
-    """
-    found = list(tolerations)
-    for key, effect in (*_ALWAYS, *((_HOST_NETWORK,) if host_network else ())):
-        entry = Toleration(key, "Exists", "", effect)
-        for position, present in enumerate(found):
-            if present.identity == entry.identity:
-                found[position] = entry
-                break
-        else:
-            found.append(entry)
-    return found
-
-
-def should_run(pod: core.Pod, node: Node, gates: Gates, evaluate: Evaluate | None = None) -> ShouldRun:
-    """Return whether *node* should run the pod of a template (its tolerations complete)."""
-    if pod.spec.node_name and pod.spec.node_name != node.name:
-        return ShouldRun(False, False)
-    if not pod_selects_node(pod, node.labels, node.name, gates):
-        return ShouldRun(False, False)
-    if untolerated(node.taints, pod.tolerations, gates, BLOCKING, evaluate):
-        return ShouldRun(False, not untolerated(node.taints, pod.tolerations, gates, EVICTING, evaluate))
-    return ShouldRun(True, True)
-
-
-def template_pod(daemonset: Mapping[str, Any]) -> core.Pod | None:
-    """Return the pod a DaemonSet's template describes, tolerations complete; None when it cannot be read."""
-    try:
-        pod = read(core.Pod, {"spec": daemonset["spec"]["template"]["spec"]})
-    except ViewError:
-        return None
-    host_network = bool(pod.spec.host_network)
-    tolerations = tuple(daemon_tolerations(pod.tolerations, host_network=host_network))
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, tolerations=tolerations))
-
-
-def node_of(pod: Pod) -> str:
-    """Return the node a daemon pod is on, or is meant for."""
-    if pod.spec.node_name:
-        return pod.spec.node_name
-    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
-    required = affinity.required if affinity else None
-    for term in (required.node_selector_terms or ()) if required else ():
-        for requirement in term.match_fields or ():
-            if requirement.key == "metadata.name" and requirement.operator == "In" and requirement.values:
-                return requirement.values[0]
-    return ""
-
-
-def spec_for(template: Mapping[str, Any], node: str, tolerations: Sequence[Toleration]) -> dict[str, Any]:
-    """Return what of the template's spec differs in a pod meant for *node*."""
-    affinity = dict(template["spec"].get("affinity") or {})
-    node_affinity = dict(affinity.get("nodeAffinity") or {})
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {
-        "nodeSelectorTerms": [{"matchFields": [field]}]
-    }
-    affinity["nodeAffinity"] = node_affinity
-    return {"affinity": affinity, "tolerations": msgspec.to_builtins(list(tolerations))}
-
-
-# ── the controller ───────────────────────────────────────────────────────────────────────────────
-
-
 class DaemonSets:
     """The DaemonSet controller."""
 
     name: Final = "daemonset-controller"
-    kinds: Final[tuple[Kind, ...]] = (DAEMONSETS, PODS, NODES)
+    kinds: Final[tuple[Kind, ...]] = (DAEMONSETS, REVISIONS, PODS, NODES)
 
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         if evaluate is None:
@@ -160,6 +69,7 @@ class DaemonSets:
 
             evaluate = Expressions().evaluate
         self._gates, self._evaluate = gates, evaluate
+        self._claimants = Claimants()
         self._backoff: dict[
             tuple[str, str], tuple[datetime, timedelta]
         ] = {}  # (uid, node) → not before, pause
@@ -167,12 +77,15 @@ class DaemonSets:
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of an object makes worth looking at."""
         if kind is DAEMONSETS:
+            self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
+            if new is None:
+                self._forget(metadata["uid"])
             yield DaemonKey(metadata["namespace"], metadata["name"])
-        elif kind is PODS:
-            found = owner_key(new or old, DAEMONSETS)
-            if found is not None:
-                yield DaemonKey(*found)
+        elif kind in (PODS, REVISIONS):
+            found = {owner_key(old, DAEMONSETS), owner_key(new, DAEMONSETS)} - {None}
+            for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+                yield DaemonKey(namespace, name)
         elif old is None or new is None or (old.labels, old.taints) != (new.labels, new.taints):
             yield EveryDaemonSet()
 
@@ -203,6 +116,10 @@ class DaemonSets:
         self._backoff[uid, node] = (now + pause, min(pause * 2, LONGEST_BACKOFF))
         return None
 
+    def _forget(self, uid: str) -> None:
+        for key in [key for key in self._backoff if key[0] == uid]:
+            del self._backoff[key]
+
 
 class _Round:
     """One look at one DaemonSet."""
@@ -216,34 +133,55 @@ class _Round:
         now: datetime,
     ) -> None:
         self._controller, self._set, self._pattern, self._now = controller, daemonset, pattern, now
-        self._hash = template_hash(daemonset["spec"]["template"])
-        uid = daemonset["metadata"]["uid"]
+        self._uid = daemonset["metadata"]["uid"]
+        self._claimed = claim(daemonset, DAEMONSETS, known, PODS)
+        self._history = history(daemonset, DAEMONSETS, known, HASH_LABEL)
+        self._hash = hash_of(self._history.update, HASH_LABEL)
         self._by_node: dict[str, list[Pod]] = {}
-        for pod in known.owned(PODS, uid):
-            self._by_node.setdefault(node_of(pod), []).append(pod)
+        for pod in self._claimed.mine:
+            if not (pod.terminated and pod.deleting):  # somebody keeps it; nothing is left to do about it
+                self._by_node.setdefault(node_of(pod), []).append(pod)
         self._nodes: list[Node] = sorted(known.all(NODES), key=lambda node: str(node.name))
-        self._uid = uid
         self._min_ready = daemonset["spec"].get("minReadySeconds") or 0
+        strategy = daemonset["spec"].get("updateStrategy") or {}
+        self._rolls = strategy.get("type", "RollingUpdate") == "RollingUpdate"
+        self._rolling = strategy.get("rollingUpdate") or {}
+        self._made: set[str] = set()  # nodes that get a pod in this round
+        self._removed: set[str] = set()  # pods that go in this round, by uid
 
     def actions(self) -> Iterator[Action]:
+        yield from self._claimed.changes
+        yield from self._history.changes
         should = {node.name: self._controller.judge(self._pattern, node) for node in self._nodes}
-        replaced: set[str] = set()
+        desired = sum(answer.run for answer in should.values())
+        surge = scaled(self._rolling.get("maxSurge", 0), desired, up=True) if self._rolls else 0
         for node in self._nodes:
-            yield from self._node(node.name, should[node.name], replaced)
+            yield from self._node(node.name, should[node.name], surge)
         for name in sorted(self._by_node):  # pods that still wait for a node that is gone
             if name and name not in should:
                 for pod in self._by_node[name]:
                     if not pod.spec.node_name and not pod.deleting:
-                        yield remove_pod(pod, self._set, DAEMONSETS)
-        yield from self._roll(should, replaced)
+                        yield from self._remove(pod)
+        if self._rolls:
+            yield from self._surge(should, surge) if surge else self._replace(should, desired)
+        live = {(pod.metadata.labels or {}).get(HASH_LABEL) for pod in self._claimed.mine}
+        named = {each["metadata"]["name"] for each in self._history.old if hash_of(each, HASH_LABEL) in live}
+        limit = self._set["spec"].get("revisionHistoryLimit", 10)
+        yield from self._history.surplus(named, limit, live_count=True)
         yield from self._status(should)
 
-    def _node(self, name: str, should: ShouldRun, replaced: set[str]) -> Iterator[Action]:
+    # ── one node ─────────────────────────────────────────────────────────────────────────────────
+
+    def _node(self, name: str, should: ShouldRun, surge: int) -> Iterator[Action]:
         pods = self._by_node.get(name, [])
         here = [pod for pod in pods if not pod.deleting]
         if not should.go_on:
             for pod in here:
-                yield remove_pod(pod, self._set, DAEMONSETS)
+                yield from self._remove(pod)
+            return
+        if not pods:
+            if should.run:
+                yield self._make(name)
             return
         running = []
         for pod in here:
@@ -254,20 +192,39 @@ class _Round:
         running.sort(
             key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.metadata.name)
         )
-        for pod in running[1:]:
+        if not surge:
+            for pod in running[1:]:
+                yield from self._remove(pod)
+        elif not running and should.run:
+            yield self._make(name)  # beside one that still ends
+        else:
+            yield from self._pairs(running)
+
+    def _pairs(self, running: list[Pod]) -> Iterator[Action]:
+        """While surging, a node may have one old and one new pod, until the new one is available."""
+        new = [pod for pod in running if self._is_new(pod)]
+        old = [pod for pod in running if not self._is_new(pod)]
+        for pod in (*new[1:], *old[1:]):
+            yield from self._remove(pod)
+        if new and old and (not old[0].ready or self._available(new[0])):
+            yield from self._remove(old[0])
+
+    def _make(self, node: str) -> Action:
+        self._made.add(node)
+        metadata = self._set["metadata"]
+        annotations = metadata.get("annotations") or {}
+        generation = annotations.get(GENERATION) or str(metadata.get("generation", 1))
+        return make_pod(
+            self._set,
+            DAEMONSETS,
+            labels={HASH_LABEL: self._hash, GENERATION_LABEL: generation},
+            spec=spec_for(self._set["spec"]["template"], node, self._pattern.tolerations),
+        )
+
+    def _remove(self, pod: Pod) -> Iterator[Action]:
+        if pod.metadata.uid not in self._removed:
+            self._removed.add(pod.metadata.uid)
             yield remove_pod(pod, self._set, DAEMONSETS)
-        if should.run and not pods:
-            replaced.add(name)
-            template = self._set["spec"]["template"]
-            yield make_pod(
-                self._set,
-                DAEMONSETS,
-                labels={
-                    HASH_LABEL: self._hash,
-                    "pod-template-generation": str(self._set["metadata"].get("generation", 1)),
-                },
-                spec=spec_for(template, name, self._pattern.tolerations),
-            )
 
     def _ended(self, pod: Pod, node: str) -> Iterator[Action]:
         where = f"{pod.metadata.namespace}/{pod.metadata.name} on node {node}"
@@ -282,29 +239,69 @@ class _Round:
         else:
             message = f"Found succeeded daemon pod {where}, will try to delete it"
             yield Record(about(self._set, DAEMONSETS), "Normal", "SucceededDaemonPod", message)
-        yield remove_pod(pod, self._set, DAEMONSETS)
+        yield from self._remove(pod)
 
-    def _roll(self, should: Mapping[str, ShouldRun], replaced: set[str]) -> Iterator[Action]:
-        """Replace pods of an older template, a few at a time."""
-        strategy = self._set["spec"].get("updateStrategy") or {}
-        if strategy.get("type", "RollingUpdate") != "RollingUpdate":
-            return
-        wanted = [name for name, answer in should.items() if answer.run]
-        limit = scaled((strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1), len(wanted), up=True)
+    # ── rolling ──────────────────────────────────────────────────────────────────────────────────
+
+    def _is_new(self, pod: Pod) -> bool:
+        return (pod.metadata.labels or {}).get(HASH_LABEL) == self._hash
+
+    def _available(self, pod: Pod) -> bool:
+        return is_available(pod, self._min_ready, self._now)
+
+    def _standing(self, name: str) -> list[Pod]:
+        """Return the pods of a node that are neither going nor ended."""
+        return [
+            pod for pod in self._by_node.get(name, ()) if pod.active and pod.metadata.uid not in self._removed
+        ]
+
+    def _replace(self, should: Mapping[str, ShouldRun], desired: int) -> Iterator[Action]:
+        """Remove pods of an older template while few enough are missing."""
+        limit = scaled(self._rolling.get("maxUnavailable", 1), desired, up=True)
         unavailable = 0
-        old_ones: list[Pod] = []
-        for name in wanted:
-            pods = [pod for pod in self._by_node.get(name, ()) if pod.active]
-            if not any(is_available(pod, self._min_ready, self._now) for pod in pods):
+        candidates: list[Pod] = []
+        for name in should:
+            if not should[name].run:
+                continue
+            pods = self._standing(name)
+            if not any(self._available(pod) for pod in pods):
                 unavailable += 1
-            outdated = [pod for pod in pods if (pod.metadata.labels or {}).get(HASH_LABEL) != self._hash]
-            for pod in outdated:
-                if is_available(pod, self._min_ready, self._now):
-                    old_ones.append(pod)
-                elif name not in replaced:
-                    yield remove_pod(pod, self._set, DAEMONSETS)  # not available anyway
-        for pod in old_ones[: max(0, limit - unavailable)]:
-            yield remove_pod(pod, self._set, DAEMONSETS)
+            for pod in pods:
+                if self._is_new(pod):
+                    continue
+                if self._available(pod):
+                    candidates.append(pod)
+                elif name not in self._made:
+                    yield from self._remove(pod)  # not available anyway
+        for pod in candidates[: max(0, limit - unavailable)]:
+            yield from self._remove(pod)
+
+    def _surge(self, should: Mapping[str, ShouldRun], surge: int) -> Iterator[Action]:
+        """Start new pods beside old ones, so that nobody is missed."""
+        started = 0
+        candidates: list[str] = []
+        for name, answer in should.items():
+            pods = self._standing(name)
+            new = [pod for pod in pods if self._is_new(pod)]
+            old = [pod for pod in pods if not self._is_new(pod)]
+            if not old or name in self._made:
+                continue
+            if new:
+                if self._available(new[0]):
+                    yield from self._remove(old[0])
+                else:
+                    started += 1
+            elif not answer.run:
+                if not self._available(old[0]):
+                    yield from self._remove(old[0])
+            elif self._available(old[0]):
+                candidates.append(name)
+            else:
+                yield self._make(name)  # nobody misses the old one
+        for name in candidates[: max(0, surge - started)]:
+            yield self._make(name)
+
+    # ── status ───────────────────────────────────────────────────────────────────────────────────
 
     def _status(self, should: Mapping[str, ShouldRun]) -> Iterator[Action]:
         desired = current = ready = available = updated = misscheduled = 0
@@ -318,15 +315,18 @@ class _Round:
             if not pods:
                 continue
             current += 1
-            pod = pods[0]
+            pod = min(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+            if any(self._is_new(each) for each in pods):
+                updated += 1
             ready += pod.ready
-            is_up = is_available(pod, self._min_ready, self._now)
+            is_up = self._available(pod)
             available += is_up
-            updated += (pod.metadata.labels or {}).get(HASH_LABEL) == self._hash
-            if not is_up and (at := available_at(pod, self._min_ready)) is not None:
-                wake = min(wake or at, at)
+            for each in pods:
+                at = available_at(each, self._min_ready)
+                if at is not None and at > self._now:
+                    wake = min(wake or at, at)
         metadata = self._set["metadata"]
-        status = {
+        status: dict[str, Any] = {
             "currentNumberScheduled": current,
             "numberMisscheduled": misscheduled,
             "desiredNumberScheduled": desired,
@@ -336,13 +336,19 @@ class _Round:
             "numberAvailable": available,
             "numberUnavailable": desired - available,
         }
+        if self._history.collisions:
+            status["collisionCount"] = self._history.collisions
         present = self._set.get("status") or {}
         if any(present.get(name, 0) != value for name, value in status.items()):
+            optional = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
+            written = {
+                name: None if name in optional and not value else value for name, value in status.items()
+            }
             yield Patch(
                 DAEMONSETS,
                 metadata["name"],
                 metadata["namespace"],
-                {"status": status},
+                {"status": written},
                 subresource="status",
             )
         if wake is not None:

@@ -332,7 +332,8 @@ class _Worker:
         name = made["metadata"]["name"]
         if action.about is not None:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
-            self.recorder.record(action.about, "Normal", "SuccessfulCreate", f"Created {noun}: {name}")
+            message = action.told or f"Created {noun}: {name}"
+            self.recorder.record(action.about, "Normal", "SuccessfulCreate", message)
         return self._unseen(action.kind, ObjectKey(action.namespace, name), created=True)
 
     async def _delete(self, action: Delete) -> list[asyncio.Future[None]]:
@@ -358,7 +359,7 @@ class _Worker:
             raise
         if action.about is not None:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
-            message = f"Deleted {noun}: {action.name}"
+            message = action.told or f"Deleted {noun}: {action.name}"
             self.recorder.record(action.about, "Normal", "SuccessfulDelete", message)
         return self._unseen(action.kind, key, created=False)
 

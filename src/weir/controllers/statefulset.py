@@ -1,37 +1,35 @@
 """Which of this StatefulSet's numbered pods comes or goes next?
 
-Pods have an ordinal, a name and claims of their own. With OrderedReady one comes after the other is ready, and they
-go from the highest down; Parallel does all at once. An update replaces pods from the highest ordinal down to the
-partition, each after those above it are ready again. A pod that failed is replaced by one of the same name.
-What surprises: claims stay when pods go. The revision a set came from is only told by its hash.
-Not here: ControllerRevision objects, persistentVolumeClaimRetentionPolicy other than Retain.
+Pods have an ordinal, a name and claims of their own. With OrderedReady one comes after the other is available, and
+they go from the highest down; Parallel does all at once. An update replaces pods from the highest ordinal down to the
+partition, while no more than maxUnavailable are missing. A pod that failed is replaced by one of the same name.
+What surprises: a pod below the partition that is lost comes back with the old template, which its revision keeps.
+Claims stay when pods go, unless persistentVolumeClaimRetentionPolicy says otherwise.
+Not here: the history (weir.controllers.revisions), claims (weir.controllers.stateful_claims).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.actions import Action, Create, Patch, WakeAt
+from weir.controllers.actions import Action, Delete, Patch, WakeAt
 from weir.controllers.known import PODS, Known
+from weir.controllers.ownership import Claimants, claim
+from weir.controllers.revisions import REVISIONS, history, template_of
+from weir.controllers.stateful_claims import CLAIMS, StatefulClaims
 from weir.controllers.views import Pod
-from weir.controllers.workload import (
-    about,
-    available_at,
-    is_available,
-    make_pod,
-    owner_key,
-    remove_pod,
-    template_hash,
-)
+from weir.controllers.workload import available_at, is_available, make_pod, owner_key, remove_pod, scaled
 from weir.gates import Gates
 from weir.objects.kinds import Kind, by_kind
 
 STATEFULSETS: Final = by_kind("apps/v1", "StatefulSet")
-CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
 HASH_LABEL: Final = "controller-revision-hash"
+REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
+NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
+INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 
 Document = Mapping[str, Any]
 
@@ -48,23 +46,26 @@ class StatefulSets:
     """The StatefulSet controller."""
 
     name: Final = "statefulset-controller"
-    kinds: Final[tuple[Kind, ...]] = (STATEFULSETS, PODS, CLAIMS)
+    kinds: Final[tuple[Kind, ...]] = (STATEFULSETS, REVISIONS, PODS, CLAIMS)
 
     def __init__(self, gates: Gates) -> None:
-        pass
+        self._claimants = Claimants()
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[StatefulSetKey]:
-        """Yield the StatefulSet that changed, or whose pod did."""
+        """Yield the StatefulSet that changed, or whose pod did, or that may want a pod nobody owns."""
         if kind is STATEFULSETS:
+            self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
             yield StatefulSetKey(metadata["namespace"], metadata["name"])
-        elif kind is PODS and (found := owner_key(new or old, STATEFULSETS)) is not None:
-            yield StatefulSetKey(*found)
+        elif kind in (PODS, REVISIONS):
+            found = {owner_key(old, STATEFULSETS), owner_key(new, STATEFULSETS)} - {None}
+            for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+                yield StatefulSetKey(namespace, name)
 
     def reconcile(self, key: StatefulSetKey, known: Known, now: datetime) -> Iterator[Action]:
         """Yield the next step, and the status."""
         stateful = known.get(STATEFULSETS, key.name, key.namespace)
-        if stateful is None or stateful["metadata"].get("deletionTimestamp"):
+        if stateful is None:
             return
         yield from _Round(key, stateful, known, now).actions()
 
@@ -73,126 +74,169 @@ class _Round:
     """One look at one StatefulSet."""
 
     def __init__(self, key: StatefulSetKey, stateful: Document, known: Known, now: datetime) -> None:
-        self._key, self._set, self._known, self._now = key, stateful, known, now
+        self._key, self._set, self._now = key, stateful, now
         spec = self._spec = stateful["spec"]
-        self._start: int = (spec.get("ordinals") or {}).get("start", 0)
-        self._wanted = range(self._start, self._start + spec.get("replicas", 1))
+        self._first: int = (spec.get("ordinals") or {}).get("start", 0)
+        self._wanted = range(self._first, self._first + spec.get("replicas", 1))
         self._ordered = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
         self._min_ready: int = spec.get("minReadySeconds") or 0
-        self._update = template_hash({"template": spec["template"]})
-        self._current: str = (stateful.get("status") or {}).get("currentRevision") or self._name(self._update)
+        self._claimed = claim(
+            stateful,
+            STATEFULSETS,
+            known,
+            PODS,
+            fits=lambda pod: ordinal(key.name, pod.metadata.name) is not None,
+        )
+        self._history = history(stateful, STATEFULSETS, known, REVISION_HASH_LABEL, wrapped=True)
+        status = stateful.get("status") or {}
+        self._update: str = self._history.update["metadata"]["name"]
+        current = self._history.named(status.get("currentRevision") or "")
+        self._current = current if current is not None else self._history.update
         self._pods: dict[int, Pod] = {}
-        for pod in known.owned(PODS, stateful["metadata"]["uid"]):
+        for pod in self._claimed.mine:
             number = ordinal(key.name, pod.metadata.name)
             if number is not None:
                 self._pods[number] = pod
-
-    def _name(self, code: str) -> str:
-        return f"{self._key.name}-{code}"
+        strategy = spec.get("updateStrategy") or {}
+        self._rolls = strategy.get("type", "RollingUpdate") == "RollingUpdate"
+        rolling = strategy.get("rollingUpdate") or {}
+        self._partition: int = rolling.get("partition") or 0
+        asked = scaled(rolling.get("maxUnavailable") or 1, len(self._wanted), up=False)
+        self._unavailable = max(1, asked)
+        self._claims = StatefulClaims(stateful, STATEFULSETS, known)
+        self._going = 0  # pods of the current revision that this round removes
 
     def actions(self) -> Iterator[Action]:
-        yield from self._steps()
+        yield from self._claimed.changes
+        yield from self._history.changes
+        if not self._set["metadata"].get("deletionTimestamp"):
+            yield from self._steps()
+        live = {self._current["metadata"]["name"], *(_revision(pod) for pod in self._claimed.mine)}
+        limit = self._spec.get("revisionHistoryLimit", 10)
+        yield from self._history.surplus(live, limit, live_count=False)
         yield from self._status()
 
+    # ── steps ────────────────────────────────────────────────────────────────────────────────────
+
     def _steps(self) -> Iterator[Action]:
+        surplus = sorted((number for number in self._pods if number not in self._wanted), reverse=True)
         for number in self._wanted:
             pod = self._pods.get(number)
             if pod is None:
                 yield from self._make(number)
                 if self._ordered:
                     return
-            elif pod.terminated and not pod.deleting:
-                yield remove_pod(pod, self._set, STATEFULSETS)
+            elif pod.terminated:
+                if not pod.deleting:
+                    yield self._remove(pod)
                 if self._ordered:
                     return
-            elif self._ordered and (pod.deleting or not is_available(pod, self._min_ready, self._now)):
-                return
-        surplus = sorted((n for n in self._pods if n not in self._wanted), reverse=True)
+            else:
+                if pod.status.phase == "Pending" and not pod.deleting:
+                    yield from self._claims.missing(number)
+                if self._ordered and (pod.deleting or not self._available(pod)):
+                    return
+                yield from self._keep_identity(pod, number)
+                yield from self._claims.retained(number, pod, leaving=False)
+        for number in surplus:
+            yield from self._claims.retained(number, self._pods[number], leaving=True)
+        first_unavailable = next((n for n in sorted(surplus) if self._missing(self._pods[n])), None)
         for number in surplus:
             pod = self._pods[number]
-            if not pod.deleting:
-                yield remove_pod(pod, self._set, STATEFULSETS)
+            if pod.deleting:
+                if self._ordered:
+                    return
+                continue
+            if self._ordered and self._missing(pod) and number != first_unavailable:
+                return
+            yield self._remove(pod)
             if self._ordered:
                 return
-        if not surplus:
+        if self._rolls:
             yield from self._roll()
 
     def _roll(self) -> Iterator[Action]:
-        strategy = self._spec.get("updateStrategy") or {}
-        if strategy.get("type", "RollingUpdate") != "RollingUpdate":
-            return
-        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
+        missing = sum(
+            (pod := self._pods.get(number)) is None or self._missing(pod) for number in self._wanted
+        )
+        room = self._unavailable - missing
         for number in sorted(self._wanted, reverse=True):
             pod = self._pods.get(number)
-            if number < partition or pod is None or pod.deleting:
-                return
-            if not self._is_updated(pod):
-                yield remove_pod(pod, self._set, STATEFULSETS)
-                return
-            if not is_available(pod, self._min_ready, self._now):
-                return
+            if number - self._first < self._partition or pod is None:
+                continue
+            if pod.deleting or _revision(pod) == self._update:
+                continue
+            if not self._ordered and self._missing(pod):
+                self._going += _revision(pod) == self._current["metadata"]["name"]
+                yield self._remove(pod)  # nobody misses it
+            elif room > 0:
+                room -= 1
+                self._going += _revision(pod) == self._current["metadata"]["name"]
+                yield self._remove(pod)
 
-    def _is_updated(self, pod: Pod) -> bool:
-        return (pod.metadata.labels or {}).get(HASH_LABEL) == self._name(self._update)
+    def _available(self, pod: Pod) -> bool:
+        return pod.status.phase == "Running" and is_available(pod, self._min_ready, self._now)
+
+    def _missing(self, pod: Pod) -> bool:
+        return pod.deleting or not self._available(pod)
+
+    def _keep_identity(self, pod: Pod, number: int) -> Iterator[Action]:
+        """Give an adopted pod back the labels that every pod of the set has."""
+        labels = pod.metadata.labels or {}
+        wanted = {NAME_LABEL: pod.metadata.name, INDEX_LABEL: str(number)}
+        if not pod.deleting and labels.get(NAME_LABEL) != pod.metadata.name:
+            yield Patch(PODS, pod.metadata.name, self._key.namespace, {"metadata": {"labels": wanted}})
 
     def _make(self, number: int) -> Iterator[Action]:
         name = f"{self._key.name}-{number}"
-        template = self._spec["template"]
-        claims = self._spec.get("volumeClaimTemplates") or ()
-        named = {claim["metadata"]["name"] for claim in claims}
-        volumes = [v for v in template["spec"].get("volumes") or () if v["name"] not in named]
-        for claim in claims:
-            claim_name = f"{claim['metadata']['name']}-{name}"
-            source = {"claimName": claim_name}
-            volumes.append({"name": claim["metadata"]["name"], "persistentVolumeClaim": source})
-            if self._known.get(CLAIMS, claim_name, self._key.namespace) is None:
-                yield self._claim(claim, claim_name)
+        old = self._rolls and number - self._first < self._partition
+        revision = self._current if old else self._history.update
+        template = template_of(revision)
+        yield from self._claims.missing(number)
+        if self._claims.going(number):
+            return  # a claim of the name is on its way out: the pod would get the old one
         spec: dict[str, Any] = {"hostname": name}
         if self._spec.get("serviceName"):
             spec["subdomain"] = self._spec["serviceName"]
-        if volumes:
+        if volumes := self._claims.volumes(number, template):
             spec["volumes"] = volumes
-        labels = {
-            "statefulset.kubernetes.io/pod-name": name,
-            "apps.kubernetes.io/pod-index": str(number),
-            HASH_LABEL: self._name(self._update),
-        }
-        yield make_pod(self._set, STATEFULSETS, name=name, labels=labels, spec=spec)
+        labels = {NAME_LABEL: name, INDEX_LABEL: str(number), HASH_LABEL: revision["metadata"]["name"]}
+        made = make_pod(self._set, STATEFULSETS, name=name, labels=labels, spec=spec, template=template)
+        yield replace(made, told=f"create Pod {name} in StatefulSet {self._key.name} successful")
 
-    def _claim(self, template: Document, name: str) -> Create:
-        selector = (self._spec.get("selector") or {}).get("matchLabels") or {}
-        metadata = {
-            "name": name,
-            "namespace": self._key.namespace,
-            "labels": {**(template["metadata"].get("labels") or {}), **selector},
-            "annotations": template["metadata"].get("annotations") or {},
-        }
-        document = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": metadata,
-            "spec": template["spec"],
-        }
-        return Create(CLAIMS, document, self._key.namespace, about(self._set, STATEFULSETS))
+    def _remove(self, pod: Pod) -> Delete:
+        told = f"delete Pod {pod.metadata.name} in StatefulSet {self._key.name} successful"
+        return replace(remove_pod(pod, self._set, STATEFULSETS), told=told)
+
+    # ── status ───────────────────────────────────────────────────────────────────────────────────
 
     def _status(self) -> Iterator[Action]:
-        pods = [pod for pod in self._pods.values() if not pod.terminated]
-        updated = sum(self._is_updated(pod) and not pod.deleting for pod in pods)
-        whole = updated == len(self._wanted) == len(pods) and all(pod.ready for pod in pods)
-        current = self._name(self._update) if whole else self._current
-        status = {
-            "observedGeneration": self._set["metadata"].get("generation", 0),
+        pods = list(self._pods.values())
+        current_name = self._current["metadata"]["name"]
+        standing = [pod for pod in pods if not pod.deleting]
+        counts = {
             "replicas": len(pods),
-            "readyReplicas": sum(pod.ready and not pod.deleting for pod in pods),
-            "availableReplicas": sum(is_available(pod, self._min_ready, self._now) for pod in pods),
-            "currentReplicas": sum((p.metadata.labels or {}).get(HASH_LABEL) == current for p in pods),
-            "updatedReplicas": updated,
-            "currentRevision": current,
-            "updateRevision": self._name(self._update),
+            "readyReplicas": sum(pod.status.phase == "Running" and pod.ready for pod in pods),
+            "availableReplicas": sum(self._available(pod) for pod in pods),
+            "currentReplicas": sum(_revision(pod) == current_name for pod in standing) - self._going,
+            "updatedReplicas": sum(_revision(pod) == self._update for pod in standing),
+        }
+        whole = self._rolls and counts["updatedReplicas"] == counts["replicas"] == counts[
+            "readyReplicas"
+        ] == len(self._wanted)
+        if whole:  # the update is over: what was new is current
+            current_name = self._update
+            counts["currentReplicas"] = counts["updatedReplicas"]
+        status: dict[str, Any] = {
+            "observedGeneration": self._set["metadata"].get("generation", 0),
+            **counts,
+            "currentRevision": current_name,
+            "updateRevision": self._update,
+            "collisionCount": self._history.collisions,
         }
         present = self._set.get("status") or {}
         if any(present.get(name, 0) != value for name, value in status.items()):
-            always = ("replicas", "availableReplicas")
+            always = ("replicas", "availableReplicas", "collisionCount")
             written = {name: value if value or name in always else None for name, value in status.items()}
             patch = {"status": written}
             yield Patch(STATEFULSETS, self._key.name, self._key.namespace, patch, subresource="status")
@@ -203,6 +247,10 @@ class _Round:
         ]
         if waiting:
             yield WakeAt(self._key, min(waiting))
+
+
+def _revision(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get(HASH_LABEL, "")
 
 
 def ordinal(parent: str, name: str) -> int | None:

@@ -7,15 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from weir.controllers.actions import Create, Delete, Record
-from weir.controllers.daemonset import (
-    DAEMONSETS,
-    DaemonKey,
-    DaemonSets,
-    ShouldRun,
-    daemon_tolerations,
-    should_run,
-    template_pod,
-)
+from weir.controllers.daemon_rule import ShouldRun, daemon_tolerations, should_run, template_pod
+from weir.controllers.daemonset import DAEMONSETS, DaemonKey, DaemonSets
 from weir.controllers.known import Known
 from weir.controllers.views import Node
 from weir.gates import ALL_FEATURES, DEFAULTS
