@@ -1,17 +1,19 @@
-"""What is a node of this class like? Capacity, labels, taints and the lives of its pods, as data.
+"""What is a node of this class like? Capacity, labels, taints, devices and the lives of its pods, as data.
 
 A class comes from a YAML file (`weir node add --class spot.yaml`) or is one of those below. A simulated node carries
-the label `weir.dev/simulated=true`; how its pods live is kept in an annotation, so that nodes outlive the process
-that plays them.
+the label `weir.dev/simulated=true`; how its pods live and which devices it has are kept in annotations, so that nodes
+outlive the process that plays them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
 
+from weir.kubelet.devices import DEVICES, Devices, DevicesError, read_all
+from weir.kubelet.driver import check_publishable
 from weir.kubelet.phases import Life, LifeError
 from weir.objects.core import Taint
 
@@ -37,13 +39,30 @@ class NodeClass:
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     life: Document = field(default_factory=dict)
+    devices: tuple[Devices, ...] = ()
+
+    def with_devices(self, count: int) -> NodeClass:
+        """Return the class with *count* devices a node: as many of its own kind, or GPUs when it has none.
+
+        >>> [each.count for each in NodeClass().with_devices(4).devices]
+        [4]
+        """
+        first, *others = self.devices or (Devices(),)
+        changed = replace(first, count=count)
+        try:
+            changed.check()
+        except DevicesError as error:
+            raise ClassError(f"{self.name}: devices: {error}") from None
+        return replace(self, devices=(changed, *others))
 
     @classmethod
     def read(cls, document: object, name: str) -> NodeClass:
         """Return the class that a document describes; raises ClassError."""
         if not isinstance(document, dict):
-            raise ClassError(f"{name}: a node class is a mapping with capacity, labels, taints, life")
-        unknown = set(document) - {"name", "capacity", "labels", "taints", "life"}
+            raise ClassError(
+                f"{name}: a node class is a mapping with capacity, labels, taints, life, devices"
+            )
+        unknown = set(document) - {"name", "capacity", "labels", "taints", "life", "devices"}
         if unknown:
             raise ClassError(f"{name}: unknown field {min(map(str, unknown))!r}")
         try:
@@ -51,12 +70,19 @@ class NodeClass:
             found = msgspec.convert({"name": name, **document}, _Class, strict=False)
         except (LifeError, msgspec.ValidationError) as error:
             raise ClassError(f"{name}: {error}") from None
+        try:
+            devices = read_all(document["devices"]) if document.get("devices") else ()
+            for each in devices:
+                check_publishable(each)
+        except DevicesError as error:
+            raise ClassError(f"{name}: devices: {error}") from None
         return cls(
             found.name,
             {**cls().capacity, **found.capacity},
             found.labels,
             found.taints,
             dict(document.get("life") or {}),
+            devices,
         )
 
 
@@ -66,6 +92,7 @@ class _Class(msgspec.Struct):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     life: Document = {}
+    devices: Any = None
 
 
 CLASSES: Final = {
@@ -78,6 +105,7 @@ CLASSES: Final = {
             "large",
             {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "250"},
         ),
+        NodeClass("gpu", devices=(Devices(),)),
     )
 }
 
@@ -109,6 +137,8 @@ def node_document(
         **labels,
     }
     annotations = {LIFE: msgspec.json.encode(kind.life).decode()} if kind.life else {}
+    if kind.devices:
+        annotations[DEVICES] = msgspec.json.encode([each.document() for each in kind.devices]).decode()
     document: Document = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -119,6 +149,11 @@ def node_document(
     if annotations:
         document["metadata"]["annotations"] = annotations
     return document
+
+
+def is_off(node: Document) -> bool:
+    """Return whether the node plays dead."""
+    return FAILED in (node["metadata"].get("annotations") or {})
 
 
 def node_status(capacity: dict[str, str], now: str) -> Document:

@@ -3,7 +3,8 @@
 Every node with the label `weir.dev/simulated=true` is played, wherever it was created. A node reports by renewing its
 Lease every ten seconds and its status every five minutes; the annotation `weir.dev/failed` switches it off
 as if somebody had pulled the plug, and taking it away switches it on again.
-Not here: admission (weir.kubelet.admit), what happens when (weir.kubelet.phases), node classes (.classes).
+Not here: admission (weir.kubelet.admit), what happens when (weir.kubelet.phases), node classes (.classes), devices and
+their driver (.driver_run).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.gates import Gates
 from weir.kubelet.admit import Admission, admit, needs_admission
-from weir.kubelet.classes import FAILED, LIFE, SIMULATED, healthy
+from weir.kubelet.classes import LIFE, SIMULATED, healthy, is_off
+from weir.kubelet.driver_run import Drivers
 from weir.kubelet.phases import (
     Life,
     LifeError,
@@ -34,17 +36,22 @@ from weir.kubelet.phases import (
     stage_of,
     started_status,
 )
+from weir.kubelet.prepare import REASON as UNPREPARED
+from weir.kubelet.prepare import claim_names, unprepared
 from weir.objects.core import Node, Pod, ViewError, read
 from weir.objects.kinds import by_kind
+from weir.objects.resource import ResourceClaim
 from weir.observe.logs import Log
 
 PODS: Final = by_kind("v1", "Pod")
 NODES: Final = by_kind("v1", "Node")
 LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
+CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 RENEW_SECONDS: Final = 10.0
 STATUS_SECONDS: Final = 300.0
+PREPARE_AGAIN_SECONDS: Final = 5.0
 WORKERS: Final = 16
 
 Document = dict[str, Any]
@@ -93,6 +100,7 @@ class Kubelets:
             client, PODS, clock, decode_document, field_selector="spec.nodeName!=", seed=seed + 1
         )
         self._pods.cache.add_index("node", _node_of)
+        self._drivers = Drivers(client, clock, self._nodes, self._recorder, self._log)
         self._admitted: set[str] = set()  # uids of pods that were asked about
         self._due: dict[str, tuple[str, float]] = {}  # uid → (stage, when it ends)
         self._leases: dict[str, Document] = {}
@@ -101,7 +109,10 @@ class Kubelets:
 
     async def run(self) -> None:
         """Play until cancelled."""
-        tasks = [asyncio.ensure_future(part.run()) for part in (self._nodes, self._pods, self._recorder)]
+        parts = [self._nodes.run(), self._pods.run(), self._recorder.run()]
+        if self._gates.enabled("DynamicResourceAllocation"):
+            parts.append(self._drivers.run())
+        tasks = [asyncio.ensure_future(part) for part in parts]
         try:
             await wait_all_synced([self._nodes, self._pods])
             self._nodes.cache.listen(self._node_changed)
@@ -252,6 +263,8 @@ class Kubelets:
             except (errors.NotFound, errors.Conflict):
                 self._forget(metadata["uid"])
         elif stage == "start":
+            if not await self._prepared(pod):
+                return
             self._addresses += 1
             number = self._addresses
             pod_ip = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
@@ -261,6 +274,23 @@ class Kubelets:
         else:
             code = exit_code(pod, life_of(node), self._chance)
             await self._write(pod, ended_status(pod, now, code))
+
+    async def _prepared(self, pod: Document) -> bool:
+        """Return whether the pod has the devices it claims; if not, it is tried again."""
+        status = pod.get("status") or {}
+        if not (pod["spec"].get("resourceClaims") or status.get("extendedResourceClaimStatus")):
+            return True
+        namespace = pod["metadata"]["namespace"]
+        view, claims = read(Pod, pod), {}
+        for name in claim_names(view):
+            found = await self._client.find(CLAIMS, name, namespace)
+            if found is not None:
+                claims[f"{namespace}/{name}"] = read(ResourceClaim, found)
+        if problem := unprepared(view, claims):
+            self._tell(pod, "Warning", UNPREPARED, problem)
+            self._queue.add_after(_pod_key(pod), PREPARE_AGAIN_SECONDS)
+            return False
+        return True
 
     async def _admit(self, pod: Document, node: Document) -> bool:
         try:
@@ -338,11 +368,6 @@ def life_of(node: Document) -> Life:
         return Life.read(msgspec.json.decode(text, type=dict[str, Any]))
     except (LifeError, msgspec.DecodeError):
         return Life()
-
-
-def is_off(node: Document) -> bool:
-    """Return whether the node plays dead."""
-    return FAILED in (node["metadata"].get("annotations") or {})
 
 
 def _node_of(pod: Document) -> tuple[str, ...]:

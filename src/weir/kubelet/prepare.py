@@ -1,0 +1,47 @@
+"""May this pod start with the devices of its claims? The kubelet's own look before containers start.
+
+Spec: dra.md 11 "Simulated kubelet"; the texts are upstream's. A claim must list the pod in `reservedFor`, whoever put
+the pod on the node: until it does, the pod stays Pending and an event says why.
+Not here: who reserves (the scheduler, or the claim controller for pods that came with a node).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from weir.devices.claims import claims_of, reserved_for
+from weir.objects.core import Pod
+from weir.objects.resource import ResourceClaim
+
+REASON: Final = "FailedPrepareDynamicResources"
+_PREFIX: Final = "Failed to prepare dynamic resources: prepare dynamic resources: "
+
+
+def claim_names(pod: Pod) -> Iterator[str]:
+    """Yield the names of the claims that have to be asked for, as far as they are known.
+
+    >>> from weir.objects.core import read
+    >>> spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]}
+    >>> list(claim_names(read(Pod, {"spec": spec})))
+    ['shared']
+    """
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
+    for entry in pod.spec.resource_claims or ():
+        name = entry.resource_claim_name or made.get(entry.name)
+        if name:
+            yield name
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None and extended.resource_claim_name:
+        yield extended.resource_claim_name
+
+
+def unprepared(pod: Pod, claims: Mapping[str, ResourceClaim]) -> str:
+    """Return why the pod cannot start yet, or ""; *claims* are by `namespace/name`."""
+    for use in claims_of(pod, claims):
+        if use.claim is None:
+            return f"{_PREFIX}{use.problem}"
+        if not reserved_for(use.claim, pod):
+            mine, its = pod.metadata, use.claim.metadata
+            return f"{_PREFIX}pod {mine.name} ({mine.uid}) is not allowed to use ResourceClaim {its.name} ({its.uid})"
+    return ""
