@@ -7,6 +7,7 @@ Not here: types, unknown fields and their texts (weir.objects.document), bodies 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -18,10 +19,11 @@ from weir.objects import device_dialect, document
 from weir.objects.kinds import Kind
 from weir.objects.manifest import ManifestError, read_values
 
-__all__ = ["decode", "manager_of", "media_type", "relaxed"]
+__all__ = ["JSON_TYPES", "decode", "manager_of", "media_type", "relaxed"]
 
 Document = dict[str, Any]
 
+JSON_TYPES = frozenset({"", "application/json", "*/*"})
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 UNKNOWN_BODY = (
     "the body of the request was in an unknown format - accepted media types include: "
@@ -37,7 +39,7 @@ def decode(request: Request, kind: Kind, field_validation: str) -> tuple[Documen
         body = _encode(protobuf.to_document(request.body))
         return document.decode(body, kind, field_validation=field_validation)
     yaml = media in YAML_TYPES
-    if not yaml and media not in ("", "application/json", "*/*"):
+    if not yaml and media not in JSON_TYPES:
         raise errors.UnsupportedMediaType(UNKNOWN_BODY)
     if kind.version == device_dialect.VERSION:
         body = relaxed(request.body, kind, yaml=yaml)
@@ -58,7 +60,12 @@ def relaxed(body: bytes, kind: Kind, *, yaml: bool, partial: bool = False) -> by
 
 def media_type(request: Request) -> str:
     """Return the content type of the body without its parameters."""
-    return request.header(b"content-type").partition(";")[0].strip().lower()
+    return _media_type(request.headers.get(b"content-type", b""))
+
+
+@lru_cache(256)
+def _media_type(header: bytes) -> str:
+    return header.decode("latin-1").partition(";")[0].strip().lower()
 
 
 def manager_of(request: Request) -> str:
@@ -67,5 +74,10 @@ def manager_of(request: Request) -> str:
     >>> manager_of(Request("POST", "/", headers={b"user-agent": b"kubectl/v1.37.0 (linux/arm64)"}))
     'kubectl'
     """
-    agent = request.header(b"user-agent").partition("/")[0]
+    return _manager(request.headers.get(b"user-agent", b""))
+
+
+@lru_cache(1024)
+def _manager(agent_header: bytes) -> str:
+    agent = agent_header.decode("latin-1").partition("/")[0]
     return "".join(char for char in agent if char.isprintable())[:128] or "unknown"

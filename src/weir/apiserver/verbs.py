@@ -22,7 +22,7 @@ from weir import errors
 from weir.apiserver import conversion, stored
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.authn import User
-from weir.apiserver.bodies import decode, manager_of
+from weir.apiserver.bodies import JSON_TYPES, decode, manager_of, media_type
 from weir.apiserver.http import Request
 from weir.apiserver.identity import (
     check_name,
@@ -34,15 +34,20 @@ from weir.apiserver.identity import (
 )
 from weir.apiserver.options import WriteOptions
 from weir.apiserver.patches import apply as server_side
+from weir.apiserver.patches.managedfields import own_new
+from weir.apiserver.pod_specs import POD, KnownPodSpecs, Read
 from weir.apiserver.strategies import for_kind
 from weir.gates import Gates
 from weir.objects import defaults, device_dialect
+from weir.objects.document import copied
 from weir.objects.kinds import Kind, hub_of
 from weir.objects.zero import zero
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
 from weir.validate import validate_served
+from weir.validate.context import context_for
 from weir.validate.field import invalid
+from weir.validate.meta import validate_object_meta
 
 __all__ = ["Outcome", "Parts", "Verbs"]
 
@@ -103,6 +108,7 @@ class Verbs:
 
     def __init__(self, parts: Parts) -> None:
         self.store, self.reader, self.admission, self.gates, self.clock, self.random_bytes = parts
+        self.pod_specs = KnownPodSpecs()
         self._entropy = bytearray()
         self._second, self._now = -1, ""
 
@@ -139,9 +145,15 @@ class Verbs:
     async def create(self, request: Request, kind: Kind, namespace: str, warnings: list[str]) -> Outcome:
         """Create the object the body describes."""
         options = WriteOptions.parse(request.params, "CreateOptions")
-        new, found = decode(request, kind, options.field_validation)
-        if found:
-            warnings.extend(found)
+        known = (
+            self.pod_specs.read(request.body) if kind is POD and media_type(request) in JSON_TYPES else None
+        )
+        if known is not None:
+            new = known.document
+        else:
+            new, found = decode(request, kind, options.field_validation)
+            if found:
+                warnings.extend(found)
         return await self.create_document(
             kind,
             namespace,
@@ -150,6 +162,7 @@ class Verbs:
             manager=options.field_manager or manager_of(request),
             dry_run=options.dry_run,
             warnings=warnings,
+            known=known,
         )
 
     async def create_document(
@@ -163,17 +176,24 @@ class Verbs:
         dry_run: bool = False,
         warnings: list[str] | None = None,
         owned: bool = False,
+        known: Read | None = None,
     ) -> Outcome:
-        """Create a decoded object; *owned* means that its managedFields are settled (apply)."""
+        """Create a decoded object; *owned* means that its managedFields are settled (apply), *known* that it is a
+        pod whose spec was read, and given its defaults, before."""
         metadata = new.setdefault("metadata", {})
         check_namespace(kind, metadata, namespace)
         if metadata.get("resourceVersion"):
             raise errors.InternalError("resourceVersion should not be set on objects to be created")
         if kind.has_status and not kind.status_on_create:
             new.pop("status", None)
-        defaults.default(new, kind, self.now)
-        if not owned:
-            server_side.update_managed_fields(new, None, kind, manager=manager, subresource="", now=self.now)
+        if known is not None:
+            own_new(new, known.spec_fields, kind, manager=manager, now=self.now)
+        else:
+            defaults.default(new, kind, self.now)
+            if not owned:
+                server_side.update_managed_fields(
+                    new, None, kind, manager=manager, subresource="", now=self.now
+                )
         served, kind = kind, hub_of(kind)
         if served is not kind:
             new = conversion.to_storage(served, new)
@@ -189,6 +209,8 @@ class Verbs:
         )
         pending = self.admission.mutate(attributes)
         if pending is not None:
+            if known is not None and "managedFields" in metadata:  # shared: not a webhook's to change
+                metadata["managedFields"] = copied(metadata["managedFields"])
             await pending
             new, metadata = attributes.object or new, (attributes.object or new)["metadata"]
         prefix = metadata.get("generateName")
@@ -203,13 +225,21 @@ class Verbs:
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
             metadata.pop(name, None)
         strategy = for_kind(kind)
-        strategy.prepare_create(kind, new, self)
-        if kind.has_status and "status" not in new and "status" in (empty := zero(kind)):
-            new["status"] = dict(empty["status"])
-        problems = [
-            *strategy.problems(kind, new, None, self),
-            *validate_served(new, None, kind, self.gates, relaxed=served.version == device_dialect.VERSION),
-        ]
+        look = self.pod_specs.look(new["spec"]) if kind is POD else None
+        judged = look.judged if look is not None else None
+        if judged is not None:
+            metadata["generation"] = 1
+            new["status"] = copied(judged.status)
+            problems = list(validate_object_meta(metadata, context_for(self.gates, "", True, False)))
+        else:
+            strategy.prepare_create(kind, new, self)
+            if kind.has_status and "status" not in new and "status" in (empty := zero(kind)):
+                new["status"] = dict(empty["status"])
+            relaxed = served.version == device_dialect.VERSION
+            problems = [
+                *strategy.problems(kind, new, None, self),
+                *validate_served(new, None, kind, self.gates, relaxed=relaxed),
+            ]
         if problems:
             raise errors.Invalid.from_field_errors(kind, metadata.get("name", ""), problems)
         attributes.warnings.extend(strategy.warnings(kind, new))
@@ -222,7 +252,12 @@ class Verbs:
             if self.store.get(key) is not None:
                 raise errors.AlreadyExists.object(kind, name)
             return Outcome(201, body_of(conversion.from_storage(served, new) if served is not kind else new))
-        defaults.settle(new, kind)
+        if judged is not None:
+            new = {**new, "spec": msgspec.Raw(judged.stored)}
+        else:
+            defaults.settle(new, kind)
+            if look is not None:
+                self.pod_specs.passed(look, new)
         write = Write(key, stored.encode(new, kind), 0, stored.STAMP, kind.ttl_seconds or 0.0)
         (result,) = await self.store.commit((write,))
         if result.error is not None:

@@ -20,7 +20,7 @@ from weir.objects.jsontext import TOO_DEEP, JsonError, Pairs, may_be_too_deep, p
 from weir.objects.manifest import ManifestError, read_manifest
 from weir.values.quoting import quote
 
-__all__ = ["check", "copied", "decode", "may_have_duplicates", "parse_yaml", "root_of"]
+__all__ = ["check", "copied", "decode", "decode_fast", "may_have_duplicates", "parse_yaml", "root_of"]
 
 _SUMMARY_BYTES: Final = 30
 _SCHEME: Final = '"pkg/api/legacyscheme/scheme.go:30"'
@@ -53,7 +53,7 @@ def decode(
     ({'kind': 'ConfigMap', 'apiVersion': 'v1', 'metadata': {}, 'data': {'k': 'v'}}, ['unknown field "bogus"'])
     """
     if not yaml:
-        document = _decode_fast(body, kind)
+        document = decode_fast(body, kind)
         if document is not None:
             return document, []
     return _decode_exactly(body, kind, yaml, field_validation)
@@ -110,7 +110,7 @@ def copied(value: Any) -> Any:
 # ── the fast way ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _decode_fast(body: bytes, kind: KindRow) -> dict[str, Any] | None:
+def decode_fast(body: bytes, kind: KindRow) -> dict[str, Any] | None:
     """Return the document, or None when anything about *body* needs the exact way."""
     try:
         raw = msgspec.json.decode(body)

@@ -20,7 +20,7 @@ from weir.objects import schema
 from weir.objects.document import KindRow, root_of
 from weir.objects.exact import printed
 
-__all__ = ["Entry", "Managed", "Owner", "read_managed", "update_managed_fields", "write_managed"]
+__all__ = ["Entry", "Managed", "Owner", "own_new", "read_managed", "update_managed_fields", "write_managed"]
 
 MOST_UPDATE_MANAGERS: Final = 10
 ANCIENT: Final = "ancient-changes"
@@ -50,7 +50,7 @@ STRIPPED: Final[FieldSet] = {
 
 
 #: The same for a new object, whose status nobody owns either. Everything below a path is left out.
-_NEVER_OWNED_ON_CREATE: Final[FieldSet] = {
+NEVER_OWNED_ON_CREATE: Final[FieldSet] = {
     **STRIPPED,
     "f:metadata": {name: {} for name in STRIPPED["f:metadata"] if name != "."},
     "f:status": {},
@@ -225,10 +225,28 @@ def _update(
     write_managed(new, capped(result))
 
 
+def own_new(
+    new: dict[str, Any], spec_fields: FieldSet | None, kind: KindRow, *, manager: str, now: str
+) -> None:
+    """Write who owns a new object whose spec's fields are known already (they may be shared, and are not changed)."""
+    root = root_of(kind)
+    rest = {"metadata": new["metadata"]}
+    try:
+        fields = created(rest, zero_document(root), root_node(root), NEVER_OWNED_ON_CREATE)
+    except Unkeyed:  # as in update_managed_fields
+        return
+    if spec_fields:
+        fields["f:spec"] = spec_fields
+    _own(new, fields, kind, manager, now)
+
+
 def _create(new: dict[str, Any], kind: KindRow, manager: str, now: str) -> None:
     """The common case: a new object has one manager, who owns all of it that can be owned."""
     root = root_of(kind)
-    fields = created(new, zero_document(root), root_node(root), _NEVER_OWNED_ON_CREATE)
+    _own(new, created(new, zero_document(root), root_node(root), NEVER_OWNED_ON_CREATE), kind, manager, now)
+
+
+def _own(new: dict[str, Any], fields: FieldSet, kind: KindRow, manager: str, now: str) -> None:
     if fields:
         owner = Owner(manager or "unknown", "Update", kind.api_version)
         new["metadata"]["managedFields"] = [_written(owner, Entry(fields, now))]

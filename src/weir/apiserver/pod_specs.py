@@ -1,0 +1,194 @@
+"""What is already known about this pod spec? Pods come by the thousand from one template, byte for byte.
+
+Spec: apiserver.md 2 "Decoding", 5.1 "Pod", 6 "managedFields". Reading a spec, filling in its defaults, naming the
+fields its creator owns and judging whether it is sound are pure functions of its text (and of the gates of this
+server), so each is done once per distinct text and remembered. `read` knows specs as clients send them, `look` as
+admission leaves them. Everything that depends on more than the spec (metadata, admission, other objects) is looked at
+for every pod, and what is not plainly the same takes the plain way through weir.apiserver.verbs.
+What surprises: the volume of a service account's token has a random name. A spec is remembered with a byte in place of
+that name which no JSON text holds, since all specs that differ in nothing else are judged alike.
+Not here: the rules themselves (weir.objects, weir.validate), who calls this (weir.apiserver.verbs).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from weir.apiserver.patches.compare import created
+from weir.apiserver.patches.fieldset import FieldSet
+from weir.apiserver.patches.managedfields import NEVER_OWNED_ON_CREATE, zero_document
+from weir.apiserver.patches.structure import Unkeyed, root_node
+from weir.objects import schema, typed
+from weir.objects.defaults import default
+from weir.objects.document import copied, decode_fast, may_have_duplicates, root_of
+from weir.objects.kinds import by_kind
+
+__all__ = ["POD", "Judged", "KnownPodSpecs", "Look", "Read"]
+
+Document = dict[str, Any]
+
+POD = by_kind("v1", "Pod")
+MOST_BYTES = 4 << 20  # of texts remembered, in each of the two memories
+LARGEST_BYTES = 64 << 10  # a larger spec is nobody's template
+_ROOT = root_of(POD)
+_METADATA = schema.struct(_ROOT.fields["metadata"].shape.struct_name)
+_TOKEN_VOLUME = re.compile("kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}").fullmatch
+_PLACEHOLDER = b"\0"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class _Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A pod as a client sends it, its parts as text."""
+
+    api_version: str = msgspec.field(name="apiVersion")
+    kind: str
+    metadata: msgspec.Raw
+    spec: msgspec.Raw
+    status: msgspec.Raw | None = None
+
+
+_split = msgspec.json.Decoder(_Body).decode
+
+
+class _Learnt(NamedTuple):
+    """What a spec's text means."""
+
+    spec: Document  #: defaults filled in; shared, only copies leave this module
+    fields: FieldSet | None  #: what its creator owns of it; shared
+    colons: int
+
+
+class Read(NamedTuple):
+    """A body, read: the document with its defaults, and the fields of its spec that the creator owns (shared)."""
+
+    document: Document
+    spec_fields: FieldSet | None
+
+
+class Judged(NamedTuple):
+    """A spec that passed validation."""
+
+    status: Document  #: what a new pod with this spec starts with; shared
+    stored: bytes  #: the text that is stored
+
+
+class Look(NamedTuple):
+    """A spec on its way to the store, and what is known about it."""
+
+    key: bytes
+    name: bytes  #: of the token volume, cut out of the key
+    judged: Judged | None
+
+
+T = TypeVar("T")
+
+
+class _Memory(Generic[T]):
+    """Answers by text, the oldest forgotten when too many bytes are kept."""
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, T] = {}
+        self._bytes = 0
+
+    def learn(self, text: bytes, answer: T) -> None:
+        if text in self.known:
+            return
+        self._bytes += len(text)
+        self.known[text] = answer
+        while self._bytes > MOST_BYTES:
+            oldest = next(iter(self.known))
+            self._bytes -= len(oldest)
+            del self.known[oldest]
+
+
+class KnownPodSpecs:
+    """The pod specs one server has seen."""
+
+    def __init__(self) -> None:
+        self._read: _Memory[_Learnt] = _Memory()
+        self._judged: _Memory[Judged] = _Memory()
+
+    # ------------------------------------------------------------------------------------ as clients send it
+
+    def read(self, body: bytes) -> Read | None:
+        """Return the pod *body* holds, or None when it has to be read the plain way.
+
+        >>> known = KnownPodSpecs()
+        >>> text = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}'
+        >>> first, again = known.read(text), known.read(text)
+        >>> first == again, first.document["spec"]["restartPolicy"]
+        (True, 'Always')
+        """
+        try:
+            parts = _split(body)
+        except (ValueError, RecursionError):
+            return None
+        if parts.kind != "Pod" or parts.api_version != "v1":
+            return None
+        status = parts.status
+        if status is not None and bytes(status) != b"{}":
+            return None
+        text = bytes(parts.spec)
+        learnt = self._read.known.get(text)
+        if learnt is None and (learnt := self._learn(body, text)) is None:
+            return None
+        raw = bytes(parts.metadata)
+        # Every key has one colon after it (see may_have_duplicates): a key that is there twice shows here.
+        keys = 4 if status is None else 5
+        if b"managedFields" in raw or body.count(b":") != learnt.colons + raw.count(b":") + keys:
+            return None
+        try:
+            metadata = _decode(raw)
+            if type(metadata) is not dict or may_have_duplicates(raw, metadata):
+                return None
+            metadata = typed.convert(metadata, _METADATA)
+        except (ValueError, RecursionError, typed.Refused):
+            return None
+        document = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": copied(learnt.spec)}
+        return Read(document, learnt.fields)
+
+    def _learn(self, body: bytes, text: bytes) -> _Learnt | None:
+        """Read a spec that is new here, out of the body it came in."""
+        if len(text) > LARGEST_BYTES:
+            return None
+        document = decode_fast(body, POD)
+        if document is None:
+            return None
+        part: Document = {"spec": document["spec"]}
+        default(part, POD)
+        try:
+            fields = created(part, zero_document(_ROOT), root_node(_ROOT), NEVER_OWNED_ON_CREATE)
+        except Unkeyed:
+            return None
+        learnt = _Learnt(part["spec"], fields.get("f:spec"), text.count(b":"))
+        self._read.learn(text, learnt)
+        return learnt
+
+    # -------------------------------------------------------------------------------- as admission leaves it
+
+    def look(self, spec: Document) -> Look:
+        """Return what was found about an equal spec that passed, if there was one."""
+        text = _encode(spec)
+        key, name = text, b""
+        for volume in spec.get("volumes") or ():
+            if _TOKEN_VOLUME(volume.get("name") or ""):
+                name = volume["name"].encode()
+                key = text.replace(name, _PLACEHOLDER)
+                break
+        found = self._judged.known.get(key)
+        if found is not None and name:
+            found = Judged(found.status, found.stored.replace(_PLACEHOLDER, name))
+        return Look(key, name, found)
+
+    def passed(self, look: Look, new: Document) -> None:
+        """Remember that the spec looked for is sound; *new* is its pod, ready to be stored."""
+        # A claim made for one pod carries the pod's name: whether that is a good name is not the spec's alone.
+        if len(look.key) <= LARGEST_BYTES and b'"ephemeral"' not in look.key:
+            stored = _encode(new["spec"])
+            if look.name:
+                stored = stored.replace(look.name, _PLACEHOLDER)
+            self._judged.learn(look.key, Judged(copied(new["status"]), stored))
