@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,45 @@ from weir.client.api import Reply, Transport, Unreachable
 
 STATUS = '{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"%s","message":"%s","code":%d}'
 REASONS = {404: "NotFound", 409: "Conflict", 500: "InternalError", 503: "ServiceUnavailable"}
+
+
+class _Pipe:
+    """The lines of one watch on their way; what has arrived is read at once, as from a socket."""
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque()
+        self._news = asyncio.Event()
+        self._over = self._cut = False
+        self._failure: BaseException | None = None
+
+    async def fill(self, lines: AsyncIterator[bytes]) -> None:
+        try:
+            async for line in lines:
+                self._lines.append(line)
+                self._news.set()
+        except Exception as failure:
+            self._failure = failure
+        finally:
+            self._over = True
+            self._news.set()
+
+    def cut(self) -> None:
+        self._cut = True
+        self._news.set()
+
+    async def read(self) -> bytes | None:
+        """Return the next line, None at the end."""
+        while True:
+            if self._cut:
+                raise Unreachable("the watch was cut")
+            if self._lines:
+                return self._lines.popleft()
+            if self._failure is not None:
+                raise self._failure
+            if self._over:
+                return None
+            self._news.clear()
+            await self._news.wait()
 
 
 class FaultyTransport:
@@ -23,7 +63,7 @@ class FaultyTransport:
         self.slowest_seconds = 0.0
         self.parted = False  #: nothing gets through
         self.bindings: list[str] = []  #: pods whose binding reached the server
-        self._watches: set[asyncio.Task[Any]] = set()
+        self._watches: set[_Pipe] = set()
 
     async def request(
         self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
@@ -55,26 +95,21 @@ class FaultyTransport:
             yield reply, self._cuttable(lines)
 
     async def _cuttable(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        iterator = aiter(lines)
-        while True:
-            task: asyncio.Task[bytes] = asyncio.ensure_future(anext(iterator))  # type: ignore[arg-type]
-            self._watches.add(task)
-            try:
-                yield await task
-            except StopAsyncIteration:
-                return
-            except asyncio.CancelledError:
-                if task.cancelled() and not asyncio.current_task().cancelling():  # type: ignore[union-attr]
-                    raise Unreachable("the watch was cut") from None
-                task.cancel()
-                raise
-            finally:
-                self._watches.discard(task)
+        pipe = _Pipe()
+        self._watches.add(pipe)
+        pump = asyncio.ensure_future(pipe.fill(lines))
+        try:
+            while (line := await pipe.read()) is not None:
+                yield line
+        finally:
+            self._watches.discard(pipe)
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
 
     def cut_watches(self) -> None:
         """Break every watch that is open."""
-        for task in list(self._watches):
-            task.cancel()
+        for pipe in list(self._watches):
+            pipe.cut()
 
     async def close(self) -> None:
         await self._inner.close()

@@ -189,7 +189,8 @@ class Scheduler:
             await self._room.acquire()
             self._attempt(item)
             decisions += 1
-            if decisions % _DECISIONS_AT_ONCE == 0:
+            # A pod that fits nowhere costs a look at every node for its reasons: then news is let in at once.
+            if decisions % _DECISIONS_AT_ONCE == 0 or item.key not in self.assumed:
                 await asyncio.sleep(0)
 
     async def _tick(self) -> None:
