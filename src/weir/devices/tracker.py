@@ -134,6 +134,7 @@ class Tracker:
         self._by_driver: dict[str, dict[PoolKey, None]] = {}
         self._by_pool: dict[str, dict[PoolKey, None]] = {}
         self._by_device: dict[str, dict[TrackedDevice, None]] = {}
+        self._by_id: dict[DeviceID, list[TrackedDevice]] = {}  # more than one while generations overlap
         self._rules: dict[str, _Rule] = {}
         self._rule_index: dict[_Triple, dict[str, _Rule]] = {}
         self._classes: dict[str, DeviceClass] = {}
@@ -178,10 +179,35 @@ class Tracker:
         if not generations:
             return None
         newest = generations[max(generations)]
-        for device in self._by_device.get(name.device, ()):
-            if device.id == name and device.slice in newest:
+        for device in self._by_id.get(name, ()):
+            if device.slice in newest:
                 return device
         return None
+
+    def is_current(self, device: TrackedDevice) -> bool:
+        """Return whether the device is published by a slice of its pool's newest generation."""
+        generations = self._pools.get((device.id.driver, device.id.pool), {})
+        return bool(generations) and device.slice in generations[max(generations)]
+
+    def generation(self, key: PoolKey) -> int | None:
+        """Return the newest generation of a pool, or None when no slice is left of it."""
+        generations = self._pools.get(key)
+        return max(generations) if generations else None
+
+    def rule_taint(self, name: str) -> TrackedTaint | None:
+        """Return a rule's taint as devices carry it."""
+        entry = self._rules.get(name)
+        return entry.tracked if entry else None
+
+    def selected_by(self, name: str) -> list[TrackedDevice]:
+        """Return the devices of all generations that a rule selects."""
+        entry = self._rules.get(name)
+        return list(entry.selected) if entry else []
+
+    def selects_unpublished(self, name: str, device: DeviceID) -> bool:
+        """Return whether a rule selects a device that no slice publishes."""
+        entry = self._rules.get(name)
+        return entry is not None and bool(entry.ask(Candidate(device)))
 
     def taints_on(self, name: DeviceID) -> list[TrackedTaint]:
         """Return the taints of an allocated device: of rules by name, then of its driver.
@@ -261,6 +287,7 @@ class Tracker:
         published = self._published(found)
         for tracked, rules in zip(devices, entries, strict=True):
             self._by_device.setdefault(tracked.id.device, {})[tracked] = None
+            self._by_id.setdefault(tracked.id, []).append(tracked)
             tracked.rule_taints = tuple(entry.tracked for entry in rules)
             for entry in rules:
                 entry.selected[tracked] = None
@@ -279,6 +306,10 @@ class Tracker:
         del named[device]
         if not named:
             del self._by_device[device.id.device]
+        same = self._by_id[device.id]
+        same.remove(device)
+        if not same:
+            del self._by_id[device.id]
 
     # ── driver taints ────────────────────────────────────────────────────────────────────────────
 
