@@ -120,12 +120,14 @@ class SchedulingQueue:
         hints: Hints,
         *,
         pop_from_backoff: bool = True,
+        scheduling_gates: bool = True,
         initial_backoff: float = INITIAL_BACKOFF_SECONDS,
         max_backoff: float = MAX_BACKOFF_SECONDS,
         incoming: Incoming | None = None,
     ) -> None:
         self._hints = hints
         self._pop_from_backoff = pop_from_backoff
+        self._scheduling_gates = scheduling_gates  #: whether the plugin of that name is on
         self._initial, self._max = initial_backoff, max_backoff
         self._incoming = incoming or (lambda queue, event: None)
         self._active = _Heap()
@@ -193,7 +195,7 @@ class SchedulingQueue:
 
     def _enqueue(self, item: QueuedPod, event: str, now: float) -> None:
         """Put a pod where it belongs: outside when gated, else into the active queue."""
-        gates = [gate.name for gate in item.pod.spec.scheduling_gates or ()]
+        gates = self._scheduling_gates and bool(item.pod.spec.scheduling_gates)
         if gates or item.key in self.held:
             item.gated_by = "SchedulingGates" if gates else "DefaultPreemption"
             self._asleep[item.key] = item

@@ -114,6 +114,7 @@ class Scheduler:
         self.queue = SchedulingQueue(
             self.hints,
             pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
+            scheduling_gates="SchedulingGates" not in self.config.disabled,
             initial_backoff=self.config.initial_backoff_seconds,
             max_backoff=self.config.max_backoff_seconds,
             incoming=lambda queue, event: self.metrics.incoming.child(queue, event).inc(),

@@ -20,7 +20,7 @@ from weir.objects.core import PersistentVolume, PersistentVolumeClaim, StorageCl
 from weir.objects.kinds import by_kind
 from weir.scheduler.owners import Controller, Owners, Service
 from weir.scheduler.plugins import volume_plugins
-from weir.scheduler.volumes import CSIDriver, CSINode, CSIStorageCapacity, Storage
+from weir.scheduler.volumes import CSIDriver, CSINode, CSIStorageCapacity, Storage, VolumeAttachment
 from weir.scheduler.wakeups import ClusterEvent, object_events
 
 _STORAGE: Final[tuple[tuple[str, str, type[Any], str], ...]] = (
@@ -30,6 +30,7 @@ _STORAGE: Final[tuple[tuple[str, str, type[Any], str], ...]] = (
     ("storage.k8s.io/v1", "CSINode", CSINode, "csi_nodes"),
     ("storage.k8s.io/v1", "CSIDriver", CSIDriver, "csi_drivers"),
     ("storage.k8s.io/v1", "CSIStorageCapacity", CSIStorageCapacity, "capacities"),
+    ("storage.k8s.io/v1", "VolumeAttachment", VolumeAttachment, "attachments"),
 )
 _OWNERS: Final[tuple[tuple[str, str, type[Any]], ...]] = (
     ("v1", "Service", Service),

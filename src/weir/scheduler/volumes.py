@@ -68,6 +68,21 @@ class CSIStorageCapacity(View, frozen=True):
     maximum_volume_size: Any = None
 
 
+class VolumeAttachmentSource(View, frozen=True):
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(View, frozen=True):
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
 class PodClaim(NamedTuple):
     """A claim as a pod names it."""
 
@@ -126,6 +141,7 @@ class Storage:
     csi_nodes: dict[str, CSINode] = field(default_factory=dict)
     csi_drivers: dict[str, CSIDriver] = field(default_factory=dict)
     capacities: dict[str, CSIStorageCapacity] = field(default_factory=dict)
+    attachments: dict[str, VolumeAttachment] = field(default_factory=dict)
     version: int = 0  #: changes with everything here
     _promised_volumes: dict[str, PersistentVolumeClaim] = field(default_factory=dict)
     _promised_claims: dict[str, str] = field(default_factory=dict)

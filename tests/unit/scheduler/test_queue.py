@@ -142,3 +142,9 @@ def test_a_deleted_pod_is_forgotten_wherever_it_waits(queue):
     reject(queue, queue.pop(0.0), 0.0)
     queue.delete("x/a"), queue.delete("x/b")
     assert names(queue) == [] and sum(queue.counts().values()) == 0
+
+
+def test_gates_hold_nobody_back_when_the_plugin_is_switched_off():
+    queue = SchedulingQueue(Hints(ALL_FEATURES), scheduling_gates=False)
+    queue.add(pod("a", schedulingGates=[{"name": "example.com/wait"}]), 0.0)
+    assert names(queue) == ["a"]

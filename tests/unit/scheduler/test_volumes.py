@@ -8,7 +8,14 @@ from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import PluginError
 from weir.scheduler.plugins import volume_plugins
 from weir.scheduler.profile import ProfileArguments
-from weir.scheduler.volumes import SELECTED_NODE, CSIDriver, CSINode, CSIStorageCapacity, Storage
+from weir.scheduler.volumes import (
+    SELECTED_NODE,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Storage,
+    VolumeAttachment,
+)
 
 GIB = "1Gi"
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -310,6 +317,24 @@ def test_a_node_takes_as_many_volumes_as_its_driver_attaches():
         cluster.volume(f"v{name}", csi={"driver": "csi.example", "volumeHandle": name})
     cluster.engine.assume("default/a", pod("a", name="a"), "n1")
     assert (cluster.place(pod("a", name="a2")), cluster.place(pod("b"))) == (
+        "n1",
+        "0/1 nodes are available: 1 node(s) exceed max volume count.",
+    )
+
+
+def test_a_volume_still_attached_after_its_pod_left_counts_against_the_limit():
+    cluster = Cluster(n1={})
+    driver = {"name": "csi.example", "allocatable": {"count": 1}}
+    attaches = read(CSINode, {"metadata": {"name": "n1"}, "spec": {"drivers": [driver]}})
+    cluster.storage.put("csi_nodes", None, attaches)
+    for name in "ab":
+        cluster.claim(name, annotations=BOUND, volumeName=f"v{name}")
+        cluster.volume(f"v{name}", csi={"driver": "csi.example", "volumeHandle": name})
+    spec = {"attacher": "csi.example", "nodeName": "n1", "source": {"persistentVolumeName": "va"}}
+    attachment = read(VolumeAttachment, {"metadata": {"name": "att"}, "spec": spec})
+    before = cluster.place(pod("b"))
+    cluster.storage.put("attachments", None, attachment)
+    assert (before, cluster.place(pod("b"))) == (
         "n1",
         "0/1 nodes are available: 1 node(s) exceed max volume count.",
     )

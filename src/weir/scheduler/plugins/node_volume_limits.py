@@ -1,8 +1,8 @@
 """NodeVolumeLimits: a CSI driver can attach so many volumes to a node and no more.
 
 Spec: core.md 3.6. The limit is published in the node's CSINode; a volume counts once however many pods use it, and a
-claim without a volume counts for the driver its class names.
-Not here: in-tree volumes that were migrated to CSI, volumes attached to a node whose pods are gone.
+claim without a volume counts for the driver its class names. So does a volume still attached after its pod left.
+Not here: in-tree volumes that were migrated to CSI.
 """
 
 from __future__ import annotations
@@ -70,11 +70,21 @@ class BoundNodeVolumeLimits:
             if other.pod.spec.volumes
             for volume in self._attached(other.pod)
         }
-        used = Counter(driver for driver, _ in there)
+        used = Counter(driver for driver, _ in there | self._still_attached(node))
         more = Counter(driver for driver, _ in wanted - there)
         return any(
             used[driver] + count > limits[driver] for driver, count in more.items() if driver in limits
         )
+
+    def _still_attached(self, node: str) -> set[tuple[str, str]]:
+        """Return (driver, volume) of everything that is attached to *node*, whether a pod uses it or not."""
+        found: set[tuple[str, str]] = set()
+        for attachment in self._storage.attachments.values():
+            spec = attachment.spec
+            volume = self._storage.volumes.get(spec.source.persistent_volume_name or "")
+            if spec.node_name == node and volume is not None and volume.spec.csi:
+                found.add((spec.attacher, str(volume.spec.csi.get("volumeHandle"))))
+        return found
 
     def _attached(self, pod: Pod) -> Iterator[tuple[str, str]]:
         """Yield (driver, volume) of every CSI volume that *pod* uses or will use."""
