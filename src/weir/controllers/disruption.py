@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from weir.controllers.actions import Action, Patch, WakeAt
-from weir.controllers.deployment import DEPLOYMENTS
 from weir.controllers.known import PODS, Known
 from weir.controllers.replicaset import REPLICASETS
+from weir.controllers.rollout import DEPLOYMENTS
 from weir.controllers.statefulset import STATEFULSETS
 from weir.controllers.views import Pod, parse_time, print_time
 from weir.controllers.workload import scaled
