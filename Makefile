@@ -10,7 +10,7 @@ export PYTHONHASHSEED ?= 0
 .PHONY: help setup demo test check e2e bench docs tools kubernetes test-kubernetes clean
 
 help:
-	@echo "make demo             explain every story of the KEPs"
+	@echo "make demo             live through every story of the KEPs (STORY=word for some of them)"
 	@echo "make test             run the tests"
 	@echo "make check            style and types"
 	@echo "make e2e              a real kubectl against weir's API server"
@@ -30,7 +30,7 @@ $(READY): pyproject.toml constraints.txt
 setup: $(READY)
 
 demo: $(READY)
-	@$(BIN)/python -m examples
+	@$(BIN)/weir demo $(STORY)
 
 test: $(READY) tools
 	$(BIN)/python -m pytest -n 2 --dist loadfile

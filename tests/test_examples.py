@@ -1,4 +1,4 @@
-"""The stories of the KEPs come out as specified: the same vectors that `make demo` tells."""
+"""The stories of the KEPs, asked of `weir explain`, come out as specified; `make demo` lives through them."""
 
 from __future__ import annotations
 

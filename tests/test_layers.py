@@ -20,7 +20,7 @@ ROWS: list[set[str]] = [
     {"store", "client", "observe"},
     {"apiserver", "scheduler", "controllers", "kubelet", "webhook"},
     {"cluster", "explain"},
-    {"cli", "dashboard", "library", "pytest_plugin"},
+    {"cli", "dashboard", "demo", "library", "pytest_plugin"},
 ]
 LEVEL = {package: level for level, row in enumerate(ROWS) for package in row}
 COMPONENTS = ROWS[6]

@@ -20,7 +20,7 @@ import builtins
 import random
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weir.apiserver.http import Request
 from weir.apiserver.run import Options, Running, build, open_store
 from weir.client.api import Client
+from weir.client.cache import Informer, decode_document
 from weir.client.local import LocalTransport
 from weir.clock import Clock, VirtualClock
 from weir.controllers.catalog import choose
@@ -45,11 +46,25 @@ if TYPE_CHECKING:
     from weir.explain.verdict import Explanation
 
 Document = dict[str, Any]
+Listener = Callable[[Document | None, Document | None], None]
 T = TypeVar("T")
 NODES: Final = by_kind("v1", "Node")
 PODS: Final = by_kind("v1", "Pod")
 EVENTS: Final = by_kind("v1", "Event")
 SETTLE_SECONDS: Final = 0.001
+#: What the node lifecycle controller sets and takes away (core.md 4.6).
+CONDITION_TAINTS: Final = frozenset(
+    f"node.kubernetes.io/{name}"
+    for name in (
+        "not-ready",
+        "unreachable",
+        "unschedulable",
+        "memory-pressure",
+        "disk-pressure",
+        "pid-pressure",
+        "network-unavailable",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -168,6 +183,7 @@ class Cluster:
         """*gates* default to everything on; a mapping from component to gates sets them apart."""
         self.clock = clock or VirtualClock()
         self._controllers, self._seed = list(controllers), seed
+        self._followers: builtins.list[asyncio.Task[None]] = []
         self._loop = asyncio.new_event_loop()
         self._gates = ComponentGates.of(gates)
         try:
@@ -191,7 +207,18 @@ class Cluster:
         )
         store = await open_store(options, self.clock)
         running = await build(options, store, self.clock)
-        return running, local_client(running, self.clock, "weir")
+        return running, Client(self._transport(), clock=self.clock, user_agent="weir")
+
+    def _transport(self) -> LocalTransport:
+        """Return the way to whichever server runs now: one that was restarted has another token."""
+
+        def request(
+            method: str, path: str, query: str, headers: Mapping[bytes, bytes], body: bytes
+        ) -> Request:
+            token = f"Bearer {self._running.admin_token}".encode()
+            return Request(method, path, query, {**headers, b"authorization": token}, body)
+
+        return LocalTransport(lambda asked: self._running.server.handle(asked), request)
 
     async def _begin(self) -> None:
         self.plane = ControlPlane(
@@ -214,8 +241,15 @@ class Cluster:
         """Restart every component with other feature gates, on what is stored: an upgrade or a downgrade."""
         self._gates = ComponentGates.of(gates)
         self._wait(self.plane.stop())
-        self._running.server.verbs.gates = self._gates.apiserver
+        self._wait(self._restart_server())
         self._wait(self._begin())
+
+    async def _restart_server(self) -> None:
+        """Put another server on the same store, as a new version of it would be."""
+        old = self._running
+        self._running = await build(replace(old.options, gates=self._gates.apiserver), old.store, self.clock)
+        old.server.watches.close()  # who followed the old one comes to the new one
+        await old.webhook_client.close()
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -300,12 +334,27 @@ class Cluster:
         self._do(act())
         self.advance(SETTLE_SECONDS)
 
+    def add_node(
+        self,
+        name: str,
+        *,
+        node_class: str | NodeClass = "default",
+        taints: Iterable[str] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add one simulated node of exactly this name."""
+        chosen = CLASSES[node_class] if isinstance(node_class, str) else node_class
+        wanted = tuple(parse_taint(text) for text in taints)
+        printed = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.create(node_document(name, chosen, wanted, dict(labels or {}), printed))
+        self.advance(SETTLE_SECONDS)
+
     def taint(self, node: str, *taints: str) -> None:
         """Give a node exactly these taints, beside those its conditions stand for."""
         found = self.get("Node", node)
         if found is None:
             raise NotFound(f'nodes "{node}" not found')
-        own = [t for t in found["spec"].get("taints") or () if t["key"].startswith("node.kubernetes.io/")]
+        own = [t for t in found["spec"].get("taints") or () if t["key"] in CONDITION_TAINTS]
         wanted = [_plain(parse_taint(text)) for text in taints]
         self.patch("Node", node, {"spec": {"taints": [*own, *wanted]}})
 
@@ -316,13 +365,28 @@ class Cluster:
         found = [each for each in self.list("Event", namespace) if not reason or each["reason"] == reason]
         return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
-    def explain(self, pod: Document | str, namespace: str = "default") -> Explanation:
-        """Return where a pod fits and why not elsewhere: a document, or the name of a pod that is there."""
+    def follow(self, kind: str, listener: Listener) -> None:
+        """Call *listener* with (before, after) for every object of a kind, those there now first."""
+        informer: Informer[Document] = Informer(self.client, _kind(kind), self.clock, decode_document, seed=0)
+        informer.cache.listen(listener)
+
+        async def act() -> None:
+            self._followers.append(asyncio.ensure_future(informer.run()))
+
+        self._do(act())
+
+    def explain(
+        self, pod: Document | str, namespace: str = "default", *, stored: bool | None = None
+    ) -> Explanation:
+        """Return where a pod fits and why not elsewhere: a document, or the name of a pod that is there.
+
+        *stored* says that a document comes from the cluster, as it is or was; a name always does.
+        """
         from weir.explain.pod import explain
         from weir.explain.subject import Subject
         from weir.world import World
 
-        stored = isinstance(pod, str)
+        stored = isinstance(pod, str) if stored is None else stored
         document = self.get("Pod", pod, namespace) if isinstance(pod, str) else pod
         if document is None:
             raise NotFound(f'pods "{pod}" not found')
@@ -347,9 +411,15 @@ class Cluster:
         """End everything."""
         if self._open:
             self._open = False
+            self._wait(self._unfollow())
             self._wait(self.plane.stop())
             self._wait(self._running.stop())
             self._loop.close()
+
+    async def _unfollow(self) -> None:
+        for task in self._followers:
+            task.cancel()
+        await asyncio.gather(*self._followers, return_exceptions=True)
 
     def __enter__(self) -> Cluster:
         return self

@@ -1,0 +1,176 @@
+"""`weir demo`: live through the stories of the KEPs in a real cluster, and fail if one comes out differently.
+
+Each story has a cluster of its own in this process. Time is virtual: an hour of evictions passes in a moment, in the
+same order and with the same distances as it would on a wall clock; `--real-time` lets it pass at the wall's pace.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, table, wants_colour
+
+if TYPE_CHECKING:
+    from weir.demo.play import Ended, Moment
+    from weir.demo.story import Story
+    from weir.demo.words import Line
+
+SCHEMA: Final = "weir.demo/v1"
+#: A terminal sees this many pictures of a step, each for so long.
+PICTURES: Final = 12
+PICTURE_SECONDS: Final = 0.04
+REAL_TICK: Final = timedelta(seconds=0.25)
+
+
+@click.command()
+@click.argument("stories", nargs=-1, metavar="[STORY…]")
+@click.option("--list", "only_list", is_flag=True, help="List the stories and leave.")
+@click.option("--real-time", is_flag=True, help="Let a second of the cluster take a second.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Your own stories (*.yaml) in place of the built-in ones.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
+)
+@click.option("--seed", type=int, default=0, help="Another history of the same stories.")
+def demo(
+    stories: tuple[str, ...],
+    only_list: bool,
+    real_time: bool,
+    folder: Path | None,
+    output: str,
+    seed: int,
+) -> int:
+    """Live through stories in a real cluster: API server, scheduler, controllers and simulated nodes.
+
+    STORY is a name or a part of one; without any, all are told. Ends with 1 if an outcome is not the specified one.
+
+    \b
+    weir demo                      # all of them, about as fast as they can be read
+    weir demo failure-probability  # one, by a part of its name
+    weir demo kep-5500 --real-time
+    """
+    from weir.demo.story import FOLDER, choose, find_stories
+
+    chosen = choose(find_stories(folder or FOLDER), stories)
+    if only_list:
+        click.echo("\n".join(table([(s.name, s.title, s.source) for s in chosen], indent=0)))
+        return 0
+    if not chosen:
+        raise click.UsageError(f"{folder or FOLDER} holds no stories (*.yaml)")
+    if output != "text":
+        return _as_document(chosen, output, seed)
+    return _tell(chosen, real_time, seed)
+
+
+def _tell(chosen: list[Story], real_time: bool, seed: int) -> int:
+    from weir.demo.play import Ended
+    from weir.demo.words import summary
+
+    live = wants_colour()
+    total = sum((story.lasts for story in chosen), timedelta())
+    if real_time:
+        click.echo(f"{len(chosen)} stories in real time: about {round(total.total_seconds() / 60)} minutes")
+    began = time.monotonic()
+    outcomes = wrong = 0
+    for number, story in enumerate(chosen, 1):
+        where = f"story {number} of {len(chosen)}"
+        for moment in _show(story, live, real_time, seed, where):
+            if isinstance(moment, Ended):
+                outcomes += len(moment.judged)
+                wrong += sum(not judged for judged in moment.judged) + len(moment.unexpected)
+        click.echo()
+    said = summary(len(chosen), outcomes, wrong, total, time.monotonic() - began)
+    click.echo(paint(said, BAD if wrong else GOOD, bold=True, on=live))
+    return 1 if wrong else 0
+
+
+def _show(story: Story, live: bool, real_time: bool, seed: int, where: str) -> Iterator[Moment]:
+    """Play a story, and show it while it happens."""
+    from weir.demo import words
+    from weir.demo.play import Began, Passing, play
+    from weir.demo.screen import Screen
+
+    screen = Screen(sys.stdout)
+    for line in words.opening(story):
+        click.echo(_paint(line, live))
+    longest = max(step.lasts for step in story.steps)
+    tick = REAL_TICK if real_time else max(longest / PICTURES, timedelta(seconds=1)) if live else None
+    start: datetime | None = None
+    due = time.monotonic()
+    for moment in play(story, tick=tick, seed=seed):
+        start = start or moment.now - moment.at
+        if isinstance(moment, Began):
+            click.echo(_paint(words.began(moment), live))
+            due = time.monotonic()
+        elif isinstance(moment, Passing):
+            if live:
+                rows = table(words.table_rows(moment.history, start), indent=6)
+                screen.draw([paint(f"    {words.clock(moment.at)}  {where}", NOTE, on=True), *rows])
+            due += moment.by.total_seconds() if real_time else PICTURE_SECONDS if live else 0.0
+            time.sleep(max(due - time.monotonic(), 0.0))
+        else:
+            lines = [_paint(line, live) for line in words.ended(moment, start)]
+            if live:
+                screen.leave(lines)
+            else:
+                click.echo("\n".join(lines))
+        yield moment
+
+
+def _paint(line: Line, on: bool) -> str:
+    match line.kind:
+        case "title":
+            return paint(line.text, "reset", bold=True, on=on)
+        case "good":
+            return f"    {paint('✓', GOOD, on=on)} {line.text}"
+        case "bad":
+            return f"    {paint('✗', BAD, bold=True, on=on)} {line.text}"
+        case "note" | "why":
+            return paint(line.text, DIM, on=on)
+    return line.text
+
+
+def _as_document(chosen: list[Story], form: str, seed: int) -> int:
+    from weir.demo.play import Ended, play
+
+    told: list[dict[str, Any]] = []
+    fine = True
+    for story in chosen:
+        ends = [moment for moment in play(story, seed=seed) if isinstance(moment, Ended)]
+        fine = fine and all(moment.fine for moment in ends)
+        steps = [_step(moment) for moment in ends]
+        told.append({"name": story.name, "title": story.title, "source": story.source, "steps": steps})
+    emit({"schema": SCHEMA, "asSpecified": fine, "stories": told}, form)
+    return 0 if fine else 1
+
+
+def _step(moment: Ended) -> dict[str, Any]:
+    return {
+        "event": moment.step.event,
+        "endSeconds": moment.at.total_seconds(),
+        "outcomes": [
+            {
+                "about": judged.outcome.about,
+                "asSpecified": bool(judged),
+                "seen": {name: _plain(value) for name, value in judged.facts.items()},
+                "differences": list(judged.differences),
+                "why": list(judged.why),
+            }
+            for judged in moment.judged
+        ],
+        "refused": list(moment.unexpected),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.total_seconds() if isinstance(value, timedelta) else value

@@ -1,0 +1,146 @@
+"""The stories of the seeds, lived through: core.md section 10, row by row."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+
+import pytest
+
+from weir.cli.main import run
+from weir.demo.play import Ended, play
+from weir.demo.story import find_stories
+
+STORIES = find_stories()
+ROWS = {
+    "S-blog 1 payment-processor", "S-blog 1 batch-job", "S-blog 2", "S-blog 3", "S-blog how-to",
+    "S-5471 story 1", "S-5471 story 2 strict", "S-5471 story 2 drop", "S-5471 story 3", "S-5471 caveat",
+    "S-5721 story 1", "S-5721 story 2", "S-5721 story 3", "S-5721 story 4", "S-5721 semantics", "S-5721 containerd",
+    "S-5500 story 1", "S-5500 story 2", "S-5500 story 3", "S-5500 seconds", "S-5500 exclusive",
+    "Deployment gate off scale", "Deployment gate off image",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_a_story_comes_out_as_specified(story):
+    ends = [moment for moment in play(story) if isinstance(moment, Ended)]
+    wrong = [(j.outcome.about, j.differences) for end in ends for j in end.judged if not j]
+    assert (wrong, [end.unexpected for end in ends if end.unexpected]) == ([], [])
+
+
+def test_every_row_of_the_specified_scenarios_is_lived_through():
+    assert {row for story in STORIES for row in story.rows} >= ROWS
+
+
+STORY = """
+title: One pod
+source: a test
+asks: Does it run?
+nodes: [{name: n1, taints: ["sla=950:NoExecute"]}]
+steps:
+- event: it is created
+  apply:
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: p}
+    spec:
+      containers: [{name: c, image: i}]
+      tolerations: [{key: sla, operator: Gt, value: "900", effect: NoExecute}]
+  outcomes: [{pod: p, OUTCOME}]
+- event: the taint changes
+  taint: [{node: n1, taints: ["sla=800:NoExecute"]}]
+  outcomes: [{pod: p, left: LEFT}]
+"""
+
+
+@pytest.fixture
+def told(tmp_path, capsys):
+    def tell(outcome, left="0s", *options):
+        (tmp_path / "one.yaml").write_text(STORY.replace("OUTCOME", outcome).replace("LEFT", left))
+        return run(["demo", "--folder", str(tmp_path), *options]), capsys.readouterr().out
+
+    return tell
+
+
+def test_right_expectations_end_well(told):
+    code, said = told("node: n1, phase: Running")
+    assert (code, "2 outcomes, all as specified" in said) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "outcome, left",
+    [
+        ("node: n2", "0s"),
+        ("node: null", "0s"),
+        ("phase: Pending", "0s"),
+        ("there: false", "0s"),
+        ("node: n1", "30s"),
+        ("events: ['Scheduled: nowhere']", "0s"),
+        ("shows: {status.phase: Failed}", "0s"),
+        ("refused: no such toleration", "0s"),
+    ],
+)
+def test_a_wrong_expectation_fails_and_is_told(told, outcome, left):
+    code, said = told(outcome, left)
+    assert (code, "NOT as specified" in said) == (1, True)
+
+
+def test_a_refusal_nobody_expected_fails(told):
+    code, said = told("phase: Running}], patch: [{object: Pod/p, merge: {spec: {nodeName: n2}}")
+    assert (code, "NOT as specified: refused: Pod" in said) == (1, True)
+
+
+def test_the_output_for_programs_has_a_schema_and_the_facts(told):
+    code, said = told("phase: Pending", "0s", "-o", "json")
+    document = json.loads(said)
+    first = document["stories"][0]["steps"][0]["outcomes"][0]
+    assert (code, document["schema"], document["asSpecified"], first["seen"]) == (
+        1,
+        "weir.demo/v1",
+        False,
+        {"phase": "Running"},
+    )
+
+
+def test_the_same_seed_tells_the_same_story(told):
+    assert told("node: n1", "0s", "-o", "json") == told("node: n1", "0s", "-o", "json")
+
+
+def test_in_real_time_the_same_comes_out(told, monkeypatch):
+    waited = []
+    monkeypatch.setattr("time.sleep", waited.append)
+    code, _ = told("node: n1", "0s", "--real-time")
+    assert (code, sum(waited) > 10) == (0, True)
+
+
+def test_a_terminal_sees_a_live_table_and_then_the_lines():
+    def read(descriptor):
+        found = b""
+        while select.select([descriptor], [], [], 60)[0]:
+            try:
+                piece = os.read(descriptor, 65536)
+            except OSError:  # the other end of a pseudo-terminal is closed
+                break
+            if not piece:
+                break
+            found += piece
+        return found.decode()
+
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    command = [sys.executable, "-m", "weir.cli.main", "demo", "racks"]
+    process = subprocess.Popen(command, stdout=theirs, env={**environment, "TERM": "xterm"})
+    os.close(theirs)
+    said = read(ours)
+    os.close(ours)
+    drawn, _, last = said.rpartition("\033[J")
+    assert (process.wait(60), "POD" in drawn, "POD" in last, "bound on in-a1 and in-a2" in last) == (
+        0,
+        True,
+        False,
+        True,
+    )
