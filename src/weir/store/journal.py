@@ -16,6 +16,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -26,7 +27,8 @@ from weir.store.backend import Event, KeyValue, StoreUnavailable
 T = TypeVar("T")
 
 FORMAT = 1
-_CHECKPOINT_BYTES = 32 << 20
+_CHECKPOINT_BYTES = 16 << 20  # of keys and values; the write-ahead log itself is somewhat larger
+_MOST_ROWS = 64  # of one statement with a place for each value
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (
@@ -35,14 +37,22 @@ CREATE TABLE IF NOT EXISTS log (
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 """
 
-# One statement for a group of any size, its own transaction: the thread lets go of the interpreter once, for
-# the whole of the work and the fsync, instead of once for every row.
-_APPEND = """
+# One statement for a group, its own transaction: the thread lets go of the interpreter once, for the whole of the
+# work and the fsync, instead of once for every row. Groups are small as a rule, and then have a statement of their
+# size; a large one comes as a list in JSON with the values in one blob.
+_APPEND_MANY = """
 INSERT INTO log (rev, key, create_rev, stamp, expires, crc, value)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
        CASE WHEN value ->> 7 < 0 THEN NULL ELSE CAST(substr(?2, value ->> 6, value ->> 7) AS BLOB) END
 FROM json_each(?1)
 """
+
+
+@cache
+def _append(rows: int) -> str:
+    places = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * rows)
+    return f"INSERT INTO log (rev, key, create_rev, value, stamp, expires, crc) VALUES {places}"
+
 
 _CLEAN = {  # the transaction did not happen and the file is as it was
     "SQLITE_FULL": "no space left",
@@ -77,6 +87,49 @@ def _checksum(key: str, create_revision: int, revision: int, value: bytes | None
     return zlib.crc32(value or b"", zlib.crc32(head))
 
 
+def _in_order(events: Sequence[Event]) -> list[object]:
+    """Return the values of `_append`, row after row."""
+    values: list[object] = []
+    for event in events:
+        item = event.now
+        if item is None:
+            crc = _checksum(event.key, 0, event.revision, None)
+            values += (event.revision, event.key, 0, None, -1, 0.0, crc)
+        else:
+            crc = _checksum(item.key, item.create_revision, item.mod_revision, item.value)
+            values += (
+                item.mod_revision,
+                item.key,
+                item.create_revision,
+                item.value,
+                item.stamp,
+                item.expires,
+                crc,
+            )
+    return values
+
+
+def _in_json(events: Sequence[Event]) -> list[object]:
+    """Return the values of `_APPEND_MANY`: the rows as a list, and what they store."""
+    rows: list[tuple[object, ...]] = []
+    values: list[bytes] = []
+    at = 1  # SQLite counts from one
+    for event in events:
+        item = event.now
+        if item is None:
+            crc = _checksum(event.key, 0, event.revision, None)
+            rows.append((event.revision, event.key, 0, -1, 0.0, crc, 0, -1))
+            continue
+        crc = _checksum(item.key, item.create_revision, item.mod_revision, item.value)
+        size = len(item.value)
+        rows.append(
+            (item.mod_revision, item.key, item.create_revision, item.stamp, item.expires, crc, at, size)
+        )
+        values.append(item.value)
+        at += size
+    return [msgspec.json.encode(rows).decode(), b"".join(values)]
+
+
 class Journal:
     """The file. Not safe for use from two threads at once."""
 
@@ -85,8 +138,8 @@ class Journal:
         smaller one; both are for tests and benches. Raises StoreUnavailable."""
         self.path = path
         self._sync_delay = sync_delay
-        self._wal = path.with_name(path.name + "-wal")
         self._unchecked = 0  # changes not yet moved from the write-ahead log into the file
+        self._unchecked_bytes = 0
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it will hold secrets
         except OSError as error:
@@ -169,24 +222,12 @@ class Journal:
 
     def append(self, events: Sequence[Event]) -> None:
         """Make *events* durable, all or none. Raises JournalError."""
-        rows: list[tuple[object, ...]] = []
-        values: list[bytes] = []
-        at = 1  # SQLite counts from one
+        if len(events) > _MOST_ROWS:
+            self._transaction(_APPEND_MANY, "write to", _in_json(events))
+        else:
+            self._transaction(_append(len(events)), "write to", _in_order(events))
         for event in events:
-            item = event.now
-            if item is None:
-                crc = _checksum(event.key, 0, event.revision, None)
-                rows.append((event.revision, event.key, 0, -1, 0.0, crc, 0, -1))
-                continue
-            crc = _checksum(item.key, item.create_revision, item.mod_revision, item.value)
-            size = len(item.value)
-            rows.append(
-                (item.mod_revision, item.key, item.create_revision, item.stamp, item.expires, crc, at, size)
-            )
-            values.append(item.value)
-            at += size
-        parameters = (msgspec.json.encode(rows).decode(), b"".join(values))
-        self._transaction(_APPEND, "write to", parameters)
+            self._unchecked_bytes += len(event.key) + (len(event.now.value) if event.now is not None else 0)
         self._unchecked += len(events)
 
     def set_compacted(self, revision: int) -> None:
@@ -199,7 +240,7 @@ class Journal:
         sql = f"DELETE FROM log WHERE rev IN ({','.join(map(str, revisions))})"
         self._transaction(sql, "compact")
 
-    def _transaction(self, sql: str, verb: str, parameters: tuple[object, ...] = ()) -> None:
+    def _transaction(self, sql: str, verb: str, parameters: Sequence[object] = ()) -> None:
         """Run one statement, which SQLite commits by itself."""
         try:
             self._db.execute(sql, parameters)
@@ -213,17 +254,14 @@ class Journal:
     @property
     def checkpoint_due(self) -> bool:
         """Whether the write-ahead log has grown past what should wait for a quiet moment."""
-        try:
-            return self._wal.stat().st_size > _CHECKPOINT_BYTES and self._unchecked > 0
-        except OSError:
-            return False
+        return self._unchecked_bytes > _CHECKPOINT_BYTES
 
     def checkpoint(self) -> None:
         """Move what was written into the main file. A failure costs nothing: it is tried again."""
         if self._unchecked:
             try:
                 self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                self._unchecked = 0
+                self._unchecked = self._unchecked_bytes = 0
             except sqlite3.Error:
                 pass  # the write-ahead log still holds everything; the next append says what is wrong
 
