@@ -15,6 +15,7 @@ import os
 import secrets
 import signal
 import ssl
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ __all__ = ["Options", "Running", "build", "open_store", "run", "serve"]
 logger = logging.getLogger("weir.apiserver")
 SWEEP_SECONDS = 5.0
 STOP_SECONDS = 10.0
+SWITCH_SECONDS = 0.0002
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -295,11 +297,16 @@ async def serve(running: Running, clock: Clock) -> None:
         kubeconfig.write(options.kubeconfig, kubeconfig.document(access))
 
 
-def _calm_collector() -> None:
-    """Look for cycles rarely: requests make none, and each look walks everything that lives for good."""
+def _tune_interpreter() -> None:
+    """Look for cycles rarely: requests make none, and each look walks everything that lives for good.
+
+    And let the store's writer in soon: it wants the interpreter for moments, twice per group of writes, and a busy loop
+    would keep it, and the disk, waiting for Python's five milliseconds each time.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 async def _sweep(connections: Connections) -> None:
@@ -320,7 +327,7 @@ async def run(options: Options, *, ready: Callable[[Running], None] | None = Non
         await store.close()
         raise
     await serve(running, clock)
-    _calm_collector()
+    _tune_interpreter()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
