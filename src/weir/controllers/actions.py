@@ -102,6 +102,18 @@ class Patch:
     while_present: tuple[tuple[Kind, str, str], ...] = ()
     field_manager: str = ""
     force: bool = False  #: take fields over from other managers (server-side apply)
+    held: bool = (
+        False  #: the key is held back until the copy shows the change: the next decision builds on it
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Add to a metric; comes after the action whose success it counts."""
+
+    metric: str  #: the name of a counter in ControllerMetrics
+    labels: tuple[str, ...] = ()
+    by: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +141,8 @@ class Steps(abc.ABC):
     __slots__ = ()
 
     @abc.abstractmethod
-    async def carry_out(self, hands: Hands) -> None:
-        """Do it; raises what the server answers."""
+    async def carry_out(self, hands: Hands) -> object:
+        """Do it and return what came of it, for the controller's `carried_out`; raises what the server answers."""
 
 
-Action = Record | WakeAt | Evict | Create | Delete | Empty | Patch | Retry | Steps
+Action = Record | WakeAt | Evict | Create | Delete | Empty | Patch | Count | Retry | Steps

@@ -13,7 +13,8 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from weir.controllers.actions import Action, Create, Delete, Patch, Record, WakeAt
-from weir.controllers.job import JOBS, finished_at
+from weir.controllers.job import finished_at
+from weir.controllers.job_round import JOBS
 from weir.controllers.known import Known
 from weir.controllers.views import parse_time, print_time
 from weir.controllers.workload import about, owner_key, owner_reference

@@ -22,6 +22,15 @@ class ControllerMetrics:
             "Time from when a pod had to go until its deletion was accepted.",
             buckets=(0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240),
         )
+        self.device_pod_deletions = counter(
+            "device_taint_eviction_controller_pod_deletions_total",
+            "Pods deleted because of NoExecute taints of devices.",
+        )
+        self.device_pod_deletion_duration = histogram(
+            "device_taint_eviction_controller_pod_deletion_duration_seconds",
+            "Time from when a pod had to leave its devices until its deletion was accepted.",
+            buckets=(0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240),
+        )
         self.claim_creates = counter(
             "dynamic_resource_allocation_resourceclaim_creates_total",
             "ResourceClaims made from templates, by outcome, admin access and owner.",
@@ -31,6 +40,26 @@ class ControllerMetrics:
             "dynamic_resource_allocation_resource_claims",
             "ResourceClaims there are, by whether they are allocated, admin access and where they came from.",
             ("allocated", "admin_access", "source"),
+        )
+        self.jobs_finished = counter(
+            "job_controller_jobs_finished_total",
+            "Jobs that ended, by completion mode, result and reason.",
+            ("completion_mode", "result", "reason"),
+        )
+        self.job_pods_finished = counter(
+            "job_controller_job_pods_finished_total",
+            "Pods of Jobs that ended and were counted, by completion mode and result.",
+            ("completion_mode", "result"),
+        )
+        self.job_pod_failures = counter(
+            "job_controller_pod_failures_handled_by_failure_policy_total",
+            "Failed pods that a rule of a podFailurePolicy matched, by its action.",
+            ("action",),
+        )
+        self.cronjob_skew = histogram(
+            "cronjob_controller_job_creation_skew_duration_seconds",
+            "Time from when a Job of a CronJob was due until it was created.",
+            buckets=exponential(1, 2, 10),
         )
         self.zone_evictions = counter(
             "node_collector_evictions_total", "Nodes that were given a NoExecute taint, by zone.", ("zone",)

@@ -284,7 +284,7 @@ class Rollout:
         patch: dict[str, Any] = {"metadata": {"annotations": self._sizes()}}
         if has != number:
             patch["spec"] = {"replicas": number}
-        yield Patch(REPLICASETS, metadata["name"], metadata["namespace"], patch)
+        yield Patch(REPLICASETS, metadata["name"], metadata["namespace"], patch, held=True)
         if has != number:
             yield self._tell_scaling(metadata["name"], has, number)
 

@@ -23,6 +23,7 @@ from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.controllers.actions import (
     Action,
+    Count,
     Create,
     Delete,
     Empty,
@@ -34,10 +35,10 @@ from weir.controllers.actions import (
     Steps,
     WakeAt,
 )
+from weir.controllers.disruption_target import condition_patch, disruption_target
 from weir.controllers.known import PODS, Known, decoder, prepare
 from weir.controllers.metrics import ControllerMetrics
 from weir.controllers.refusals import Refusals
-from weir.controllers.views import print_time
 from weir.objects.kinds import Kind, by_kind
 from weir.observe.logs import Log
 
@@ -179,6 +180,7 @@ class _Worker:
         self._evicting: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(EVICTIONS_AT_ONCE)
         self._waiting: dict[tuple[Kind, ObjectKey], list[asyncio.Future[None]]] = {}
+        self._waiting_for: dict[tuple[Kind, ObjectKey], list[tuple[int, asyncio.Future[None]]]] = {}
         self._refusals = Refusals()
         waiting = owner.metrics.refused_workloads.child(controller.name)
         waiting.look = lambda: len(self._refusals)
@@ -203,8 +205,8 @@ class _Worker:
 
     def _listener(self, kind: Kind) -> Callable[[Any, Any], None]:
         def changed(old: Any, new: Any) -> None:
-            if self._waiting:
-                self._saw(kind, old if new is None else new)
+            if self._waiting or self._waiting_for:
+                self._saw(kind, old if new is None else new, gone=new is None)
             for key in self.controller.changed(kind, old, new):
                 self.queue.add(key)
 
@@ -263,12 +265,16 @@ class _Worker:
         self._owner.check()
         hands = Hands(self._client, self._clock, self.recorder, self._owner.metrics)
         try:
-            await action.carry_out(hands)
+            outcome = await action.carry_out(hands)
         except (errors.ApiError, Unreachable) as error:
             return error
         finally:
             for kind, key in hands.made:
                 seen += self._unseen(kind, key, created=True)
+        carried_out = getattr(self.controller, "carried_out", None)
+        if carried_out is not None:
+            for each in carried_out(action, outcome, self._clock.now()):
+                seen += await self._carry_out(each)
         return None
 
     def _failed(self, key: Hashable, error: Exception) -> None:
@@ -307,6 +313,9 @@ class _Worker:
             return []
         if isinstance(action, Retry):
             raise ComesAgain(action.why)
+        if isinstance(action, Count):
+            getattr(self._owner.metrics, action.metric).child(*action.labels).inc(action.by)
+            return []
         self._owner.check()
         if isinstance(action, Evict):
             task = asyncio.ensure_future(self._evict(action))
@@ -321,8 +330,7 @@ class _Worker:
             await self._empty(action)
             return []
         assert isinstance(action, Patch)
-        await self._patch(action)
-        return []
+        return await self._patch(action)
 
     async def _create(self, action: Create) -> list[asyncio.Future[None]]:
         try:
@@ -377,13 +385,13 @@ class _Worker:
             spec = {**(namespace.get("spec") or {}), "finalizers": []}
             await self._client.update(NAMESPACES, {**namespace, "spec": spec}, subresource="finalize")
 
-    async def _patch(self, action: Patch) -> None:
+    async def _patch(self, action: Patch) -> list[asyncio.Future[None]]:
         for kind, name, uid in action.while_present:
             found = await self._client.find(kind, name, action.namespace if kind.namespaced else "")
             if found is None or found["metadata"]["uid"] != uid or _deleting(found):
-                return  # it is going, or another one of the same name; the copy had not heard of it yet
+                return []  # it is going, or another one of the same name; the copy had not heard of it yet
         try:
-            await self._client.patch(
+            made = await self._client.patch(
                 action.kind,
                 action.name,
                 dict(action.patch),
@@ -394,7 +402,8 @@ class _Worker:
                 force=action.force,
             )
         except errors.NotFound:
-            return
+            return []
+        return self._unseen_version(action.kind, made) if action.held else []
 
     # ── eviction ─────────────────────────────────────────────────────────────────────────────────
 
@@ -423,15 +432,14 @@ class _Worker:
             pod = await self._client.get(PODS, action.name, action.namespace)
         except errors.NotFound:
             return
-        condition = disruption_target(pod, action, self._clock.now())
+        condition = disruption_target(
+            pod, action.reason, action.message, self._clock.now(), observed_generation=True
+        )
         if condition is not None:
-            present = [c.get("type") for c in pod.get("status", {}).get("conditions") or ()]
-            order = [{"type": type} for type in dict.fromkeys([*present, "DisruptionTarget"])]
-            status = {"$setElementOrder/conditions": order, "conditions": [condition]}
             await self._client.patch(
                 PODS,
                 action.name,
-                {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status},
+                condition_patch(pod, condition),
                 action.namespace,
                 patch_type=STRATEGIC_MERGE_PATCH,
                 subresource="status",
@@ -456,8 +464,30 @@ class _Worker:
         self._waiting.setdefault((kind, key), []).append(waiter)
         return [waiter]
 
-    def _saw(self, kind: Kind, item: Any) -> None:
-        for waiter in self._waiting.pop((kind, _key(item)), ()):
+    def _unseen_version(self, kind: Kind, made: dict[str, Any]) -> list[asyncio.Future[None]]:
+        """Return what to wait for until the copy is as new as *made*."""
+        informer, key = self._owner.informers.get(kind), _key(made)
+        if informer is None:
+            return []
+        found, version = informer.cache.get(key), _version(made)
+        if found is None or _version(found) >= version:
+            return []
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting_for.setdefault((kind, key), []).append((version, waiter))
+        return [waiter]
+
+    def _saw(self, kind: Kind, item: Any, *, gone: bool) -> None:
+        """Tell those who wait for a change of *item*."""
+        place = (kind, _key(item))
+        waiters = self._waiting.pop(place, [])
+        if place in self._waiting_for:
+            seen = _version(item)
+            waiting = self._waiting_for.pop(place)
+            waiters += [waiter for version, waiter in waiting if gone or version <= seen]
+            later = [each for each in waiting if not gone and each[0] > seen]
+            if later:
+                self._waiting_for[place] = later
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -471,32 +501,20 @@ class _Worker:
             limit.cancel()
 
 
-def disruption_target(pod: dict[str, Any], action: Evict, now: datetime) -> dict[str, Any] | None:
-    """Return the condition to write before the deletion; None when the pod says so already."""
-    generation = pod["metadata"].get("generation")
-    wanted: dict[str, Any] = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": action.reason,
-        "message": action.message,
-    }
-    if generation:
-        wanted["observedGeneration"] = generation
-    present = next(
-        (c for c in pod.get("status", {}).get("conditions") or () if c.get("type") == "DisruptionTarget"),
-        None,
-    )
-    if present is not None and all(present.get(name) == value for name, value in wanted.items()):
-        return None
-    moved = present is None or present.get("status") != "True"
-    since = print_time(now) if moved or present is None else present.get("lastTransitionTime")
-    return {**wanted, "lastProbeTime": None, "lastTransitionTime": since}
-
-
 def _key(item: Any) -> ObjectKey:
     if isinstance(item, dict):
         return ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
     return ObjectKey(item.metadata.namespace, item.metadata.name)
+
+
+def _version(item: Any) -> int:
+    """Return the version of an object; versions of one kind grow."""
+    text = (
+        item["metadata"].get("resourceVersion", "")
+        if isinstance(item, dict)
+        else item.metadata.resource_version
+    )
+    return int(text) if text.isdigit() else 0
 
 
 def _deleting(item: Any) -> bool:

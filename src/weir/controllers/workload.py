@@ -69,9 +69,11 @@ def make_pod(
     kind: Kind,
     *,
     name: str = "",
+    prefix: str = "",
     labels: Mapping[str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
     annotations: Mapping[str, str] | None = None,
+    finalizer: str = "",
     template: Mapping[str, Any] | None = None,
 ) -> Create:
     """Return the creation of one pod from the owner's template, with what is given laid over it."""
@@ -80,14 +82,16 @@ def make_pod(
     metadata: Document = {
         "labels": {**(described.get("labels") or {}), **(labels or {})},
         "annotations": {**(described.get("annotations") or {}), **(annotations or {})},
-        "finalizers": described.get("finalizers"),
+        "finalizers": list(
+            dict.fromkeys([*(described.get("finalizers") or ()), *([finalizer] if finalizer else ())])
+        ),
         "ownerReferences": [owner_reference(owner, kind)],
     }
     if name:
         metadata["name"] = name
     else:
         # A long name leaves room for what the server appends.
-        metadata["generateName"] = f"{owner['metadata']['name']}-"
+        metadata["generateName"] = prefix or f"{owner['metadata']['name']}-"
     document = {
         "apiVersion": "v1",
         "kind": "Pod",

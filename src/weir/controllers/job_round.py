@@ -1,0 +1,582 @@
+"""How many pods of this Job should run now, which have ended, and is it done?
+
+A Job is complete when as many pods succeeded as it asks for (with an index each, when it is Indexed) or its
+successPolicy is met; failed when more pods failed than backoffLimit allows, an index or policy fails it, or its
+deadline passed. Failed pods are replaced after a pause that doubles.
+Counting takes two steps, so that no pod is lost or counted twice however often the controller dies: the uids of ended
+pods are written into status.uncountedTerminatedPods, then their finalizers are taken away; pods whose finalizer is
+seen to be gone are counted. Every write of the status names the version it was made from.
+What surprises: a pod that is being deleted counts as failed unless podReplacementPolicy is Failed; the end is told in
+two conditions, one when it is decided and one when the last pod is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from weir.client.api import STRATEGIC_MERGE_PATCH
+from weir.controllers.actions import Action, Count, Create, Patch, Record, WakeAt
+from weir.controllers.job_indexes import parse_indexes, print_indexes
+from weir.controllers.job_policies import handle, met
+from weir.controllers.known import PODS, Known
+from weir.controllers.ownership import claim
+from weir.controllers.replicaset import leaving
+from weir.controllers.views import Pod, parse_time, print_time
+from weir.controllers.workload import about, make_pod, remove_pod
+from weir.objects.kinds import by_kind
+
+JOBS: Final = by_kind("batch/v1", "Job")
+FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
+INDEX_IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
+FIRST_PAUSE: Final = timedelta(seconds=10)
+LONGEST_PAUSE: Final = timedelta(minutes=10)
+AT_ONCE: Final = 500
+MOST_UNCOUNTED: Final = 500
+LONGEST_PREFIX: Final = 58
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class JobKey:
+    """One Job."""
+
+    namespace: str
+    name: str
+
+
+@dataclass
+class Failures:
+    """When pods of one Job failed since one last succeeded; the pause before the next follows from it."""
+
+    failed: dict[str, datetime] = field(default_factory=dict)  # by uid
+    succeeded: datetime | None = None
+
+    def note(self, pods: Collection[Pod], failed: Collection[Pod]) -> None:
+        """Take in the pods that ended; the same pod twice counts once."""
+        for pod in pods:
+            at = ended_at(pod)
+            if at is not None and (self.succeeded is None or at > self.succeeded):
+                self.succeeded = at
+        self.failed.update({pod.metadata.uid: at for pod in failed if (at := ended_at(pod)) is not None})
+        if self.succeeded is not None:
+            self.failed = {uid: at for uid, at in self.failed.items() if at > self.succeeded}
+
+    def not_before(self) -> datetime | None:
+        """Return until when no failed pod is replaced."""
+        if not self.failed:
+            return None
+        return max(self.failed.values()) + pause(len(self.failed))
+
+
+def pause(failures: int) -> timedelta:
+    """Return how long to wait after so many failures in a row.
+
+    >>> [pause(n).seconds for n in (1, 2, 3, 10)]
+    [10, 20, 40, 600]
+    """
+    return min(FIRST_PAUSE * (1 << min(failures - 1, 10)), LONGEST_PAUSE)
+
+
+class JobRound:
+    """One look at one Job."""
+
+    def __init__(self, key: JobKey, job: Document, known: Known, now: datetime, failures: Failures) -> None:
+        self._key, self._job, self._now, self._failures = key, job, now, failures
+        spec = self._spec = job["spec"]
+        self._before: Document = job.get("status") or {}
+        self._going = bool(job["metadata"].get("deletionTimestamp"))
+        self._suspended = bool(spec.get("suspend"))
+        self._parallelism: int = spec.get("parallelism", 1)
+        self._completions: int | None = spec.get("completions")
+        self._indexed = spec.get("completionMode") == "Indexed"
+        self._per_index: int | None = spec.get("backoffLimitPerIndex")
+        self._waits = spec.get("podReplacementPolicy") == "Failed"
+        self._claimed = claim(job, JOBS, known, PODS, finalizer=FINALIZER)
+        self._pods: list[Pod] = sorted(self._claimed.mine, key=lambda pod: (index_of(pod), pod.metadata.name))
+        adopted = {change.name for change in self._claimed.changes}
+        self._tracked = {
+            pod.metadata.uid
+            for pod in self._pods
+            if FINALIZER in (pod.metadata.finalizers or ()) or pod.metadata.name in adopted
+        }
+        self._active = [pod for pod in self._pods if pod.active]
+        self._terminating = sum(pod.deleting and not pod.terminated for pod in self._pods)
+        self._conditions: list[dict[str, Any]] = [dict(c) for c in self._before.get("conditions") or ()]
+        self._removed: set[str] = set()  # uids of pods this round removes
+        self._count()
+
+    # ── what is so ───────────────────────────────────────────────────────────────────────────────
+
+    def _count(self) -> None:
+        before = self._before
+        uncounted = before.get("uncountedTerminatedPods") or {}
+        waiting = {result: list(uncounted.get(result) or ()) for result in ("succeeded", "failed")}
+        # What was written down and lost its finalizer since is counted now.
+        self._uncounted = {r: [uid for uid in uids if uid in self._tracked] for r, uids in waiting.items()}
+        self._counted_failed = (
+            before.get("failed", 0) + len(waiting["failed"]) - len(self._uncounted["failed"])
+        )
+        self._counted_succeeded = (
+            before.get("succeeded", 0) + len(waiting["succeeded"]) - len(self._uncounted["succeeded"])
+        )
+        known = {*waiting["succeeded"], *waiting["failed"]}
+        new = [p for p in self._pods if p.metadata.uid in self._tracked and p.metadata.uid not in known]
+        new = [p for p in new if not self._indexed or 0 <= index_of(p) < (self._completions or 0)]
+        succeeded = [pod for pod in new if pod.status.phase == "Succeeded"]
+        failed = [pod for pod in new if self._is_failed(pod)]
+        counting = [pod for pod in failed if handle(self._policy, pod).counts]
+        self._failures.note(succeeded, failed)
+        self._failed = self._counted_failed + len(self._uncounted["failed"]) + len(counting)
+        self._done: frozenset[int] = frozenset()
+        self._lost: frozenset[int] = frozenset()
+        if self._indexed:
+            total = self._completions or 0
+            fresh = {index_of(pod) for pod in self._pods if self._newly_done(pod)}
+            self._done = parse_indexes(before.get("completedIndexes"), total) | fresh
+            self._succeeded = len(self._done)
+            if self._per_index is not None:
+                lost = {index_of(pod) for pod in self._pods if self._loses_index(pod, total)}
+                self._lost = parse_indexes(before.get("failedIndexes"), total) | lost
+        else:
+            self._succeeded = self._counted_succeeded + len(self._uncounted["succeeded"]) + len(succeeded)
+        self._held = self._held_back() if self._per_index is not None else {}
+
+    @property
+    def _policy(self) -> Document | None:
+        found: Document | None = self._spec.get("podFailurePolicy")
+        return found
+
+    def _is_failed(self, pod: Pod) -> bool:
+        if pod.status.phase == "Failed":
+            return True
+        return not self._waits and pod.deleting and pod.status.phase != "Succeeded"
+
+    def _newly_done(self, pod: Pod) -> bool:
+        index = index_of(pod)
+        return (
+            pod.status.phase == "Succeeded"
+            and 0 <= index < (self._completions or 0)
+            and pod.metadata.uid in self._tracked
+        )
+
+    def _loses_index(self, pod: Pod, total: int) -> bool:
+        """Return whether a pod's failure is one too many for its index."""
+        if not 0 <= index_of(pod) < total or pod.metadata.uid not in self._tracked:
+            return False
+        if not self._is_failed(pod):
+            return False
+        handling = handle(self._policy, pod)
+        if handling.action == "FailIndex":
+            return True
+        return handling.counts and _noted(pod, INDEX_FAILURES) >= (self._per_index or 0)
+
+    def _held_back(self) -> dict[int, Pod]:
+        """Return the failed pods that keep their finalizer until a replacement carries their count on."""
+        running = {index_of(pod) for pod in self._active}
+        held: dict[int, Pod] = {}
+        for pod in self._pods:
+            index = index_of(pod)
+            if pod.metadata.uid not in self._tracked or not self._is_failed(pod) or index < 0:
+                continue
+            if index in self._done or index in self._lost or index in running:
+                continue
+            other = held.get(index)
+            if other is None or _tries(other) <= _tries(pod):
+                held[index] = pod
+        return held
+
+    # ── what follows ─────────────────────────────────────────────────────────────────────────────
+
+    def actions(self) -> Iterator[Action]:
+        yield from self._claimed.changes
+        wake: datetime | None = None
+        ending = self._ending()
+        active, ready = len(self._active), sum(pod.ready for pod in self._active)
+        if ending is not None:
+            for pod in self._active:
+                yield remove_pod(pod, self._job, JOBS)
+            self._terminating += active
+            active = ready = 0
+        elif not self._going:
+            steps, wake = self._manage()
+            yield from steps
+            gone = [pod for pod in self._active if pod.metadata.uid in self._removed]
+            active += sum(isinstance(step, Create) for step in steps) - len(gone)
+            ready -= sum(pod.ready for pod in gone)
+            self._terminating += len(gone)
+            if self._is_complete(active):
+                reason = "Reached expected number of succeeded pods"
+                ending = self._condition("SuccessCriteriaMet", "CompletionsReached", reason)
+            else:
+                yield from self._suspension()
+        yield from self._track(ending, active, ready)
+        deadline = self._deadline()
+        if deadline is not None and ending is None:
+            wake = min(wake or deadline, deadline)
+        if wake is not None:
+            yield WakeAt(self._key, wake)
+
+    def _ending(self) -> dict[str, Any] | None:
+        """Return the condition that decides the end: one written before, or one that follows now."""
+        for type in ("SuccessCriteriaMet", "FailureTarget"):
+            decided = next((c for c in self._conditions if c["type"] == type and c["status"] == "True"), None)
+            if decided is not None:
+                return decided
+        for pod in self._pods if self._policy else ():
+            handling = handle(self._policy, pod) if self._is_failed(pod) else None
+            if handling is not None and handling.action == "FailJob":
+                return self._failure("PodFailurePolicy", handling.message)
+        deadline = self._deadline()
+        if self._failed > self._spec.get("backoffLimit", 6) or self._restarts_too_often():
+            return self._failure("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        if deadline is not None and self._now >= deadline:
+            return self._failure("DeadlineExceeded", "Job was active longer than specified deadline")
+        if not self._indexed:
+            return None
+        total, lost = self._completions or 0, len(self._lost)
+        most = self._spec.get("maxFailedIndexes")
+        if self._per_index is not None and most is not None and lost > most:
+            text = "Job has exceeded the specified maximal number of failed indexes"
+            return self._failure("MaxFailedIndexesExceeded", text)
+        if lost and lost + len(self._done) >= total:
+            return self._failure("FailedIndexes", "Job has failed indexes")
+        if message := met(self._spec.get("successPolicy"), total, self._done):
+            return self._condition("SuccessCriteriaMet", "SuccessPolicy", message)
+        return None
+
+    def _restarts_too_often(self) -> bool:
+        if self._spec["template"]["spec"].get("restartPolicy") != "OnFailure":
+            return False
+        statuses = (
+            status
+            for pod in self._pods
+            if pod.status.phase in ("Running", "Pending")
+            for status in (
+                *(pod.status.container_statuses or ()),
+                *(pod.status.init_container_statuses or ()),
+            )
+        )
+        restarts, limit = sum(status.restart_count for status in statuses), self._spec.get("backoffLimit", 6)
+        return restarts >= limit if limit else restarts > 0
+
+    def _is_complete(self, active: int) -> bool:
+        if active:
+            return False
+        if self._completions is None:  # a work queue: done when one has found it empty and all have left
+            return self._succeeded > 0
+        return self._succeeded >= self._completions
+
+    # ── pods ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _manage(self) -> tuple[list[Action], datetime | None]:
+        """Return the pods to start or stop, and when to look again where it is too early."""
+        if self._suspended:
+            return list(self._remove(self._active)), None
+        if self._completions is None:  # a work queue: nobody new once one has found it empty
+            wanted = len(self._active) if self._succeeded else self._parallelism
+        else:
+            wanted = max(0, min(self._parallelism, self._completions - self._succeeded))
+        surplus = self._surplus(max(0, len(self._active) - wanted))
+        if surplus:
+            return list(self._remove(surplus[:AT_ONCE])), None
+        missing = min(wanted - len(self._active) - (self._terminating if self._waits else 0), AT_ONCE)
+        if missing <= 0:
+            return [], None
+        if self._per_index is not None:
+            return self._start_by_index(missing)
+        not_before = self._failures.not_before()
+        if not_before is not None and self._now < not_before:
+            return [], not_before
+        if not self._indexed:
+            return [make_pod(self._job, JOBS, finalizer=FINALIZER) for _ in range(missing)], None
+        return [self._start(index) for index in self._free(missing)], None
+
+    def _surplus(self, at_least: int) -> list[Pod]:
+        """Return pods that are too many: double or impossible indexes first, then those missed least."""
+        doomed: list[Pod] = []
+        kept: list[Pod] = []
+        if self._indexed:
+            by_index: dict[int, list[Pod]] = {}
+            for pod in self._active:
+                by_index.setdefault(index_of(pod), []).append(pod)
+            for index, pods in by_index.items():
+                ordered = leaving(pods, self._now)
+                possible = 0 <= index < (self._completions or 0)
+                doomed += ordered[:-1] if possible else ordered
+                kept += ordered[-1:] if possible else []
+        else:
+            kept = list(self._active)
+        return [*doomed, *leaving(kept, self._now)[: max(0, at_least - len(doomed))]]
+
+    def _remove(self, pods: list[Pod]) -> Iterator[Action]:
+        """Yield the removal of pods that are not to be counted: the finalizer goes first."""
+        for pod in pods:
+            self._removed.add(pod.metadata.uid)
+            if pod.metadata.uid in self._tracked:
+                self._tracked.discard(pod.metadata.uid)
+                yield untracked(pod)
+            yield remove_pod(pod, self._job, JOBS)
+
+    def _free(self, count: int) -> list[int]:
+        taken = {*self._done, *self._lost, *(index_of(pod) for pod in self._active)}
+        if self._waits:
+            taken |= {index_of(pod) for pod in self._pods if pod.deleting and not pod.terminated}
+        found: list[int] = []
+        for index in range(self._completions or 0):
+            if len(found) == count:
+                break
+            if index not in taken:
+                found.append(index)
+        return found
+
+    def _start_by_index(self, missing: int) -> tuple[list[Action], datetime | None]:
+        """Start pods whose index may be tried again; each index has its own pauses."""
+        due = {index: self._index_due(index) for index in self._free(missing)}
+        now = [index for index, at in due.items() if at is None or at <= self._now]
+        if now:
+            return [self._start(index) for index in now], None
+        return [], min((at for at in due.values() if at is not None), default=None)
+
+    def _index_due(self, index: int) -> datetime | None:
+        failed = self._held.get(index)
+        ended = ended_at(failed) if failed is not None else None
+        return ended + pause(_tries(failed) + 1) if failed is not None and ended is not None else None
+
+    def _start(self, index: int) -> Create:
+        template = self._spec["template"]
+        annotations = {INDEX: str(index)}
+        if self._per_index is not None:
+            failed = self._held.get(index)
+            counts = failed is not None and handle(self._policy, failed).counts
+            times = (_noted(failed, INDEX_FAILURES) if failed is not None else 0) + counts
+            ignored = (_noted(failed, INDEX_IGNORED) if failed is not None else 0) + (
+                failed is not None and not counts
+            )
+            annotations[INDEX_FAILURES] = str(times)
+            if ignored:
+                annotations[INDEX_IGNORED] = str(ignored)
+        spec: dict[str, Any] = {"hostname": f"{self._key.name}-{index}"}
+        for containers in ("containers", "initContainers"):
+            if template["spec"].get(containers):
+                spec[containers] = [_with_index(each) for each in template["spec"][containers]]
+        suffix = f"-{index}-"
+        return make_pod(
+            self._job,
+            JOBS,
+            prefix=self._key.name[: LONGEST_PREFIX - len(suffix)] + suffix,
+            labels={INDEX: str(index)},
+            annotations=annotations,
+            spec=spec,
+            finalizer=FINALIZER,
+        )
+
+    # ── counting ─────────────────────────────────────────────────────────────────────────────────
+
+    def _track(self, ending: dict[str, Any] | None, active: int, ready: int) -> Iterator[Action]:
+        """Write down who ended, take their finalizers away, and say so when all is over."""
+        failing = ending is not None and ending["type"] == "FailureTarget"
+        released: list[Action] = []
+        counts: list[Action] = []
+        room = MOST_UNCOUNTED - sum(map(len, self._uncounted.values()))
+        waiting = {*self._uncounted["succeeded"], *self._uncounted["failed"]}
+        for pod in self._pods:
+            uid = pod.metadata.uid
+            if uid not in self._tracked or not self._may_release(pod, ending):
+                continue
+            if len(released) >= max(room, 1):
+                break
+            released.append(untracked(pod))
+            if uid in waiting:
+                continue
+            valid = not self._indexed or 0 <= index_of(pod) < (self._completions or 0)
+            if pod.status.phase == "Succeeded":
+                if not self._indexed:
+                    self._uncounted["succeeded"].append(uid)
+            elif (self._is_failed(pod) or failing) and valid:
+                handling = handle(self._policy, pod)
+                if handling.action:
+                    counts.append(Count("job_pod_failures", (handling.action,)))
+                if handling.counts:
+                    self._uncounted["failed"].append(uid)
+        if ending is not None and not any(c["type"] == ending["type"] for c in self._conditions):
+            self._conditions.append(ending)
+        finished: dict[str, Any] | None = None
+        if (
+            ending is not None
+            and not any(self._uncounted.values())
+            and not released
+            and not self._terminating
+        ):
+            finished = self._condition(
+                "Failed" if failing else "Complete", ending["reason"], ending["message"]
+            )
+            self._conditions.append(finished)
+        yield from self._write(active, ready, finished)
+        yield from counts
+        yield from released
+        if finished is not None:
+            yield from self._tell_end(finished)
+
+    def _may_release(self, pod: Pod, ending: dict[str, Any] | None) -> bool:
+        if self._going or ending is not None or pod.status.phase == "Succeeded":
+            return True
+        held = self._held.get(index_of(pod))
+        return self._is_failed(pod) and (held is None or held.metadata.uid != pod.metadata.uid)
+
+    def _write(self, active: int, ready: int, finished: dict[str, Any] | None) -> Iterator[Action]:
+        before = self._before
+        failed = self._counted_failed
+        succeeded = len(self._done) if self._indexed else self._counted_succeeded
+        uncounted = {result: uids or None for result, uids in self._uncounted.items()}
+        status: dict[str, Any] = {
+            "active": active or None,
+            "ready": ready,
+            "succeeded": succeeded or None,
+            "failed": failed or None,
+            "terminating": self._terminating,
+            "uncountedTerminatedPods": uncounted,
+            "startTime": self._start_time(),
+            "conditions": self._conditions or None,
+        }
+        if self._indexed:
+            status["completedIndexes"] = print_indexes(self._done) or None
+            if self._per_index is not None:
+                status["failedIndexes"] = print_indexes(self._lost)
+        if finished is not None and finished["type"] == "Complete":
+            status["completionTime"] = finished["lastTransitionTime"]
+        if all(_same(before.get(name), value) for name, value in status.items()):
+            return
+        metadata = {"resourceVersion": self._job["metadata"]["resourceVersion"]}
+        patch = {"metadata": metadata, "status": status}
+        yield Patch(JOBS, self._key.name, self._key.namespace, patch, subresource="status", held=True)
+        mode = "Indexed" if self._indexed else "NonIndexed"
+        for result, number in (("succeeded", succeeded), ("failed", failed)):
+            if (more := number - before.get(result, 0)) > 0:
+                yield Count("job_pods_finished", (mode, result), more)
+
+    def _tell_end(self, finished: dict[str, Any]) -> Iterator[Action]:
+        mode, whom = "Indexed" if self._indexed else "NonIndexed", about(self._job, JOBS)
+        if finished["type"] == "Complete":
+            if self._completions is not None and self._succeeded > self._completions:
+                text = "Too many succeeded pods running after completion count reached"
+                yield Record(whom, "Warning", "TooManySucceededPods", text)
+            yield Record(whom, "Normal", "Completed", "Job completed")
+            yield Count("jobs_finished", (mode, "succeeded", finished["reason"]))
+        else:
+            yield Record(whom, "Warning", finished["reason"], finished["message"])
+            yield Count("jobs_finished", (mode, "failed", finished["reason"]))
+
+    # ── times and conditions ─────────────────────────────────────────────────────────────────────
+
+    def _start_time(self) -> str | None:
+        """Return since when the Job has been active without a break."""
+        if self._suspended:
+            return None
+        resumed = next((c for c in self._conditions if c["type"] == "Suspended"), None)
+        if resumed is not None and resumed["status"] == "False" and resumed.get("reason") == "JobResumed":
+            started: str | None = self._before.get("startTime") or resumed["lastTransitionTime"]
+            return started
+        return self._before.get("startTime") or print_time(self._now)
+
+    def _deadline(self) -> datetime | None:
+        seconds = self._spec.get("activeDeadlineSeconds")
+        started = parse_time(self._start_time())
+        if seconds is None or started is None:
+            return None
+        return started + timedelta(seconds=seconds)
+
+    def _suspension(self) -> Iterator[Action]:
+        """Note that the Job was suspended or resumed, when it was."""
+        present = next((c for c in self._conditions if c["type"] == "Suspended"), None)
+        was = present is not None and present["status"] == "True"
+        if was == self._suspended:
+            return
+        if self._suspended:
+            made = self._condition("Suspended", "JobSuspended", "Job suspended")
+        else:
+            made = self._condition("Suspended", "JobResumed", "Job resumed", "False")
+        if present is None:
+            self._conditions.append(made)
+        else:
+            self._conditions[self._conditions.index(present)] = made
+        reason = "Suspended" if self._suspended else "Resumed"
+        yield Record(about(self._job, JOBS), "Normal", reason, made["message"])
+
+    def _failure(self, reason: str, message: str) -> dict[str, Any]:
+        return self._condition("FailureTarget", reason, message)
+
+    def _condition(self, type: str, reason: str, message: str, status: str = "True") -> dict[str, Any]:
+        now = print_time(self._now)
+        return {
+            "type": type,
+            "status": status,
+            "lastProbeTime": now,
+            "lastTransitionTime": now,
+            "reason": reason,
+            "message": message,
+        }
+
+
+# ── pods of Jobs ─────────────────────────────────────────────────────────────────────────────────
+
+
+def index_of(pod: Pod) -> int:
+    """Return the pod's completion index; -1 when it has none."""
+    text = (pod.metadata.annotations or {}).get(INDEX, "")
+    return int(text) if text.isdigit() else -1
+
+
+def ended_at(pod: Pod) -> datetime | None:
+    """Return when a pod ended, as well as it can be told."""
+    times = [
+        parse_time((status.terminated or {}).get("finishedAt"))
+        for status in pod.status.container_statuses or ()
+    ]
+    if times and all(time is not None for time in times):
+        return max(time for time in times if time is not None)
+    ready = pod.status.condition("Ready")
+    if ready is not None and ready.status == "False" and ready.last_transition_time:
+        return parse_time(ready.last_transition_time)
+    return parse_time(pod.metadata.deletion_timestamp) or parse_time(pod.metadata.creation_timestamp)
+
+
+def _noted(pod: Pod, annotation: str) -> int:
+    text = (pod.metadata.annotations or {}).get(annotation, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _tries(pod: Pod) -> int:
+    return _noted(pod, INDEX_FAILURES) + _noted(pod, INDEX_IGNORED)
+
+
+def untracked(pod: Pod) -> Patch:
+    """Return what takes the finalizer from a pod."""
+    metadata = {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
+    return Patch(
+        PODS, pod.metadata.name, pod.metadata.namespace, {"metadata": metadata}, STRATEGIC_MERGE_PATCH
+    )
+
+
+def _with_index(container: Document) -> dict[str, Any]:
+    """Return a container that can read its index from the environment."""
+    environment = container.get("env") or ()
+    if any(each["name"] == "JOB_COMPLETION_INDEX" for each in environment):
+        return dict(container)
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+    return {**container, "env": [*environment, variable]}
+
+
+def _same(before: Any, value: Any) -> bool:
+    """Return whether a field says already what is to be written; nothing and zero are one."""
+    if isinstance(value, dict):
+        return before is not None and all(_same((before or {}).get(k), v) for k, v in value.items())
+    if isinstance(value, int) and not isinstance(value, bool):
+        return bool(before == value)  # ready and terminating are written even when they are zero
+    return bool((before or None) == (value or None))
