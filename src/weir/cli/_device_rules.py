@@ -1,9 +1,9 @@
 """`weir device taint` and `untaint`: DeviceTaintRules written and removed from the command line.
 
 Both print the YAML they apply and what it does; with `--dry-run`, or on a dump, nothing is written. A rule is named
-after its selector and key, so tainting again changes the same rule. Before anything is written the server is asked
-(dry run) what it would store: a cluster that drops a part of the selector would taint more devices than meant.
-Not here: evicting pods (the device taint eviction controller of the cluster does that).
+after its selector and key, so tainting again changes the same rule. A rule with `--ttl` says when it expires; where no
+controller removes it then, the command stays and does (docs/decisions/0074).
+Not here: evicting pods (the device taint eviction controller of the cluster does that), drain (weir.cli._device_drain).
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli.main import FINDINGS, FINE
+from weir.cli._device_write import MANAGER, condition, served_version, settle, write
+from weir.cli.main import FINDINGS, FINE, INTERRUPTED
 from weir.cli.render import to_yaml
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-MANAGER: Final = "weir-device"
+EXPIRES_AT: Final = "weir.dev/expires-at"
+EXPIRES: Final = "Expires"
 _MOST_PODS: Final = 20
-#: Newest first; a cluster may have only the oldest.
-_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
+_ANSWER_SECONDS: Final = 3.0
 
 _SOURCE: Final = (
     click.option(
@@ -55,7 +56,7 @@ _SOURCE: Final = (
 )
 
 
-def _from_anywhere(command: Callable[..., int]) -> Callable[..., int]:
+def from_anywhere(command: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_SOURCE):
         command = option(command)
     return command
@@ -64,11 +65,15 @@ def _from_anywhere(command: Callable[..., int]) -> Callable[..., int]:
 @click.command()
 @click.argument("words", nargs=-1, metavar="[SELECTOR] KEY[=VALUE]:EFFECT")
 @click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (default: 10).")
+@click.option("--ttl", default="", metavar="2h", help="Remove the taint after this time.")
+@click.option("--no-wait", is_flag=True, help="With --ttl: do not stay where nobody else would remove it.")
 @click.option("--description", default="", help="Why, for whoever looks at the rule.")
-@_from_anywhere
+@from_anywhere
 def taint(
     words: Sequence[str],
     rate: int | None,
+    ttl: str,
+    no_wait: bool,
     description: str,
     cluster: Sequence[str],
     kubeconfig: Path | None,
@@ -85,33 +90,33 @@ def taint(
       weir device taint gpu.example.com/node-1/gpu-0 example.com/hot=90:NoSchedule
       weir device taint driver=gpu.example.com,pool=node-1 maintenance:NoExecute --rate 2 --dry-run
       weir device taint --cel "device.attributes['gpu.example.com'].model == 'a100'" recall:None
+      weir device taint driver=gpu.example.com,pool=node-1 hot:NoSchedule --ttl 2h
     """
+    from weir.cli.inputs import read_seconds
     from weir.devices.notation import parse_taint
-    from weir.validate import validate
 
     text, taint_text = _two(words, "KEY[=VALUE]:EFFECT")
-    wanted = _selector(text, cel, all_devices)
-    found = parse_taint(taint_text)
-    if rate is not None:
-        found["evictionsPerSecond"] = rate
-    if description:
-        found["description"] = description
-    rule = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": name or rule_name(wanted, found["key"])},
-        "spec": {"deviceSelector": wanted, "taint": found},
-    }
-    if wrong := validate(rule):
-        raise click.UsageError("; ".join(" ".join(str(error).split()) for error in wrong))
-    return _with_cluster(
-        cluster, kubeconfig, context, lambda held, client: _taint(rule, held, client, dry_run)
-    )
+    wanted = read_selector(text, cel, all_devices)
+    expires = datetime.now(UTC) + timedelta(seconds=read_seconds(ttl, "--ttl")) if ttl else None
+    rule = make_rule(wanted, parse_taint(taint_text), name, rate, description)
+    if expires is not None:
+        rule["metadata"]["annotations"] = {EXPIRES_AT: expires.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    try:
+        return with_cluster(
+            cluster,
+            kubeconfig,
+            context,
+            lambda held, client: _taint(rule, held, client, dry_run, not no_wait),
+        )
+    except KeyboardInterrupt:
+        if expires is not None:
+            click.echo(f"\nthe rule {rule['metadata']['name']} stays; {undo(rule)}", err=True)
+        return INTERRUPTED
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[SELECTOR] KEY")
-@_from_anywhere
+@from_anywhere
 def untaint(
     words: Sequence[str],
     cluster: Sequence[str],
@@ -132,8 +137,8 @@ def untaint(
       weir device untaint --all-devices maintenance --dry-run
     """
     text, key = _two(words, "KEY")
-    wanted = _selector(text, cel, all_devices)
-    return _with_cluster(
+    wanted = read_selector(text, cel, all_devices)
+    return with_cluster(
         cluster, kubeconfig, context, lambda held, client: _untaint(wanted, key, name, held, client, dry_run)
     )
 
@@ -148,7 +153,7 @@ def _two(words: Sequence[str], last: str) -> tuple[str, str]:
     return (words[0] if len(words) == 2 else ""), words[-1]
 
 
-def _selector(text: str, cel: Sequence[str], all_devices: bool) -> Document:
+def read_selector(text: str, cel: Sequence[str], all_devices: bool) -> Document:
     from weir.devices.notation import parse_selector
 
     wanted = parse_selector(text, cel)
@@ -157,6 +162,30 @@ def _selector(text: str, cel: Sequence[str], all_devices: bool) -> Document:
     if wanted and all_devices:
         raise click.UsageError("--all-devices goes with no selector")
     return wanted
+
+
+def make_rule(selector: Document, taint: Document, name: str, rate: int | None, description: str) -> Document:
+    """Return the rule that taints the selected devices; what the API would refuse is a usage error."""
+    from weir.validate import validate
+
+    if rate is not None:
+        taint["evictionsPerSecond"] = rate
+    if description:
+        taint["description"] = description
+    rule = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name or rule_name(selector, taint["key"])},
+        "spec": {"deviceSelector": selector, "taint": taint},
+    }
+    if wrong := validate(rule):
+        raise click.UsageError("; ".join(" ".join(str(error).split()) for error in wrong))
+    return rule
+
+
+def undo(rule: Document) -> str:
+    """Return how to take a rule back."""
+    return f"undo: kubectl delete devicetaintrule {rule['metadata']['name']}"
 
 
 def rule_name(selector: Document, key: str) -> str:
@@ -170,7 +199,7 @@ def rule_name(selector: Document, key: str) -> str:
     return f"{bare or 'taint'}-{digest}"
 
 
-def _with_cluster(
+def with_cluster(
     cluster: Sequence[str],
     kubeconfig: Path | None,
     context: str,
@@ -197,50 +226,69 @@ def _with_cluster(
     return asyncio.run(run())
 
 
-async def _taint(rule: Document, held: Inventory, client: Client | None, dry_run: bool) -> int:
+async def _taint(rule: Document, held: Inventory, client: Client | None, dry_run: bool, wait: bool) -> int:
     from weir.objects.core import read
     from weir.objects.resource import DeviceTaintRule
 
     now = datetime.now(UTC)
     preview = held.preview(read(DeviceTaintRule, rule), now)
-    served = await _served(client) if client is not None else None
-    if served is not None:
-        rule = {**rule, "apiVersion": served.api_version}
+    served = await served_version(client) if client is not None else None
+    ignored: list[str] = []
+    if client is not None and served is not None:
+        rule, ignored = await settle(client, served, rule)
     click.echo(to_yaml(rule))
-    for line in _said(rule, preview, now):
+    for line in said(rule, preview, now):
         click.echo(line, err=True)
+    for option in ignored:
+        click.echo(f"this cluster does not know {option}: left out", err=True)
     if dry_run or client is None or served is None:
         click.echo("nothing was written", err=True)
         return FINE
-    name, body = rule["metadata"]["name"], json.dumps(rule).encode()
-    options: dict[str, Any] = {
-        "patch_type": "application/apply-patch+yaml",
-        "field_manager": MANAGER,
-        "force": True,
-    }
-    tried = await client.patch(served, name, body, dry_run=True, **options)
-    if tried["spec"].get("deviceSelector", {}) != rule["spec"]["deviceSelector"]:
-        kept = json.dumps(tried["spec"].get("deviceSelector"))
-        raise click.ClickException(
-            f"this cluster would only keep {kept} of the selector; nothing was written"
-        )
-    await client.patch(served, name, body, **options)
-    click.echo(f"devicetaintrule.resource.k8s.io/{name} applied", err=True)
+    stored = await write(client, served, rule)
+    click.echo(f"devicetaintrule.resource.k8s.io/{rule['metadata']['name']} applied", err=True)
+    if EXPIRES_AT in (rule["metadata"].get("annotations") or {}):
+        await _expire(client, served, stored, wait)
     return FINE
 
 
-def _said(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
+async def _expire(client: Client, served: Kind, rule: Document, wait: bool) -> None:
+    """See to it that the rule goes when its time has come: somebody else does it, or we stay and do."""
+    name, text = rule["metadata"]["name"], rule["metadata"]["annotations"][EXPIRES_AT]
+    expires = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    deadline = min(expires, datetime.now(UTC) + timedelta(seconds=_ANSWER_SECONDS))
+    while datetime.now(UTC) < deadline:
+        found = await client.find(served, name)
+        if found is None or condition(found, EXPIRES) is not None:
+            click.echo(f"the cluster removes it at {text}", err=True)
+            return
+        await asyncio.sleep(0.2)
+    click.echo("no controller of this cluster removes rules that expire (weir's does)", err=True)
+    if not wait:
+        click.echo(f"it stays until you remove it; {undo(rule)}", err=True)
+        return
+    click.echo(f"waiting here to remove it at {text}; Ctrl-C leaves it", err=True)
+    await asyncio.sleep(max(0.0, (expires - datetime.now(UTC)).total_seconds()))
+    found = await client.find(served, name)
+    same = found is not None and found["metadata"]["uid"] == rule["metadata"]["uid"]
+    if found is None or not same or (found["metadata"].get("annotations") or {}).get(EXPIRES_AT) != text:
+        click.echo("it was removed or changed meanwhile", err=True)
+        return
+    await client.delete(served, name, uid=rule["metadata"]["uid"])
+    click.echo(f'devicetaintrule.resource.k8s.io "{name}" deleted', err=True)
+
+
+def said(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
     """Yield what the rule does, in the words of its effect."""
     from weir.apiserver.cells import human_duration
 
     effect = rule["spec"]["taint"]["effect"]
-    published, allocated = _counted(preview.published, "published"), _counted(preview.allocated, "allocated")
+    published, allocated = counted(preview.published, "published"), counted(preview.allocated, "allocated")
     yield f"{published} and {allocated} selected"
     if not preview.pods:
         yield "no pod has to leave" if effect == "NoExecute" else "no pod would have to leave with NoExecute"
         return
     would = "must leave" if effect == "NoExecute" else "would have to leave if the effect was NoExecute"
-    yield f"{_counted(len(preview.pods), 'pod')} {would}:"
+    yield f"{counted(len(preview.pods), 'pod')} {would}:"
     for pod, at in preview.pods[:_MOST_PODS]:
         left = (at - now).total_seconds()
         yield f"  {pod} " + (f"in {human_duration(left)}" if left > 0 else "at once")
@@ -248,7 +296,7 @@ def _said(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
         yield f"  … and {len(preview.pods) - _MOST_PODS} more"
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
     noun = "pod" if what == "pod" else f"{what} device"
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
@@ -270,7 +318,7 @@ async def _untaint(
             f"weir: no rule with this selector and the key {key}{_others(wanted, key, held)}", err=True
         )
         return FINDINGS
-    served = await _served(client) if client is not None and not dry_run else None
+    served = await served_version(client) if client is not None and not dry_run else None
     for rule in chosen:
         spec: Document = {"deviceSelector": wanted, "taint": {"key": key, "effect": rule.spec.taint.effect}}
         click.echo(to_yaml({"kind": "DeviceTaintRule", "metadata": {"name": rule.name}, "spec": spec}))
@@ -297,18 +345,3 @@ def _others(wanted: Document, key: str, held: Inventory) -> str:
         if taint.taint.key == key
     }
     return f"; these devices have it from {', '.join(sorted(origins)[:3])}" if origins else ""
-
-
-async def _served(client: Client) -> Kind:
-    """Return the newest version of DeviceTaintRule that the cluster serves."""
-    from weir.errors import NotFound
-    from weir.objects.kinds import by_kind
-
-    for version in _VERSIONS:
-        kind = by_kind(f"resource.k8s.io/{version}", "DeviceTaintRule")
-        try:
-            await client.list(kind, limit=1)
-        except NotFound:
-            continue
-        return kind
-    raise click.ClickException("this cluster has no DeviceTaintRules: is DRADeviceTaintRules off?")

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli._device_drain import drain
+from weir.cli._device_faults import break_pool, degrade, repair, republish, unplug
 from weir.cli._device_rules import taint, untaint
 from weir.cli.main import FINE
 from weir.cli.render import BAD, DIM, NOTE, emit, paint, table, wants_colour
@@ -23,14 +25,18 @@ if TYPE_CHECKING:
     from weir.devices.inventory import HeldTaint, Inventory, Row
     from weir.gates import Gates
 
+#: The form of -o json and -o yaml; a field may be added, what is there keeps its meaning.
+SCHEMA = "devices.weir.dev/v1"
+_SHORT = 44
+
 
 @click.group()
 def device() -> None:
     """The devices of a cluster: who has them, and what their taints do."""
 
 
-device.add_command(taint)
-device.add_command(untaint)
+for command in (taint, untaint, drain, degrade, unplug, break_pool, repair, republish):
+    device.add_command(command)
 
 
 @device.command(name="list", epilog="Exit codes: 0 fine, 2 unreadable input, 3 cluster unreachable.")
@@ -50,7 +56,12 @@ device.add_command(untaint)
 @click.option("--node", default="", help="Only devices of this node.")
 @click.option("--tainted", is_flag=True, help="Only devices with taints.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text", show_default=True
+    "-o",
+    "--output",
+    type=click.Choice(["text", "wide", "json", "yaml", "name"]),
+    default="text",
+    show_default=True,
+    help="wide shows every attribute; name only which devices there are, for use as selectors.",
 )
 @click.option(
     "--feature-gates",
@@ -90,8 +101,15 @@ def list_devices(
         and (not node or row.node == node)
         and (not tainted or row.taints)
     ]
+    if output == "name":
+        for row in rows:
+            click.echo(str(row.id))
+        return FINE
     if output in ("json", "yaml"):
-        emit({"devices": [_document(row) for row in rows], "problems": found.problems}, output)
+        emit(
+            {"apiVersion": SCHEMA, "devices": [_document(row) for row in rows], "problems": found.problems},
+            output,
+        )
         return FINE
     colour = wants_colour()
     for line in text(rows, now, wide=output == "wide", colour=colour):
@@ -163,45 +181,61 @@ def text(rows: Sequence[Row], now: datetime, *, wide: bool = False, colour: bool
     if not rows:
         yield "No devices."
         return
-    head = ["NODE", "DEVICE", "CLAIM", "PODS", "TAINTS"]
-    if wide:
-        head.insert(2, "ATTRIBUTES")
-    lines: list[list[str]] = [head]
+    lines = [["NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED"]]
+    bad: list[bool] = [False]
+    telling = None if wide else _telling(rows)
     for row in rows:
         claims = ", ".join(holder.claim for holder in row.holders) or "-"
         pods = ", ".join(pod for holder in row.holders for pod in holder.pods) or "-"
-        cells = [row.node or "-", str(row.id), claims, pods]
-        if wide:
-            cells.insert(2, ", ".join(_facts(row)) or "-")
-        notes = [taint_line(held, now) for held in row.taints]
+        facts = ", ".join(_facts(row, telling)) or "-"
+        if not wide and len(facts) > _SHORT:
+            facts = f"{facts[: _SHORT - 1]}…"
+        cells = [row.node or "-", str(row.id), facts, claims, pods]
+        notes = [(taint_text(held, now), tolerated_text(held, now)) for held in row.taints]
         if row.pool_problem:
-            notes.append(f"({row.pool_problem})")
-        lines.append([*cells, notes[0] if notes else "-"])
-        lines += [["", *[""] * (len(cells) - 1), note] for note in notes[1:]]
+            notes.append((f"({row.pool_problem})", ""))
+        for number, note in enumerate(notes or [("-", "-")]):
+            lines.append([*(cells if not number else [""] * len(cells)), *note])
+            bad.append(note[1].startswith("no"))
     printed = table(lines, indent=0)
     yield paint(printed[0], DIM, on=colour)
-    for line in printed[1:]:
-        if "not tolerated" in line or "must leave" in line:
-            yield paint(line, BAD, on=colour)
-        else:
-            yield paint(line, NOTE, on=colour and ":No" in line) if colour else line
+    for line, worse in zip(printed[1:], bad[1:], strict=True):
+        yield paint(line, BAD if worse else NOTE, on=colour and (worse or ":No" in line))
 
 
-def taint_line(held: HeldTaint, now: datetime) -> str:
-    """Return a taint with its age, its origin and what it means for who has the device."""
+def taint_text(held: HeldTaint, now: datetime) -> str:
+    """Return a taint with its age and its origin."""
     from weir.apiserver.cells import human_duration
     from weir.devices.eviction import moment
 
     taint = held.tracked.taint
     added = moment(taint.time_added)
     age = f"{human_duration(max(0.0, (now - added).total_seconds()))}, " if added else ""
-    said = f"{taint} ({age}{_origin(held)})"
+    return f"{taint} ({age}{_origin(held)})"
+
+
+def tolerated_text(held: HeldTaint, now: datetime) -> str:
+    """Return what a taint means for who has the device."""
+    from weir.apiserver.cells import human_duration
+
+    if held.tolerated is None or held.tracked.taint.effect not in ("NoSchedule", "NoExecute"):
+        return "-"
     if held.leave_at is not None:
         left = (held.leave_at - now).total_seconds()
-        return f"{said}: pods must leave " + (f"in {human_duration(left)}" if left > 0 else "now")
-    if held.tolerated is None or taint.effect not in ("NoSchedule", "NoExecute"):
-        return said
-    return f"{said}: " + ("tolerated" if held.tolerated else "not tolerated, kept until it is free")
+        if held.tolerated:
+            return f"for {human_duration(left)} more" if left > 0 else "no longer, pods leave now"
+        return "no, pods leave now"
+    return "yes" if held.tolerated else "no, kept until it is free"
+
+
+def _telling(rows: Sequence[Row]) -> set[str]:
+    """Return the attributes that say what kind of device it is: those that some devices of one driver share."""
+    values: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for name, value in (row.device.attributes or {}).items() if row.device else ():
+            values.setdefault((row.id.driver, name), []).append(str(value))
+    kept = {name for (_, name), found in values.items() if len(found) == 1 or len(set(found)) < len(found)}
+    return kept - {"index"}
 
 
 def _origin(held: HeldTaint) -> str:
@@ -211,9 +245,10 @@ def _origin(held: HeldTaint) -> str:
     return f"rule {origin.name}" if isinstance(origin, RuleOrigin) else f"driver, slice {origin.slice}"
 
 
-def _facts(row: Row) -> Iterator[str]:
+def _facts(row: Row, telling: set[str] | None) -> Iterator[str]:
     for name, value in (row.device.attributes or {}).items() if row.device else ():
-        yield f"{name}={next(iter(value.values()), '')}"
+        if telling is None or name in telling:
+            yield f"{name}={next(iter(value.values()), '')}"
     for name, value in (row.device.capacity or {}).items() if row.device else ():
         yield f"{name}={value.get('value', '')}"
 

@@ -1,19 +1,24 @@
-"""Which files did the user mean? Files, folders and standard input, read whole.
+"""What did the user mean? Files, folders, standard input, or a cluster that answers.
 
 `-` is standard input; a folder means the manifests below it, in the order of their names. A name that was given
-must be readable; in a folder only `.yaml`, `.yml` and `.json` are looked at.
+must be readable; in a folder only `.yaml`, `.yml` and `.json` are looked at. A cluster is a dump of one, or the live
+one that a kubeconfig names, found as kubectl finds it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from weir.objects.manifest import Document, read_manifest, read_values
+
+if TYPE_CHECKING:
+    from weir.world import World
 
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
@@ -43,3 +48,116 @@ def read_documents(names: Iterable[str]) -> list[Document]:
 def read_dump(names: Iterable[str]) -> list[Any]:
     """Return the documents of all files that *names* mean as plain values, for large dumps."""
     return [value for name, content in read_files(names) for value in read_values(content, name)]
+
+
+# ── clusters ─────────────────────────────────────────────────────────────────────────────────────
+
+#: A YAML dump beyond this takes more than two seconds to read.
+_SLOW_BYTES: Final = 10_000_000
+
+_CLUSTER_OPTIONS: Final = (
+    click.option(
+        "-c",
+        "--cluster",
+        "cluster",
+        multiple=True,
+        metavar="FILE|DIR|-",
+        help="What the cluster holds: a `kubectl get nodes,pods -A -o yaml` dump, manifests, or a directory, "
+        "instead of a live cluster.",
+    ),
+    click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path),
+        help="The live cluster's kubeconfig (default: as kubectl).",
+    ),
+    click.option("--context", default="", help="The context of the kubeconfig."),
+)
+
+
+def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give *command* the options that name a cluster: `cluster`, `kubeconfig` and `context`."""
+    for option in reversed(_CLUSTER_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a cluster holds: documents with the file they stand in, and the kinds that could not be read."""
+
+    documents: list[tuple[str, Any]]
+    forbidden: tuple[str, ...] = ()
+
+    def world(self) -> World:
+        """Return the World of the documents; one that cannot be read is named with its file."""
+        from weir.objects.core import ViewError
+        from weir.world import World
+
+        by_file: dict[str, list[Any]] = {}
+        for file, document in self.documents:
+            by_file.setdefault(file, []).append(document)
+        views = []
+        for file, contents in by_file.items():
+            try:
+                views += World.of(contents).views()
+            except ViewError as error:
+                raise ViewError(f"{file}: {error}") from None
+        return World().overlay(*views)
+
+
+def read_cluster(cluster: Sequence[str], kubeconfig: Path | None, context: str, kinds: Sequence[str]) -> Held:
+    """Return what a dump, or without one the live cluster, holds."""
+    if cluster and (kubeconfig or context):
+        raise click.UsageError("give either --cluster or --kubeconfig and --context, not both")
+    if cluster:
+        return Held(_dumped(cluster))
+    import asyncio
+
+    from weir.cli.render import progress
+    from weir.client.http import connect
+    from weir.client.kubeconfig import KubeconfigError
+    from weir.client.snapshot import Snapshot, snapshot
+
+    async def run() -> Snapshot:
+        try:
+            client = connect(kubeconfig, context=context, user_agent="weir")
+        except KubeconfigError as error:
+            hint = "" if kubeconfig or context else "; or give a dump with --cluster"
+            raise KubeconfigError(f"{error}{hint}") from None
+        try:
+            with progress("reading the cluster, kinds:") as tick:
+                return await snapshot(client, kinds, tick)
+        finally:
+            await client.close()
+
+    found = asyncio.run(run())
+    return Held([("the cluster", document) for document in found.documents], found.forbidden)
+
+
+def _dumped(places: Sequence[str]) -> list[tuple[str, Any]]:
+    from weir.cli.render import wants_colour
+
+    held = []
+    for file, content in read_files(places):
+        if len(content) > _SLOW_BYTES and content.lstrip()[:1] != b"{" and wants_colour(sys.stderr):
+            size = f"{len(content) / 1e6:.0f} MB"
+            click.echo(f"reading {file}, {size} of YAML (the same dump with -o json reads faster)", err=True)
+        held += [(file, document) for document in read_values(content, file)]
+    return held
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_seconds(text: str, option: str) -> float:
+    """Return the seconds that a duration such as `90s`, `10m` or `2h` means; one that is none, or not above 0, is a
+    mistake in *option*."""
+    from weir.values.duration import NANOSECONDS, DurationError, parse_duration
+
+    try:
+        seconds = parse_duration(text) / NANOSECONDS
+    except DurationError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise click.BadParameter(f"{text!r}: write a time like 90s, 10m or 2h", param_hint=option)
+    return seconds

@@ -35,6 +35,11 @@ def node() -> None:
     "--taint", "taints", multiple=True, metavar="KEY=VALUE:EFFECT", help="A taint; may be repeated."
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label; may be repeated.")
+@click.option(
+    "--devices",
+    type=click.IntRange(0, 1024),
+    help="Devices of each node: of the class's own kind, or GPUs.  [default: as the class says]",
+)
 @_KUBECONFIG
 @_CONTEXT
 def add(
@@ -43,6 +48,7 @@ def add(
     class_name: str,
     taints: Sequence[str],
     labels: Sequence[str],
+    devices: int | None,
     kubeconfig: Path | None,
     context: str,
 ) -> None:
@@ -50,10 +56,11 @@ def add(
 
     \b
     weir node add --count 50 --class spot --taint failure-probability=15:NoExecute
+    weir node add --count 4 --class gpu --devices 2
     """
     from weir.kubelet.classes import parse_taint
 
-    chosen = _class(class_name)
+    chosen = _class(class_name) if devices is None else _class(class_name).with_devices(devices)
     wanted = tuple(parse_taint(text) for text in taints)
     marked = dict(_label(text) for text in labels)
     prefix = name or chosen.name

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.devices.claims import claims_of, reserved_for
-from weir.devices.eviction import claim_eviction, leave_at, pod_eviction
+from weir.devices.eviction import Eviction, claim_eviction, leave_at, pod_eviction
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.selector import Candidate, selects
 from weir.devices.tracker import TrackedDevice, Tracker
@@ -212,6 +212,30 @@ class Inventory:
         candidates: list[Candidate] = list(published.values())
         candidates += [Candidate(name) for name in sorted(allocated - published.keys())]
         return [one for one in candidates if selects(rule, one, self.classes, self.tracker.expressions)]
+
+    def staying(self, rule: DeviceTaintRule, now: datetime) -> list[str]:
+        """Return the pods that use a device *rule* selects and would not have to leave it, ever."""
+        names = {one.id for one in self.selected(rule)}
+        leaving = {pod for pod, _ in self.preview(rule, now).pods}
+        found = []
+        for pod in self.pods.values():
+            if pod.terminated or not pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
+                continue
+            claims = [use.claim for use in claims_of(pod, self.claims) if use.claim is not None]
+            uses = {result.id for claim in claims if reserved_for(claim, pod) for result in claim.results}
+            if uses & names and pod.key not in leaving:
+                found.append(pod.key)
+        return sorted(found)
+
+    def evictions(self, now: datetime) -> dict[str, Eviction]:
+        """Return the pods that have to leave because of the taints there are, by key; *now* as in `rows`."""
+        by_claim = {}
+        for claim in self.claims.values():
+            found = claim_eviction(claim, self.tracker.taints_on, self.gates, now)
+            if found is not None:
+                by_claim[claim.key] = found
+        leaving = {key: pod_eviction(pod, self.claims, by_claim) for key, pod in self.pods.items()}
+        return {key: eviction for key, eviction in leaving.items() if eviction is not None}
 
     def preview(self, rule: DeviceTaintRule, now: datetime) -> Preview:
         """Return what *rule* would do with the effect NoExecute from *now* on; other taints do not count."""

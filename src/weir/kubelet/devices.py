@@ -23,7 +23,6 @@ from weir.values.quantity import Quantity, QuantityError, parse_quantity
 
 Document = dict[str, Any]
 DEVICES: Final = "weir.dev/devices"  #: annotation: what a node's drivers publish
-FAULTS: Final = "faults.weir.dev/"  #: annotations: what was done to a device, by its name
 GPU_DRIVER: Final = "gpu.example.com"
 NETWORK_DRIVER: Final = "net.example.com"
 MOST_DEVICES: Final = 1024

@@ -22,9 +22,9 @@ from weir.client.events import Recorder, reference
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.kubelet.classes import is_off
-from weir.kubelet.devices import DEVICES, FAULTS, Devices, DevicesError, read_all
+from weir.kubelet.devices import DEVICES, Devices, DevicesError, read_all
 from weir.kubelet.driver import SIMULATED, Place, Plan, device_class, dropped, plan
-from weir.kubelet.faults import Condition, Fault, FaultError, condition, read_fault
+from weir.kubelet.faults import ANNOTATION, Condition, Fault, FaultError, condition, read_annotation
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
 
@@ -191,12 +191,10 @@ class Drivers:
         )
         found = devices.faults(created)
         for annotation, text in sorted((node["metadata"].get("annotations") or {}).items()):
-            if annotation.startswith(FAULTS):
+            if annotation.startswith(ANNOTATION):
                 try:
-                    entries = msgspec.json.decode(text, type=list[Document])
-                    name = annotation.removeprefix(FAULTS)
-                    found += [read_fault({**entry, "device": name}, created) for entry in entries]
-                except (FaultError, msgspec.DecodeError) as error:
+                    found += read_annotation(annotation, text, created)
+                except FaultError as error:
                     self._tell(node, INVALID, f"annotation {annotation}: {error}")
         return found
 
@@ -256,7 +254,7 @@ class Drivers:
 def _said(node: Document) -> tuple[object, ...]:
     """Return all that a driver reads of a node."""
     annotations = node["metadata"].get("annotations") or {}
-    faults = sorted((name, text) for name, text in annotations.items() if name.startswith(FAULTS))
+    faults = sorted((name, text) for name, text in annotations.items() if name.startswith(ANNOTATION))
     return annotations.get(DEVICES), faults, is_off(node), node["metadata"]["uid"]
 
 

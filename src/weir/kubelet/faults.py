@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import msgspec
+
 from weir.devices.notation import NotationError, parse_taint
-from weir.objects.times import TimeError, parse_time
 
 Document = dict[str, Any]
+ANNOTATION: Final = "faults.weir.dev/"  #: what was done to a device, by its name
 #: The device name that stands for the whole pool.
 POOL: Final = "pool"
 DUPLICATES, WRONG_COUNT = "duplicate-devices", "wrong-count"
@@ -134,9 +136,12 @@ def _seconds(document: Document, name: str) -> float:
 
 def _moment(text: object) -> datetime:
     try:
-        return datetime.strptime(parse_time(str(text)), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except (TimeError, ValueError):
-        raise FaultError(f"since: {text!r} is no time like 2026-01-01T12:00:00Z") from None
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise FaultError(f"since: {text!r} is no time like 2026-01-01T12:00:00Z")
+    return found.astimezone(UTC)
 
 
 def condition(faults: Iterable[Fault], now: datetime) -> Condition:
@@ -199,3 +204,46 @@ def _counted(fault: Fault, now: datetime) -> tuple[Document, datetime | None]:
     if value == 0 and fault.step < 0:
         return taint, None
     return taint, fault.begin + fault.every * (done + 1)
+
+
+def with_fault(
+    annotations: Mapping[str, str], device: str, entry: Document, now: datetime
+) -> dict[str, str | None]:
+    """Return the change of a node's annotations by which *entry* begins for *device* at *now*.
+
+    A repair of the whole pool makes an end of all that was done to its devices.
+
+    >>> at = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> with_fault({}, "gpu-0", {"taint": "hot:NoSchedule"}, at)
+    {'faults.weir.dev/gpu-0': '[{"taint":"hot:NoSchedule","since":"2026-01-01T00:00:00.000000Z"}]'}
+    """
+    begun = {**entry, "since": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+    new = read_fault({**begun, "device": device}, now)
+    name = f"{ANNOTATION}{device}"
+    if new.repaired == "":
+        others = [known for known in annotations if known.startswith(ANNOTATION)] if device == POOL else []
+        return {**dict.fromkeys(others), name: _written([begun])}
+    kept = []
+    for old in _entries(annotations.get(name, "[]")):
+        fault = read_fault({**old, "device": device}, now)
+        replaced = fault.repaired is None and new.repaired is None and _key(fault) == _key(new)
+        if not replaced and not (new.repaired is not None and _repairs(new, fault)):
+            kept.append(old)
+    return {name: _written([*kept, begun])}
+
+
+def read_annotation(name: str, text: str, start: datetime) -> list[Fault]:
+    """Return the faults that a node's annotation *name* holds; raises FaultError."""
+    device = name.removeprefix(ANNOTATION)
+    return [read_fault({**entry, "device": device}, start) for entry in _entries(text)]
+
+
+def _entries(text: str) -> list[Document]:
+    try:
+        return msgspec.json.decode(text, type=list[Document])
+    except msgspec.DecodeError as error:
+        raise FaultError(f"not a list of faults: {error}") from None
+
+
+def _written(entries: list[Document]) -> str:
+    return msgspec.json.encode(entries).decode()

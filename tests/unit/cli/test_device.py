@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +85,38 @@ def show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Show:
 
 def test_each_device_has_a_line_with_its_claim_pods_and_taints(show: Show) -> None:
     lines = show([SLICE, RULE, CLAIM, POD]).splitlines()
-    assert lines[0].split() == ["NODE", "DEVICE", "CLAIM", "PODS", "TAINTS"]
-    assert lines[1].startswith(f"n1    {DRIVER}/n1/gpu-0  default/c  default/p  m=1:NoExecute (")
-    assert lines[1].endswith("rule maintenance): pods must leave now")
-    assert lines[2].endswith("driver, slice n1-gpus)")
+    assert lines[0].split() == ["NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED"]
+    assert lines[1].startswith(
+        f"n1    {DRIVER}/n1/gpu-0  model=a100, memory=80Gi  default/c  default/p  m=1:NoExecute ("
+    )
+    assert lines[1].split(")")[-1].strip() == "no, pods leave now"
+    assert lines[2].endswith("driver, slice n1-gpus)  -")
 
 
 def test_a_toleration_in_the_allocation_is_seen(show: Show) -> None:
     tolerant = json.loads(json.dumps(CLAIM))
     tolerant["status"]["allocation"]["devices"]["results"][0]["tolerations"] = [{"operator": "Exists"}]
-    assert "rule maintenance): tolerated" in show([SLICE, RULE, tolerant, POD])
+    (line,) = (one for one in show([SLICE, RULE, tolerant, POD]).splitlines() if "rule maintenance)" in one)
+    assert line.endswith(" yes")
+
+
+def test_a_toleration_for_a_time_says_how_much_is_left(show: Show) -> None:
+    tolerant, late = json.loads(json.dumps(CLAIM)), json.loads(json.dumps(RULE))
+    late["spec"]["taint"]["timeAdded"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    bounded = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 7190}
+    tolerant["status"]["allocation"]["devices"]["results"][0]["tolerations"] = [bounded]
+    assert "for 119m more" in show([SLICE, late, tolerant, POD])
+
+
+def test_names_alone_serve_as_selectors(show: Show) -> None:
+    assert show([SLICE], "-o", "name") == f"{DRIVER}/n1/gpu-0\n{DRIVER}/n1/gpu-1\n"
+
+
+def test_attributes_that_name_one_device_only_are_left_out_unless_wide(show: Show) -> None:
+    twins = json.loads(json.dumps(SLICE))
+    for number, device in enumerate(twins["spec"]["devices"]):
+        device["attributes"] = {"model": {"string": "a100"}, "uuid": {"string": f"u-{number}"}}
+    assert ("uuid" in show([twins]), "uuid=u-1" in show([twins], "-o", "wide")) == (False, True)
 
 
 def test_wide_shows_attributes_and_capacity(show: Show) -> None:
@@ -126,7 +149,7 @@ def test_an_allocated_device_nobody_publishes_is_still_listed(show: Show) -> Non
     text = show([CLAIM, RULE, POD])
     assert "gpu-0" in text
     assert "(no current slice publishes it)" in text
-    assert "pods must leave now" in text
+    assert "no, pods leave now" in text
 
 
 def test_an_incomplete_pool_says_so(show: Show) -> None:
@@ -229,7 +252,7 @@ def test_a_live_cluster_is_read_in_the_newest_version_it_serves(
     assert run(["device", "list"]) == FINE
     out = capsys.readouterr().out
     assert "hot:NoSchedule" in out
-    assert "pods must leave now" in out
+    assert "no, pods leave now" in out
 
 
 class TestTaint:

@@ -1,0 +1,356 @@
+"""`weir device drain`: first look, then ask, then let everybody leave, and say how far it is.
+
+Spec: KEP-5055 "Safe Pod Eviction". A rule with the effect None shows what the cluster itself makes of the selector;
+only after a yes its effect becomes NoExecute. Progress is what the rule's status says (EvictionInProgress), which the
+cluster writes at most every ten seconds; afterwards the pods that still end are waited for, as `kubectl drain` does.
+What surprises: a pod that tolerates the taint for ever stays, and is named. Interrupted, the command does not stop the
+eviction: the rule stays, and how to take it back is the last thing said.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weir.cli._device_rules import counted, from_anywhere, make_rule, read_selector, said, with_cluster
+from weir.cli._device_write import condition, served_version, settle, write
+from weir.cli.main import FINDINGS, FINE, INTERRUPTED
+from weir.cli.render import to_yaml
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.clock import Clock
+    from weir.devices.inventory import Inventory, Preview
+    from weir.objects.kinds import Kind
+
+Document = dict[str, Any]
+
+KEY: Final = "weir.dev/drain"
+IN_PROGRESS: Final = "EvictionInProgress"
+_ANSWER_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.5
+#: A status this old says all there is to say: the cluster writes one at least this often while something happens.
+_QUIET_SECONDS: Final = 15.0
+_BURST, _RATE = 10, 10
+_WIDTH: Final = 30
+_PENDING: Final = re.compile(r"(\d+) pods? needs? to be evicted")
+_EVICTED: Final = re.compile(r"(\d+) pods? evicted since")
+
+
+@click.command()
+@click.argument("selector", default="")
+@click.option("--key", default=KEY, show_default=True, metavar="KEY[=VALUE]", help="The taint.")
+@click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (default: 10).")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--timeout", default="", metavar="10m", help="Stop waiting after this time (default: never).")
+@click.option("--description", default="", help="Why, for whoever looks at the rule.")
+@from_anywhere
+def drain(
+    selector: str,
+    key: str,
+    rate: int | None,
+    yes: bool,
+    timeout: str,
+    description: str,
+    cluster: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
+    cel: Sequence[str],
+    all_devices: bool,
+    name: str,
+    dry_run: bool,
+) -> int:
+    """Make every pod leave the devices SELECTOR names, and keep others from coming.
+
+    Shows who would go and in how long, asks, then evicts; the taint stays until it is removed (untaint).
+
+    \b
+    Examples:
+      weir device drain gpu.example.com/node-1/gpu-0
+      weir device drain driver=gpu.example.com,pool=node-1 --rate 2 --yes
+      weir device drain pool=node-1 --dry-run
+    """
+    from weir.cli.inputs import read_seconds
+    from weir.clock import RealClock
+    from weir.devices.notation import parse_taint
+
+    wanted = read_selector(selector, cel, all_devices)
+    rule = make_rule(wanted, parse_taint(f"{key}:None"), name, rate, description)
+    limit = read_seconds(timeout, "--timeout") if timeout else None
+    if not (yes or dry_run or cluster) and not _can_ask():
+        raise click.UsageError("nobody is there to be asked: add --yes, or --dry-run to look only")
+    back = shlex.join(
+        ["weir", "device", "untaint", *([selector] if selector else []), *(f"--cel={e}" for e in cel)]
+        + (["--all-devices"] if all_devices else [])
+        + (["--name", name] if name else [])
+        + [rule["spec"]["taint"]["key"]]
+    )
+    work = Drain(RealClock(), back, lambda text: yes or click.confirm(text, err=True), terminal_bar(), limit)
+
+    async def act(held: Inventory, client: Client | None) -> int:
+        return await work.run(rule, held, None if dry_run else client)
+
+    try:
+        return with_cluster(cluster, kubeconfig, context, act)
+    except KeyboardInterrupt:
+        work.interrupted()
+        return INTERRUPTED
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
+
+
+# ── how far is it? ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a rule's status says about its eviction."""
+
+    left: int
+    evicted: int
+    over: bool
+
+    @classmethod
+    def of(cls, rule: Document) -> Progress | None:
+        """Return how far the eviction is; None when the cluster has not said anything about this rule yet.
+
+        >>> status = {"type": "EvictionInProgress", "status": "True", "reason": "PodsPendingEviction",
+        ...     "message": "3 pods need to be evicted in 1 namespace. 2 pods evicted since starting the controller."}
+        >>> Progress.of({"metadata": {}, "status": {"conditions": [status]}})
+        Progress(left=3, evicted=2, over=False)
+        """
+        found = condition(rule, IN_PROGRESS)
+        if found is None:
+            return None
+        message = found.get("message", "")
+        left, evicted = _PENDING.search(message), _EVICTED.search(message)
+        return cls(
+            int(left[1]) if left else 0,
+            int(evicted[1]) if evicted else 0,
+            found["status"] != "True",
+        )
+
+
+Bar = Callable[[str, int, int], None]
+
+
+def bar(done: int, total: int) -> str:
+    """Return a bar that is as full as *done* is of *total*.
+
+    >>> bar(1, 4)
+    '[#######-----------------------]'
+    """
+    full = _WIDTH * min(done, total) // total if total else _WIDTH
+    return f"[{'#' * full}{'-' * (_WIDTH - full)}]"
+
+
+def terminal_bar() -> Bar:
+    """Return what shows progress: on a terminal one line that changes, elsewhere a line for every change."""
+    visible = sys.stderr.isatty()
+    last = ""
+
+    def show(text: str, done: int, total: int) -> None:
+        nonlocal last
+        if text == last:
+            return
+        if visible:
+            click.echo(f"\r\033[K{bar(done, total)} {text}", nl=not text, err=True)
+        elif text:
+            click.echo(text, err=True)
+        last = text
+
+    return show
+
+
+# ── doing it ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Drain:
+    """One drain: what it works with, and how far it has come."""
+
+    clock: Clock
+    back: str  #: the command that takes it back
+    ask: Callable[[str], bool]
+    show: Bar
+    limit_seconds: float | None = None
+    state: str = "nothing"  #: "nothing" written, "looking" (effect None), "evicting", "gone"
+    left: int = 0
+    total: int = 0
+    name: str = field(default="", init=False)
+
+    async def run(self, rule: Document, held: Inventory, client: Client | None) -> int:
+        """Drain; without a client only say what would happen."""
+        from weir.objects.core import read
+        from weir.objects.resource import DeviceTaintRule
+
+        self.name = rule["metadata"]["name"]
+        view = read(DeviceTaintRule, rule)
+        now = self.clock.now()
+        preview = held.preview(view, now)
+        self.left = self.total = len(preview.pods)
+        served = await served_version(client) if client is not None else None
+        ignored: list[str] = []
+        if client is not None and served is not None:
+            rule, ignored = await settle(client, served, rule)
+        click.echo(to_yaml(rule))
+        for line in (*said(rule, preview, now), *self._expected(rule, preview, now, ignored)):
+            click.echo(line, err=True)
+        for pod in held.staying(view, now):
+            click.echo(f"{pod} tolerates it and stays", err=True)
+        if client is None or served is None:
+            click.echo("nothing was written", err=True)
+            return FINE
+        before = await client.find(served, self.name)
+        if before is not None and before["spec"]["taint"]["effect"] == "NoExecute":
+            click.echo(f"devicetaintrule.resource.k8s.io/{self.name} evicts already", err=True)
+        elif not await self._look_and_ask(client, served, rule, before is None):
+            return FINDINGS
+        else:
+            taint = {**rule["spec"]["taint"], "effect": "NoExecute"}
+            armed = {**rule, "spec": {**rule["spec"], "taint": taint}}
+            click.echo("---\n" + to_yaml(armed))
+            await write(client, served, armed)
+        self.state = "evicting"
+        return await self._follow(client, served, {pod for pod, _ in preview.pods})
+
+    def _expected(
+        self, rule: Document, preview: Preview, now: datetime, ignored: Sequence[str]
+    ) -> Sequence[str]:
+        """Say how long it takes: the last one's time, and the rate."""
+        from weir.apiserver.cells import human_duration
+
+        if "--rate" in ignored:
+            return (
+                "this cluster does not bound evictions: --rate is left out, all who must go at once, go at once",
+            )
+        rate = rule["spec"]["taint"].get("evictionsPerSecond") or _RATE
+        if len(preview.pods) < 2:
+            return ()
+        waits = [max(0.0, (at - now).total_seconds()) for _, at in preview.pods]
+        queue = max(0.0, (len(waits) - _BURST) / rate)
+        longest = max(max(waits), queue)
+        return (f"all gone in about {human_duration(longest)} at {rate} a second",) if longest >= 1 else ()
+
+    async def _look_and_ask(self, client: Client, served: Kind, rule: Document, created: bool) -> bool:
+        """Write the rule without effect, show what the cluster makes of it, and ask."""
+        stored = await write(client, served, rule)
+        self.state = "looking"
+        answer = await self._answer(client, served)
+        if answer:
+            click.echo(f"the cluster says: {answer}", err=True)
+        else:
+            silent = f"no controller has looked at the rule within {_ANSWER_SECONDS:g} seconds"
+            click.echo(f"{silent}: is there one that would evict?", err=True)
+        agreed = False
+        with suppress(click.Abort):
+            agreed = self.ask(f"evict {counted(self.total, 'pod')}?")
+        if agreed:
+            return True
+        if created:
+            await client.delete(served, self.name, uid=stored["metadata"]["uid"])
+            click.echo("nothing happened; the rule is removed again", err=True)
+        else:
+            click.echo(f"nothing happened; the rule {self.name} stays, without effect", err=True)
+        self.state = "nothing"
+        return False
+
+    async def _answer(self, client: Client, served: Kind) -> str:
+        """Return what the cluster's controller says about the rule; "" when nobody says anything."""
+        until = self.clock.monotonic() + _ANSWER_SECONDS
+        while self.clock.monotonic() < until:
+            found = await client.find(served, self.name)
+            told = condition(found, IN_PROGRESS) if found is not None else None
+            if told is not None:
+                text: str = told.get("message") or told.get("reason", "")
+                return text.split(" This information")[0]
+            await self.clock.sleep(_LOOK_SECONDS)
+        return ""
+
+    async def _follow(self, client: Client, served: Kind, pods: set[str]) -> int:
+        """Show progress until nobody is left, the rule is gone or the time is up."""
+        started = self.clock.monotonic()
+        while not self._late(started):
+            rule = await client.find(served, self.name)
+            if rule is None or rule["spec"]["taint"]["effect"] != "NoExecute":
+                self.state = "gone"
+                self.show("", 0, 0)
+                click.echo(f"the rule {self.name} was removed or changed by somebody: stopped", err=True)
+                return FINDINGS
+            told = Progress.of(rule)
+            if told is not None:
+                self.total = max(self.total, told.left + told.evicted)
+                self.left = told.left
+                self.show(
+                    f"{told.evicted} of {counted(self.total, 'pod')} evicted, {told.left} to go",
+                    self.total - told.left,
+                    self.total,
+                )
+                waited = self.clock.monotonic() - started
+                if told.over and (told.evicted or not pods or waited > _QUIET_SECONDS):
+                    return await self._ending(client, pods, started)
+            await self.clock.sleep(_LOOK_SECONDS)
+        return self._out_of_time()
+
+    async def _ending(self, client: Client, pods: set[str], started: float) -> int:
+        """Wait for pods that were told to leave and have not ended yet."""
+        from weir.objects.kinds import by_kind
+
+        kind = by_kind("v1", "Pod")
+        uids: dict[str, str] = {}
+        while not self._late(started):
+            ending = 0
+            for pod in sorted(pods):
+                namespace, _, name = pod.partition("/")
+                found = await client.find(kind, name, namespace)
+                if found is None or found["metadata"]["uid"] != uids.setdefault(
+                    pod, found["metadata"]["uid"]
+                ):
+                    pods.discard(pod)
+                elif found["metadata"].get("deletionTimestamp"):
+                    ending += 1
+            if not ending:
+                self.show("", 0, 0)
+                self.state = "gone"
+                click.echo(f"drained; the taint stays: {self.back}", err=True)
+                return FINE
+            self.left = ending
+            self.show(f"{counted(ending, 'pod')} still ending", self.total - ending, self.total)
+            await self.clock.sleep(_LOOK_SECONDS)
+        return self._out_of_time()
+
+    def _late(self, started: float) -> bool:
+        return self.limit_seconds is not None and self.clock.monotonic() - started > self.limit_seconds
+
+    def _out_of_time(self) -> int:
+        self.show("", 0, 0)
+        click.echo(f"time is up: {self._whats_left()}", err=True)
+        return FINDINGS
+
+    def _whats_left(self) -> str:
+        return (
+            f"{counted(self.left, 'pod')} of {self.total} not gone yet; the rule {self.name} stays and the cluster "
+            f"goes on evicting. Stop it: {self.back}"
+        )
+
+    def interrupted(self) -> None:
+        """Say what is left after Ctrl-C, and how to take it back."""
+        if self.state == "evicting":
+            click.echo(f"\ninterrupted: {self._whats_left()}", err=True)
+        elif self.state == "looking":
+            click.echo(
+                f"\ninterrupted: the rule {self.name} stays, without effect. Remove it: {self.back}", err=True
+            )
+        else:
+            click.echo("\ninterrupted: nothing was written", err=True)

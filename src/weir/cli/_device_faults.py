@@ -1,0 +1,259 @@
+"""`weir device degrade`, `unplug`, `break`, `repair`, `republish`: what happens to the devices of simulated nodes.
+
+The commands write annotations of the node; whoever plays the node (`weir up`, `weir kubelet`) publishes the devices as
+they then are, as a real driver would. Nodes that are not simulated, and drivers that are, are left alone.
+Not here: taints by a cluster's administrator (weir.cli._device_rules), what holds when (weir.kubelet.faults).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.main import FINE
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+
+Document = dict[str, Any]
+
+_KUBECONFIG = click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
+)
+_CONTEXT = click.option("--context", default="", help="The context of the kubeconfig.")
+
+
+@click.command()
+@click.argument("where", metavar="NODE[/DEVICE]")
+@click.argument("taint", metavar="[KEY[=VALUE]:EFFECT]", default="")
+@click.option("--for", "lasts", default="", metavar="10m", help="Until it is well again by itself.")
+@click.option("--every", default="", metavar="1h", help="Count the value by --step this often, down to 0.")
+@click.option("--step", type=int, default=-1, show_default=True, help="What --every adds to the value.")
+@click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (evictionsPerSecond).")
+@click.option("--description", default="", help="Why, for whoever looks at the taint.")
+@click.option("--data", default="", metavar="JSON", help="What the driver knows, as a JSON object.")
+@_KUBECONFIG
+@_CONTEXT
+def degrade(
+    where: str,
+    taint: str,
+    lasts: str,
+    every: str,
+    step: int,
+    rate: int | None,
+    description: str,
+    data: str,
+    kubeconfig: Path | None,
+    context: str,
+) -> int:
+    """Let the simulated driver of a node taint a device, or all devices of the node.
+
+    Without a taint the device is overheated: DRIVER/overheated:NoSchedule.
+
+    \b
+    Examples:
+      weir device degrade node-1/gpu-0
+      weir device degrade node-1/gpu-0 gpu.example.com/error-budget-in-hours=24:NoSchedule --every 1h
+      weir device degrade node-1 gpu.example.com/power=low:NoExecute --for 10m
+    """
+    from weir.cli.inputs import read_seconds
+
+    entry: Document = {"taint": taint}
+    if lasts:
+        entry["forSeconds"] = read_seconds(lasts, "--for")
+    if every:
+        entry |= {"everySeconds": read_seconds(every, "--every"), "step": step}
+    if rate is not None:
+        entry["evictionsPerSecond"] = rate
+    if description:
+        entry["description"] = description
+    if data:
+        entry["data"] = _object(data)
+    return _change(where, entry, kubeconfig, context)
+
+
+@click.command()
+@click.argument("where", metavar="NODE/DEVICE")
+@_KUBECONFIG
+@_CONTEXT
+def unplug(where: str, kubeconfig: Path | None, context: str) -> int:
+    """Pull a device out of a simulated node; `repair` puts it back."""
+    if "/" not in where:
+        raise click.UsageError(f"{where!r}: which device? write NODE/DEVICE")
+    return _change(where, {"unplugged": True}, kubeconfig, context)
+
+
+@click.command(name="break")
+@click.argument("node")
+@click.option(
+    "--how",
+    type=click.Choice(["wrong-count", "duplicate-devices"]),
+    default="wrong-count",
+    show_default=True,
+    help="An incomplete pool, or an invalid one.",
+)
+@_KUBECONFIG
+@_CONTEXT
+def break_pool(node: str, how: str, kubeconfig: Path | None, context: str) -> int:
+    """Let the simulated driver of a node publish nonsense, to see what becomes of it."""
+    if "/" in node:
+        raise click.UsageError(f"{node!r}: a pool is broken as a whole: write NODE")
+    return _change(node, {"broken": how}, kubeconfig, context)
+
+
+@click.command()
+@click.argument("where", metavar="NODE[/DEVICE]")
+@click.argument("key", metavar="[KEY]", default="")
+@_KUBECONFIG
+@_CONTEXT
+def repair(where: str, key: str, kubeconfig: Path | None, context: str) -> int:
+    """Make the devices of a simulated node well again, or take back one taint of its driver.
+
+    \b
+    Examples:
+      weir device repair node-1
+      weir device repair node-1/gpu-0 gpu.example.com/overheated
+    """
+    return _change(where, {"repaired": key}, kubeconfig, context)
+
+
+@click.command()
+@click.argument("node")
+@_KUBECONFIG
+@_CONTEXT
+def republish(node: str, kubeconfig: Path | None, context: str) -> int:
+    """Restart the simulated driver of a node: its slices go and come again."""
+
+    async def act(client: Client) -> None:
+        from weir.kubelet.driver import SIMULATED
+        from weir.objects.kinds import by_kind
+
+        await _simulated(client, node)
+        slices = by_kind("resource.k8s.io/v1", "ResourceSlice")
+        found = await client.list(
+            slices, label_selector=f"{SIMULATED}=true", field_selector=f"spec.nodeName={node}"
+        )
+        for document in found.documents():
+            await client.delete(slices, document["metadata"]["name"], uid=document["metadata"]["uid"])
+        click.echo(
+            f"node {node}: {_counted(len(found.items), 'slice')} taken away, its driver publishes again"
+        )
+
+    _with_client(kubeconfig, context, act)
+    return FINE
+
+
+# ── doing it ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _change(where: str, entry: Document, kubeconfig: Path | None, context: str) -> int:
+    """Let *entry* begin now for a device, or for all of a node."""
+    node_name, slash, device = where.partition("/")
+    if not node_name or (slash and not device) or "/" in device:
+        raise click.UsageError(f"{where!r}: write NODE or NODE/DEVICE")
+
+    async def act(client: Client) -> None:
+        from weir.kubelet.faults import POOL, with_fault
+        from weir.objects.kinds import by_kind
+
+        node = await _simulated(client, node_name)
+        drivers = _devices(node)
+        mine = [each for each in drivers if not device or device in _names(each, node_name)]
+        if not mine:
+            known = ", ".join(name for each in drivers for name in _names(each, node_name)) or "none"
+            raise click.ClickException(f"node {node_name} has no device {device}: there are {known}")
+        if entry.get("taint") == "":
+            entry["taint"] = f"{mine[0].driver}/overheated:NoSchedule"
+        _check(entry, mine[0])
+        annotations = node["metadata"].get("annotations") or {}
+        changed = with_fault(annotations, device or POOL, entry, datetime.now(UTC))
+        version = node["metadata"]["resourceVersion"]
+        patch = {"metadata": {"annotations": changed, "resourceVersion": version}}
+        await client.patch(by_kind("v1", "Node"), node_name, patch)
+        click.echo(f"{where}: {_said(entry)}")
+
+    _with_client(kubeconfig, context, act)
+    return FINE
+
+
+def _check(entry: Document, devices: Any) -> None:
+    """Raise what is wrong with a fault before it is written."""
+    from dataclasses import replace
+
+    from weir.kubelet.devices import DevicesError
+    from weir.kubelet.driver import check_publishable
+
+    sample = {**entry, "device": "pool"}
+    try:
+        tried = replace(devices, count=1, schedule=(sample,))
+        tried.check()
+        check_publishable(tried)
+    except DevicesError as error:
+        raise click.UsageError(str(error).removeprefix("schedule: ")) from None
+
+
+def _said(entry: Document) -> str:
+    if "taint" in entry:
+        lasts = f" for {entry['forSeconds']:g} s" if "forSeconds" in entry else ""
+        counts = f", {entry['step']:+d} every {entry['everySeconds']:g} s" if "everySeconds" in entry else ""
+        return f"tainted {entry['taint']}{lasts}{counts}"
+    if "repaired" in entry:
+        return f"free of {entry['repaired']}" if entry["repaired"] else "well again"
+    return "unplugged" if "unplugged" in entry else f"broken ({entry['broken']})"
+
+
+async def _simulated(client: Client, name: str) -> Document:
+    """Return a node that is simulated and has devices; anything else is a finding."""
+    from weir.kubelet.classes import SIMULATED
+    from weir.objects.kinds import by_kind
+
+    node = await client.get(by_kind("v1", "Node"), name)
+    if (node["metadata"].get("labels") or {}).get(SIMULATED) != "true":
+        raise click.ClickException(f"node {name} is not simulated: its driver does what it does")
+    if not _devices(node):
+        raise click.ClickException(f"node {name} has no simulated devices (weir node add --class gpu)")
+    return node
+
+
+def _devices(node: Document) -> tuple[Any, ...]:
+    from weir.kubelet.devices import DEVICES, read_all
+
+    text = (node["metadata"].get("annotations") or {}).get(DEVICES)
+    return read_all(json.loads(text)) if text else ()
+
+
+def _names(devices: Any, node: str) -> list[str]:
+    return [device["name"] for device in devices.devices(node)]
+
+
+def _object(text: str) -> Document:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}", param_hint="--data") from None
+    if not isinstance(found, dict):
+        raise click.BadParameter(f"{text!r} is no JSON object", param_hint="--data")
+    return found
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _with_client(kubeconfig: Path | None, context: str, act: Callable[[Client], Any]) -> None:
+    async def main() -> None:
+        from weir.client.http import connect
+
+        client = connect(kubeconfig, context=context, user_agent="weir-device")
+        try:
+            await act(client)
+        finally:
+            await client.close()
+
+    asyncio.run(main())
