@@ -7,7 +7,7 @@ Not here: following a live cluster (weir.client.cache builds Worlds from watches
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -57,7 +57,7 @@ class World:
         ()
         """
         places: dict[str, dict[str, View]] = {name: {} for _, name in _PLACES.values()}
-        for document in _flatten(documents):
+        for document in flatten(documents):
             kind = document.get("kind")
             if not isinstance(kind, str) or kind not in _PLACES:
                 continue
@@ -65,6 +65,10 @@ class World:
             view = read(view_type, document)
             places[place][_key(view, place)] = view
         return cls(**places)  # type: ignore[arg-type]
+
+    def views(self) -> list[View]:
+        """Return every object."""
+        return [view for _, place in _PLACES.values() for view in getattr(self, place).values()]
 
     @cached_property
     def _pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
@@ -102,14 +106,15 @@ def _key(view: View, place: str) -> str:
     )
 
 
-def _flatten(documents: Iterable[Any]) -> Iterable[dict[str, Any]]:
+def flatten(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield every object among *documents*; Lists are opened."""
     for document in documents:
         if not isinstance(document, dict):
             continue
         if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
             # A typed list (NodeList) may leave out the kind of its items.
             kind = str(document["kind"]).removesuffix("List")
-            yield from _flatten(
+            yield from flatten(
                 {"kind": kind, **item} if kind and isinstance(item, dict) else item
                 for item in document["items"]
             )

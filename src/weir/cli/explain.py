@@ -1,20 +1,22 @@
 """`weir explain`: where a pod fits, why not elsewhere, and the smallest change that would help.
 
-Reads what people have: manifests, `kubectl get nodes,pods -A -o yaml` dumps, directories, stdin. Writes nothing.
+Reads what people have: a live cluster, manifests, `kubectl get nodes,pods -A -o yaml` dumps, directories, stdin.
+Writes nothing.
 Exit 0 when everything asked about fits somewhere, 1 when something fits nowhere, 2 for input that cannot be read.
 Not here: the answer itself (weir.explain.pod), its words (weir.explain.words).
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from weir.cli.inputs import Held, cluster_options
 from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, to_yaml, wants_colour
 
@@ -23,14 +25,13 @@ if TYPE_CHECKING:
     from weir.explain.subject import Subject
     from weir.explain.verdict import Explanation
     from weir.objects.manifest import Document
-    from weir.world import World
 
 _ROWS: Final = 12
-#: A YAML dump beyond this takes more than two seconds to read.
-_SLOW_BYTES: Final = 10_000_000
 _KINDS: Final = {
-    "po": "Pod", "pods": "Pod", "deploy": "Deployment", "deployments": "Deployment", "rs": "ReplicaSet",
-    "sts": "StatefulSet", "ds": "DaemonSet", "cj": "CronJob", "jobs": "Job", "cronjobs": "CronJob",
+    "po": "Pod", "pods": "Pod", "deploy": "Deployment", "deployments": "Deployment",
+    "rs": "ReplicaSet", "replicasets": "ReplicaSet",
+    "sts": "StatefulSet", "statefulsets": "StatefulSet", "ds": "DaemonSet", "daemonsets": "DaemonSet",
+    "cj": "CronJob", "jobs": "Job", "cronjobs": "CronJob",
 }  # fmt: skip
 
 
@@ -41,15 +42,7 @@ _KINDS: Final = {
 @click.option(
     "-f", "--filename", "files", multiple=True, metavar="FILE|DIR|-", help="Manifests of what to explain."
 )
-@click.option(
-    "-c",
-    "--cluster",
-    "cluster",
-    multiple=True,
-    metavar="FILE|DIR|-",
-    help="What the cluster holds: a `kubectl get nodes,pods -A -o yaml` dump, manifests, or a directory. "
-    "May be left out when the manifests hold the nodes as well.",
-)
+@cluster_options
 @click.option("-n", "--namespace", default=None, help="Namespace of POD.  [default: default]")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
@@ -65,6 +58,8 @@ def explain(
     name: str | None,
     files: Sequence[str],
     cluster: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
     namespace: str | None,
     output: str,
     show_all: bool,
@@ -74,11 +69,12 @@ def explain(
 
     \b
     Examples:
+      weir explain web -n shop
+      weir explain -f deployment.yaml --context production
       weir explain -f pod.yaml --cluster snapshot.yaml
       kubectl get nodes,pods -A -o yaml | weir explain -f deployment.yaml --cluster -
-      weir explain web -n shop --cluster snapshot.yaml
     """
-    from weir.cli.inputs import read_documents
+    from weir.cli.inputs import read_cluster, read_documents
     from weir.explain.pod import explain as explain_pod
     from weir.explain.report import document as report
     from weir.explain.words import gates_line
@@ -87,26 +83,30 @@ def explain(
     from weir.objects.requests import RequestError, pod_requests
 
     if not files and not name:
-        raise click.UsageError("nothing to explain: give -f FILE, or POD with --cluster")
-    if name and not cluster:
-        raise click.UsageError("POD is looked up in the cluster: give --cluster")
+        raise click.UsageError("nothing to explain: give -f FILE, or POD")
     if [*files, *cluster].count("-") > 1:
         raise click.UsageError("stdin (-) can be read only once")
     gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
     documents = read_documents(files)
-    asked: list[tuple[Subject, Document | None]] = [*_asked(documents, alone=not cluster)]
-    own = [(document.file, document.value) for document in documents]
-    held = [*_held(cluster), *_nodes(documents)] if cluster else own
+    nodes = list(_nodes(documents))
+    # Manifests that hold nodes are a cluster of their own, unless another one is named.
+    alone = bool(nodes) and not (name or cluster or kubeconfig or context)
+    asked: list[tuple[Subject, Document | None]] = [*_asked(documents, alone)]
     if files and not asked:
         raise click.UsageError(f"no pod or workload in {', '.join(files)}")
+    if alone:
+        held = Held([(document.file, document.value) for document in documents])
+    else:
+        held = read_cluster(cluster, kubeconfig, context, _kinds(name))
+        held.documents.extend(nodes)
     if name:
-        asked.append((_named(name, namespace, held), None))
+        asked.append((_named(name, namespace, held.documents), None))
     for subject, source in asked:
         try:
             pod_requests(subject.pod())
         except (ViewError, RequestError) as error:
             raise _placed(error, source) from None
-    world = _world(held)
+    world = held.world()
     with progress("judging nodes:") as tick:
         answers = [explain_pod(subject, world, gates, tick=tick) for subject, _ in asked]
     if output == "text":
@@ -162,45 +162,26 @@ def _nodes(documents: Iterable[Document]) -> Iterator[tuple[str, Any]]:
                 yield item.file, item.value
 
 
-def _held(places: Sequence[str]) -> list[tuple[str, Any]]:
-    """Return (file, document) for everything the cluster holds."""
-    from weir.cli.inputs import read_files
-    from weir.objects.manifest import read_values
+def _kinds(name: str | None) -> tuple[str, ...]:
+    """Return the kinds to read from a live cluster: what decides, and the workload asked about."""
+    from weir.client.snapshot import DEVICES, PLACEMENT, VERSIONS
 
-    held = []
-    for file, content in read_files(places):
-        if len(content) > _SLOW_BYTES and content.lstrip()[:1] != b"{" and wants_colour(sys.stderr):
-            size = f"{len(content) / 1e6:.0f} MB"
-            click.echo(f"reading {file}, {size} of YAML (the same dump with -o json reads faster)", err=True)
-        held += [(file, document) for document in read_values(content, file)]
-    return held
+    kind = _kind(name or "")
+    return (*PLACEMENT, *DEVICES, *([kind] if kind in VERSIONS and kind != "Pod" else []))
 
 
-def _world(documents: Iterable[tuple[str, Any]]) -> World:
-    """Return the World of *documents*; one that cannot be read is named with its file."""
-    from weir.objects.core import ViewError
-    from weir.world import World
-
-    by_file: dict[str, list[Any]] = {}
-    for file, document in documents:
-        by_file.setdefault(file, []).append(document)
-    views = []
-    for file, contents in by_file.items():
-        try:
-            world = World.of(contents)
-        except ViewError as error:
-            raise ViewError(f"{file}: {error}") from None
-        for held in (world.nodes, world.pods, world.volumes, world.claims, world.storage_classes):
-            views += list(held.values())
-    return World().overlay(*views)
+def _kind(name: str) -> str:
+    """Return the kind in `[kind/]name`; without one it is a pod."""
+    kind, slash, _ = name.rpartition("/")
+    known = {**_KINDS, **{each.lower(): each for each in _KINDS.values()}}
+    return known.get(kind.lower(), kind) if slash else "Pod"
 
 
 def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]]) -> Subject:
     """Return what the cluster holds under `[kind/]name`."""
     from weir.explain.subject import subjects
 
-    kind, slash, bare = name.rpartition("/")
-    kind = _KINDS.get(kind.lower(), kind) if slash else "Pod"
+    kind, bare = _kind(name), name.rpartition("/")[2]
     wanted = namespace or "default"
     names = []
     for subject in (found for _, document in documents for found in subjects(document)):

@@ -49,6 +49,9 @@ class Engines:
 
     world: World
     without: str = ""  #: the key of a pod that is not counted: the one being explained
+    resources: frozenset[str] = (
+        frozenset()
+    )  #: resources to know of from the start, so that all pods share one table
     _tables: dict[tuple[str, ...], NodeTable] = field(default_factory=dict)
     _engines: dict[tuple[tuple[str, ...], Gates], Engine] = field(default_factory=dict)
     _storage: Storage | None = None
@@ -58,7 +61,7 @@ class Engines:
 
     def engine(self, pod: Pod, gates: Gates) -> Engine:
         """Return the engine that judges *pod*."""
-        names = tuple(sorted({*pod_requests(pod), "cpu", "memory", PODS}))
+        names = tuple(sorted({*pod_requests(pod), *self.resources, "cpu", "memory", PODS}))
         key = (names, gates)
         if key not in self._engines:
             if names not in self._tables:
@@ -75,7 +78,7 @@ class Engines:
         for node in self.world.nodes.values():
             table.put_node(with_room(node, names))
             pods = self.world.pods_on(node.name)
-            there = ((pod.key, classes.of(_unbound(pod))) for pod in pods if pod.key != self.without)
+            there = ((pod.key, classes.of(unbound(pod))) for pod in pods if pod.key != self.without)
             table.load_pods(node.name, there)
         return table
 
@@ -120,7 +123,8 @@ def with_room(node: Node, names: tuple[str, ...]) -> Node:
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=amounts))
 
 
-def _unbound(pod: Pod) -> Pod:
+def unbound(pod: Pod) -> Pod:
+    """Return *pod* as the scheduler saw it before it had a node."""
     spec = msgspec.structs.replace(pod.spec, node_name="")
     metadata = msgspec.structs.replace(pod.metadata, namespace=pod.metadata.namespace or "default")
     return msgspec.structs.replace(pod, spec=spec, metadata=metadata)

@@ -35,6 +35,8 @@ NODE: dict[str, Any] = {
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))  # no kubeconfig of whoever runs the tests
+    monkeypatch.delenv("KUBECONFIG", raising=False)
     (tmp_path / "pod.yaml").write_text(POD)
     (tmp_path / "nodes.yaml").write_text(yaml.safe_dump(NODE))
     return tmp_path
@@ -123,7 +125,7 @@ def test_fitting_nowhere_is_one(here, capsys):
     ("args", "said"),
     [
         ([], "nothing to explain"),
-        (["web"], "give --cluster"),
+        (["web"], "or give a dump with --cluster"),
         (["-f", "-", "--cluster", "-"], "only once"),
         (["-f", "missing.yaml"], "missing.yaml: No such file"),
         (["-f", "nodes.yaml"], "no pod or workload in nodes.yaml"),

@@ -1,0 +1,350 @@
+"""`weir what-if`: who would leave, when, and where they could go, before a taint is set or a rule applied.
+
+Reads a live cluster or a dump of one and changes neither. Exit 0 when every pod that leaves has somewhere to go,
+1 when one has not or a waiting pod loses its place, 2 for input that cannot be read, 3 for a cluster that does not
+answer.
+Not here: the answer itself (weir.explain.whatif).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weir.cli.inputs import Held, cluster_options, read_cluster, read_documents
+from weir.cli.main import FINDINGS, FINE
+from weir.cli.render import BAD, DIM, GOOD, emit, paint, progress, table, wants_colour
+
+if TYPE_CHECKING:
+    from weir.explain.whatif import Forecast, Leaving
+    from weir.gates import Gates
+
+Document = dict[str, Any]
+
+_ROWS: Final = 20
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+#: What can be changed; anything else makes new pods, which is explain's question.
+_CHANGEABLE: Final = ("Node", "DeviceTaintRule", "ResourceSlice", "DeviceClass")
+_EPILOG: Final = (
+    "Exit codes: 0 everybody finds a place, 1 somebody does not, 2 unreadable input, 3 cluster unreachable."
+)
+_OPTIONS: Final = (
+    click.option(
+        "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
+    ),
+    click.option("--all", "show_all", is_flag=True, help="Show every pod."),
+    click.option(
+        "--feature-gates",
+        default=None,
+        metavar="A=true,B=false",
+        help="Gates in Kubernetes' form.  [default: all four features on]",
+    ),
+)
+
+
+def _answer_options(command: Callable[..., int]) -> Callable[..., int]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.group()
+def what_if() -> None:
+    """Say what a change to the cluster would do before making it. Nothing is written."""
+
+
+@what_if.command(epilog=_EPILOG)
+@click.argument("words", nargs=-1, required=True, metavar="NODE… KEY[=VALUE]:EFFECT…")
+@click.option("-l", "--selector", default="", help="All nodes with these labels, instead of NODE….")
+@click.option("--all-nodes", is_flag=True, help="All nodes, instead of NODE….")
+@cluster_options
+@_answer_options
+def taint(
+    words: Sequence[str],
+    selector: str,
+    all_nodes: bool,
+    cluster: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
+    output: str,
+    show_all: bool,
+    feature_gates: str | None,
+) -> int:
+    """Taint nodes, as `kubectl taint nodes` would; a taint with `-` behind it is taken away.
+
+    \b
+    Examples:
+      weir what-if taint spot-1 spot-2 sla=800:NoExecute
+      weir what-if taint -l pool=spot failure-probability=15:NoExecute --context production
+      weir what-if taint spot-1 maintenance:NoSchedule- --cluster snapshot.yaml
+    """
+    names, taints = _nodes_and_taints(words)
+    if sum((bool(names), bool(selector), all_nodes)) != 1:
+        raise click.UsageError("name nodes, or give --selector, or --all-nodes: one of them")
+
+    def change(held: Held) -> list[Document]:
+        nodes = {
+            document["metadata"]["name"]: document for document in _flat(held) if document["kind"] == "Node"
+        }
+        chosen = names or [name for name, node in nodes.items() if _selected(selector, node)]
+        for name in chosen:
+            if name not in nodes:
+                raise click.UsageError(f"no node {name} in the cluster (it has {len(nodes)})")
+        if not chosen:
+            raise click.UsageError(f"no node has the labels {selector}")
+        return [_tainted(nodes[name], taints) for name in chosen]
+
+    return _ask(change, cluster, kubeconfig, context, output, show_all, feature_gates)
+
+
+@what_if.command(epilog=_EPILOG)
+@click.option(
+    "-f", "--filename", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="What to apply."
+)
+@cluster_options
+@_answer_options
+def apply(
+    files: Sequence[str],
+    cluster: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
+    output: str,
+    show_all: bool,
+    feature_gates: str | None,
+) -> int:
+    """Apply nodes, DeviceTaintRules, ResourceSlices or DeviceClasses, as `kubectl apply -f` would.
+
+    \b
+    Examples:
+      weir what-if apply -f rule.yaml
+      weir device taint driver=gpu.example.com recall:NoExecute --dry-run 2>/dev/null | weir what-if apply -f -
+    """
+    documents = [item.value for document in read_documents(files) for item in document.items()]
+    for document in documents:
+        kind = document.get("kind") if isinstance(document, dict) else None
+        if kind not in _CHANGEABLE:
+            raise click.UsageError(
+                f"{kind or 'a document without a kind'} is not among {', '.join(_CHANGEABLE)}; "
+                "where new pods fit says `weir explain -f`"
+            )
+        if not (document.get("metadata") or {}).get("name"):
+            raise click.UsageError(f"a {kind} without metadata.name cannot be applied")
+
+    def change(held: Held) -> list[Document]:
+        known = {_identity(document): document for document in _flat(held)}
+        return [_merged(known.get(_identity(document), {}), document) for document in documents]
+
+    return _ask(change, cluster, kubeconfig, context, output, show_all, feature_gates)
+
+
+# ── the change ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _nodes_and_taints(words: Sequence[str]) -> tuple[list[str], list[tuple[str, str, str, bool]]]:
+    """Return the nodes and the taints (key, value, effect, whether it goes) that *words* name, in kubectl's form."""
+    names, taints = [], []
+    for position, word in enumerate(words):
+        removes = word.endswith("-")
+        text = word[:-1] if removes else word
+        if ":" not in text and "=" not in text and not removes:
+            if position or text.lower() not in ("no", "node", "nodes"):
+                names.append(text.removeprefix("node/").removeprefix("nodes/"))
+            continue
+        pair, _, effect = text.rpartition(":") if ":" in text else (text, "", "")
+        key, _, value = pair.partition("=")
+        if not key or (effect not in _EFFECTS and not (removes and not effect)):
+            raise click.UsageError(f"{word!r} is no taint: write KEY[=VALUE]:{'|'.join(_EFFECTS)}")
+        taints.append((key, value, effect, removes))
+    if not taints:
+        raise click.UsageError("which taint? write KEY[=VALUE]:EFFECT, or KEY:EFFECT- to take one away")
+    return names, taints
+
+
+def _tainted(node: Document, taints: Sequence[tuple[str, str, str, bool]]) -> Document:
+    """Return *node* with the taints set and taken away; one with the same key and effect is replaced."""
+    from weir.validate import validate
+
+    spec = node.get("spec") or {}
+    kept = list(spec.get("taints") or ())
+    for key, value, effect, removes in taints:
+        same = [one for one in kept if one.get("key") == key and effect in ("", one.get("effect"))]
+        if removes and not same:
+            name = node["metadata"]["name"]
+            raise click.UsageError(f"node {name} has no taint {key}{':' + effect if effect else ''}")
+        kept = [one for one in kept if one not in same]
+        if not removes:
+            kept.append({"key": key, "effect": effect} | ({"value": value} if value else {}))
+    changed = {**node, "spec": {**spec, "taints": kept}}
+    bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": kept}}
+    if wrong := validate(bare):
+        raise click.UsageError("; ".join(" ".join(str(error).split()) for error in wrong))
+    return changed
+
+
+def _selected(selector: str, node: Document) -> bool:
+    from weir.selectors.labels import parse
+
+    return parse(selector).matches(node["metadata"].get("labels") or {})
+
+
+def _flat(held: Held) -> Iterator[Document]:
+    from weir.world import flatten
+
+    return flatten(document for _, document in held.documents)
+
+
+def _identity(document: Document) -> tuple[str, str]:
+    return str(document.get("kind")), str((document.get("metadata") or {}).get("name"))
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """Return *new* laid over *old*: objects are merged, anything else replaced."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+
+
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ask(
+    change: Callable[[Held], list[Document]],
+    cluster: Sequence[str],
+    kubeconfig: Path | None,
+    context: str,
+    output: str,
+    show_all: bool,
+    feature_gates: str | None,
+) -> int:
+    from weir.client.snapshot import DEVICES, PLACEMENT
+    from weir.devices.inventory import Inventory
+    from weir.explain.whatif import State
+    from weir.explain.whatif import what_if as forecast
+    from weir.gates import ALL_FEATURES, Gates
+
+    gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
+    held = read_cluster(cluster, kubeconfig, context, (*PLACEMENT, *DEVICES))
+    changes = change(held)
+    replaced = {_identity(document) for document in changes}
+    kept = [document for document in _flat(held) if _identity(document) not in replaced]
+    then = Held([*(("the cluster", document) for document in kept), *(("the change", d) for d in changes)])
+    now = datetime.now(UTC)
+    before, after = (
+        State(each.world(), Inventory.of((document for _, document in each.documents), gates))
+        for each in (held, then)
+    )
+    with progress("finding places:") as tick:
+        found = forecast(before, after, gates, now, tick)
+    if output == "text":
+        colour = wants_colour()
+        for line in text(found, gates, held.forbidden, show_all=show_all, colour=colour):
+            click.echo(line)
+    else:
+        emit(report(found, gates, held.forbidden), output)
+    return FINDINGS if found.lost or found.hindered else FINE
+
+
+# ── telling ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def text(
+    found: Forecast, gates: Gates, forbidden: Sequence[str], *, show_all: bool = False, colour: bool = False
+) -> Iterator[str]:
+    """Yield the lines of the answer, most important first."""
+    from weir.explain.words import counted, gates_line, listed, short
+
+    if not found.changed:
+        yield paint("Nothing would change: the cluster is like that already.", GOOD, on=colour)
+        return
+    yield f"If {listed(found.changed, 3)} {'changes' if len(found.changed) == 1 else 'change'} so:"
+    yield ""
+    bad = bool(found.lost or found.hindered)
+    headline = "No pod leaves"
+    if number := len(found.leaving):
+        headline = f"{counted(number, 'pod')} {'leaves' if number == 1 else 'leave'}"
+        headline += f", {len(found.lost) or 'none'} of them with nowhere to go"
+    yield paint(
+        f"{headline}; {found.staying} on the changed nodes stay.", BAD if bad else GOOD, bold=True, on=colour
+    )
+    if found.leaving:
+        yield ""
+        shown = found.leaving if show_all else found.leaving[:_ROWS]
+        rows = [("WHEN", "POD", "FROM", "BECAUSE", "THEN"), *(_row(one) for one in shown)]
+        yield from table(rows)
+        if rest := len(found.leaving) - len(shown):
+            yield f"  … {counted(rest, 'pod')} more: --all shows them"
+    for title, turns in (
+        ("Waiting pods that would fit then", found.helped),
+        ("Waiting pods that would fit no more", found.hindered),
+    ):
+        if turns:
+            yield ""
+            yield f"{title}:"
+            yield from table([(turn.pod, short(turn.why_not, 200) or turn.node) for turn in turns[:_ROWS]])
+    if found.locked_out:
+        yield ""
+        yield (
+            f"{counted(len(found.locked_out), 'pod')} may stay, but could not come back there once gone: "
+            f"{listed(found.locked_out, 3)}."
+        )
+    yield ""
+    yield paint(gates_line(gates), DIM, on=colour)
+    yield paint(f"Not considered: {'; '.join(not_considered(forbidden))}.", DIM, on=colour)
+
+
+def _row(one: Leaving) -> tuple[str, str, str, str, str]:
+    from weir.explain.words import duration, short
+
+    when = duration(one.cause.after) if one.cause.after else "at once"
+    then = f"→ {one.goes_to}" if one.goes_to else f"✗ {short(one.why_nowhere, 120)}"
+    if one.again_after is not None:
+        then += f", to leave again after {duration(one.again_after)}"
+    return when, one.pod, one.node, one.cause.say(), then
+
+
+def not_considered(forbidden: Sequence[str]) -> Iterator[str]:
+    """Yield what the answer did not look at."""
+    if forbidden:
+        yield f"{', '.join(forbidden)} (you may not list them)"
+    yield "how long pods take to end and to start; preemption; cluster autoscalers; what else changes meanwhile"
+
+
+def report(found: Forecast, gates: Gates, forbidden: Sequence[str]) -> Document:
+    """Return the answer for machines."""
+    from weir.explain.whatif import SCHEMA
+
+    return {
+        "schema": SCHEMA,
+        "changed": list(found.changed),
+        "leaving": [
+            {
+                "pod": one.pod,
+                "node": one.node,
+                "afterSeconds": round(one.cause.after.total_seconds(), 3),
+                "taint": {
+                    "key": one.cause.taint.key,
+                    "value": one.cause.taint.value,
+                    "effect": one.cause.taint.effect,
+                    "of": one.cause.of,
+                },
+                "toleratedSeconds": one.cause.tolerated_for,
+                "owner": one.owner,
+                "goesTo": one.goes_to,
+                "leavesAgainAfterSeconds": one.again_after.total_seconds()
+                if one.again_after is not None
+                else None,
+                "whyNowhere": one.why_nowhere,
+            }
+            for one in found.leaving
+        ],
+        "staying": found.staying,
+        "lockedOut": list(found.locked_out),
+        "helped": [{"pod": turn.pod, "node": turn.node} for turn in found.helped],
+        "hindered": [{"pod": turn.pod, "node": turn.node, "whyNot": turn.why_not} for turn in found.hindered],
+        "featureGates": str(gates.changes()),
+        "notConsidered": list(not_considered(forbidden)),
+    }

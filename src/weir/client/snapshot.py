@@ -1,0 +1,80 @@
+"""What does a live cluster hold that decisions read? Every object of the kinds asked for, listed once.
+
+A kind is read in the newest version the cluster serves; one it does not serve has no objects. A kind the caller may
+not list is left out and named, so that an answer can say what it did not look at.
+What surprises: each kind is listed at a revision of its own. Between two lists the cluster moves on, as it does between
+any question and its answer.
+Not here: dumps in files (weir.cli.inputs), following changes (weir.client.cache).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weir.client.api import Client
+from weir.errors import Forbidden, NotFound
+from weir.objects.kinds import Kind, find_kind
+
+_RESOURCE: Final = tuple(f"resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1beta1", "v1alpha3"))
+#: Every kind that decides where pods run and how long, with its versions, newest first.
+VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Node": ("v1",),
+    "Pod": ("v1",),
+    "Namespace": ("v1",),
+    "PersistentVolume": ("v1",),
+    "PersistentVolumeClaim": ("v1",),
+    "StorageClass": ("storage.k8s.io/v1",),
+    "DeviceClass": _RESOURCE,
+    "ResourceSlice": _RESOURCE,
+    "ResourceClaim": _RESOURCE,
+    "DeviceTaintRule": _RESOURCE,
+    "Deployment": ("apps/v1",),
+    "ReplicaSet": ("apps/v1",),
+    "StatefulSet": ("apps/v1",),
+    "DaemonSet": ("apps/v1",),
+    "Job": ("batch/v1",),
+    "CronJob": ("batch/v1",),
+}
+PLACEMENT: Final = tuple(list(VERSIONS)[:6])
+DEVICES: Final = tuple(list(VERSIONS)[6:10])
+
+Tick = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The objects of a cluster, as documents that name their kind, and the kinds that could not be read."""
+
+    documents: list[Any]
+    forbidden: tuple[str, ...] = ()  #: plurals of the kinds the caller may not list
+
+
+async def snapshot(
+    client: Client, kinds: Iterable[str] = (*PLACEMENT, *DEVICES), tick: Tick | None = None
+) -> Snapshot:
+    """Return every object of *kinds*; *tick* hears how many kinds are read, of how many."""
+    wanted = tuple(kinds)
+    documents: list[Any] = []
+    forbidden: list[str] = []
+    for done, name in enumerate(wanted):
+        for version in VERSIONS[name]:
+            kind = find_kind(version, name)
+            if kind is None:
+                continue
+            try:
+                documents += await _all(client, kind)
+            except NotFound:
+                continue
+            except Forbidden:
+                forbidden.append(kind.plural)
+            break
+        if tick is not None:
+            tick(done + 1, len(wanted))
+    return Snapshot(documents, tuple(forbidden))
+
+
+async def _all(client: Client, kind: Kind) -> list[Any]:
+    listed = await client.list(kind)
+    return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in listed.documents()]
