@@ -26,17 +26,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import msgspec
+
 from weir.apiserver.http import Request
 from weir.apiserver.run import Options, Running, build, open_store
-from weir.client.api import Client
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Transport
 from weir.client.cache import Informer, decode_document
 from weir.client.local import LocalTransport
+from weir.client.older import OlderTransport, forget
 from weir.clock import Clock, VirtualClock
 from weir.controllers.catalog import choose
 from weir.controllers.run import Controllers
 from weir.errors import NotFound
 from weir.gates import ALL_FEATURES, Gates, GatesLike
 from weir.kubelet.classes import CLASSES, NodeClass, node_document, parse_taint
+from weir.kubelet.faults import POOL, with_fault
 from weir.kubelet.run import Kubelets
 from weir.objects.kinds import KINDS, Kind, by_kind
 from weir.scheduler.config import SchedulerConfig
@@ -67,6 +71,10 @@ CONDITION_TAINTS: Final = frozenset(
 )
 
 
+#: The components that ask whether a toleration tolerates a taint; the API server never does (core.md 8.5).
+READERS: Final = ("scheduler", "controllers", "kubelet")
+
+
 @dataclass(frozen=True)
 class ComponentGates:
     """Each component's own feature gates; a cluster in which they differ is an ordinary cluster."""
@@ -75,6 +83,12 @@ class ComponentGates:
     scheduler: Gates = ALL_FEATURES
     controllers: Gates = ALL_FEATURES
     kubelet: Gates = ALL_FEATURES
+    #: Components from before KEP-5500, which do not know the field `expression` (core.md 8.4)
+    older: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if wrong := self.older - set(READERS):
+            raise ValueError(f"older: {min(wrong)!r} is none of {', '.join(READERS)}")
 
     @classmethod
     def of(cls, gates: GatesLike | Mapping[str, GatesLike] | ComponentGates) -> ComponentGates:
@@ -90,8 +104,11 @@ class ComponentGates:
         return cls(same, same, same, same)
 
 
-def local_client(running: Running, clock: Clock, agent: str) -> Client:
-    """Return a client of the server's own process, with the administrator's rights."""
+def local_client(running: Running, clock: Clock, agent: str, *, older: bool = False) -> Client:
+    """Return a client of the server's own process, with the administrator's rights.
+
+    *older* makes it one of a component that does not know the field `expression`.
+    """
     make: Callable[..., Request] = Request
     headers: dict[str, str] = {}
     if running.options.insecure or running.credentials is None:
@@ -99,7 +116,9 @@ def local_client(running: Running, clock: Clock, agent: str) -> Client:
     else:
         certificate = ssl.PEM_cert_to_DER_cert(running.credentials.admin.certificate.decode())
         make = partial(Request, peer_certificate=certificate)
-    transport = LocalTransport(running.server.handle, make, headers)
+    transport: Transport = LocalTransport(running.server.handle, make, headers)
+    if older:
+        transport = OlderTransport(transport)
     return Client(transport, clock=clock, user_agent=agent)
 
 
@@ -115,16 +134,20 @@ class ControlPlane:
         controllers: Iterable[str] = ("*",),
         seed: int = 0,
     ) -> None:
-        client = partial(local_client, running, clock)
+        def client(component: str, agent: str) -> Client:
+            return local_client(running, clock, agent, older=component in gates.older)
+
         config = SchedulerConfig(leader_elect=False)
-        self.scheduler = Scheduler(client("kube-scheduler"), gates.scheduler, clock, config=config, seed=seed)
+        self.scheduler = Scheduler(
+            client("scheduler", "kube-scheduler"), gates.scheduler, clock, config=config, seed=seed
+        )
         self.controllers = Controllers(
-            client("kube-controller-manager"),
+            client("controllers", "kube-controller-manager"),
             clock,
             choose(list(controllers), gates.controllers),
             seed=seed + 100,
         )
-        self.kubelets = Kubelets(client("kubelet"), gates.kubelet, clock, seed=seed + 200)
+        self.kubelets = Kubelets(client("kubelet", "kubelet"), gates.kubelet, clock, seed=seed + 200)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -286,6 +309,15 @@ class Cluster:
         row = _kind(kind)
         return self._do(self.client.patch(row, name, patch, namespace if row.namespaced else ""))
 
+    def patch_status(self, kind: str, name: str, status: Document, namespace: str = "default") -> Document:
+        """Change an object's status by a strategic merge patch: conditions are merged by their type."""
+        row = _kind(kind)
+        where = namespace if row.namespaced else ""
+        patch = self.client.patch(
+            row, name, {"status": status}, where, patch_type=STRATEGIC_MERGE_PATCH, subresource="status"
+        )
+        return self._do(patch)
+
     def get(self, kind: str, name: str, namespace: str = "default") -> Document | None:
         """Return one object, or None."""
         row = _kind(kind)
@@ -318,9 +350,13 @@ class Cluster:
         node_class: str | NodeClass = "default",
         taints: Iterable[str] = (),
         labels: Mapping[str, str] | None = None,
+        devices: int | None = None,
     ) -> None:
-        """Add simulated nodes called NAME-0, NAME-1, …; taints are written as kubectl writes them."""
-        chosen = CLASSES[node_class] if isinstance(node_class, str) else node_class
+        """Add simulated nodes called NAME-0, NAME-1, …; taints are written as kubectl writes them.
+
+        Each gets *devices* devices of its class, or GPUs where the class has none.
+        """
+        chosen = _class(node_class, devices)
         wanted = tuple(parse_taint(text) for text in taints)
 
         async def act() -> None:
@@ -341,9 +377,10 @@ class Cluster:
         node_class: str | NodeClass = "default",
         taints: Iterable[str] = (),
         labels: Mapping[str, str] | None = None,
+        devices: int | None = None,
     ) -> None:
         """Add one simulated node of exactly this name."""
-        chosen = CLASSES[node_class] if isinstance(node_class, str) else node_class
+        chosen = _class(node_class, devices)
         wanted = tuple(parse_taint(text) for text in taints)
         printed = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
         self.create(node_document(name, chosen, wanted, dict(labels or {}), printed))
@@ -358,12 +395,25 @@ class Cluster:
         wanted = [_plain(parse_taint(text)) for text in taints]
         self.patch("Node", node, {"spec": {"taints": [*own, *wanted]}})
 
+    def degrade(self, node: str, device: str = POOL, **fault: Any) -> None:
+        """Let something happen to a device of a simulated node, or to all of them: as in a class file's schedule,
+        `degrade("node-0", "gpu-0", taint="hot:NoSchedule", forSeconds=60)`, `unplugged=True`, `repaired=""`."""
+        found = self.get("Node", node)
+        if found is None:
+            raise NotFound(f'nodes "{node}" not found')
+        annotations = with_fault(found["metadata"].get("annotations") or {}, device, fault, self.now)
+        self.patch("Node", node, {"metadata": {"annotations": annotations}})
+
     # ── telling ──────────────────────────────────────────────────────────────────────────────────
 
     def events(self, reason: str = "", namespace: str = "") -> builtins.list[Document]:
         """Return what was told, in the order in which it was."""
         found = [each for each in self.list("Event", namespace) if not reason or each["reason"] == reason]
         return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+    def metrics(self) -> str:
+        """Return the API server's metrics, as it serves them."""
+        return self._wait(self.client.call("GET", "/metrics")).decode()
 
     def follow(self, kind: str, listener: Listener) -> None:
         """Call *listener* with (before, after) for every object of a kind, those there now first."""
@@ -390,14 +440,14 @@ class Cluster:
         document = self.get("Pod", pod, namespace) if isinstance(pod, str) else pod
         if document is None:
             raise NotFound(f'pods "{pod}" not found')
+        if "scheduler" in self._gates.older:  # through its eyes, as with its gates
+            document = msgspec.json.decode(forget(msgspec.json.encode(document)))
         kinds = ("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass")
         world = World.of({"kind": kind, **each} for kind in kinds for each in self.list(kind))
         return explain(Subject.of({"kind": "Pod", **document}, stored=stored), world, self._gates.scheduler)
 
     def history(self) -> bytes:
         """Return everything the cluster holds, events included, as one text: equal for equal seeds."""
-        import msgspec
-
         served = [kind for kind in KINDS if kind.stored and "list" in kind.verbs]
         lines = []
         for kind in served:
@@ -448,6 +498,11 @@ def _kind(name: str) -> Kind:
         if kind.stored and name in (kind.kind, kind.plural, kind.singular, *kind.short_names):
             return kind
     raise ValueError(f"no kind is called {name!r}")
+
+
+def _class(chosen: str | NodeClass, devices: int | None) -> NodeClass:
+    found = CLASSES[chosen] if isinstance(chosen, str) else chosen
+    return found if devices is None else found.with_devices(devices)
 
 
 def _plain(taint: Any) -> Document:

@@ -26,6 +26,11 @@ _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
     "--nodes", type=click.IntRange(0, 10_000), default=3, show_default=True, help="Simulated nodes."
 )
 @click.option(
+    "--gpus",
+    type=click.IntRange(0, 1024),
+    help="Simulated GPUs (dynamic resource allocation) of each node that is added.",
+)
+@click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(".weir"),
@@ -53,16 +58,24 @@ _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
     metavar="COMPONENT:A=false,…",
     help=f"Gates of one component ({', '.join(_COMPONENTS)}) changed from the others'; may be repeated.",
 )
+@click.option(
+    "--older",
+    multiple=True,
+    type=click.Choice(_COMPONENTS[1:]),
+    help="A component from before KEP-5500, which reads a toleration with an expression as an empty one.",
+)
 @click.option("--controllers", default="*", show_default=True, help="As of weir controller-manager.")
 @click.option("--seed", type=int, default=0, help="For times and failures of simulated nodes.")
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
 def up(
     nodes: int,
+    gpus: int | None,
     data_dir: Path,
     store: str,
     secure_port: int,
     feature_gates: str | None,
     component_gates: tuple[str, ...],
+    older: tuple[str, ...],
     controllers: str,
     seed: int,
     verbose: bool,
@@ -71,6 +84,7 @@ def up(
 
     \b
     weir up --nodes 5
+    weir up --nodes 2 --gpus 8
     weir up --component-gates controllers:TaintTolerationCEL=false    # version skew, played
     """
     from weir.apiserver.pki import PkiError
@@ -81,7 +95,7 @@ def up(
 
     logs.configure("debug" if verbose else "warning")
     try:
-        gates = _gates(feature_gates, component_gates)
+        gates = _gates(feature_gates, component_gates, older)
     except GateError as error:
         raise click.UsageError(str(error)) from None
     names = [name.strip() for name in controllers.split(",") if name.strip()]
@@ -97,14 +111,14 @@ def up(
         kubeconfig=data_dir / "kubeconfig",
     )
     try:
-        _loop_run(_up(options, gates, names, nodes, seed))
+        _loop_run(_up(options, gates, names, nodes, gpus, seed))
     except PkiError as error:
         raise click.UsageError(str(error)) from None
     except (StoreError, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 
-def _gates(everywhere: str | None, apart: tuple[str, ...]) -> ComponentGates:
+def _gates(everywhere: str | None, apart: tuple[str, ...], older: tuple[str, ...]) -> ComponentGates:
     from weir.cluster import ComponentGates
 
     common = ALL_FEATURES if everywhere is None else Gates.parse(everywhere)
@@ -121,10 +135,12 @@ def _gates(everywhere: str | None, apart: tuple[str, ...]) -> ComponentGates:
         found[component] = found[component].replace(
             {name: value.lower() in ("1", "t", "true") for name, value in changes.items()}
         )
-    return ComponentGates(**found)
+    return ComponentGates(**found, older=frozenset(older))
 
 
-async def _up(options: Options, gates: ComponentGates, controllers: list[str], nodes: int, seed: int) -> None:
+async def _up(
+    options: Options, gates: ComponentGates, controllers: list[str], nodes: int, gpus: int | None, seed: int
+) -> None:
     import signal
     from contextlib import suppress
 
@@ -148,7 +164,8 @@ async def _up(options: Options, gates: ComponentGates, controllers: list[str], n
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await serve(running, clock)
         client = local_client(running, clock, "weir")
-        added = await ensure_nodes(client, nodes, CLASSES["default"], clock.now())
+        node_class = CLASSES["default"] if gpus is None else CLASSES["default"].with_devices(gpus)
+        added = await ensure_nodes(client, nodes, node_class, clock.now())
         plane.start()
         _greet(running.url, options, gates, nodes, added)
         watching = asyncio.ensure_future(plane.watch_over())
@@ -172,7 +189,8 @@ def _greet(url: str, options: Options, gates: ComponentGates, nodes: int, added:
     click.echo(f"nodes: {nodes} simulated" + (f" ({old} were there before)" if old else ""))
     for component in _COMPONENTS:
         changes = getattr(gates, component).changes() or "Kubernetes defaults"
-        click.echo(f"{component} gates: {changes}")
+        age = "; older than the field expression" if component in gates.older else ""
+        click.echo(f"{component} gates: {changes}{age}")
     click.echo("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
     click.echo(f"export KUBECONFIG={(options.kubeconfig or Path()).resolve()}")
     sys.stdout.flush()

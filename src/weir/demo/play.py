@@ -9,7 +9,7 @@ Not here: what counts as right (weir.demo.judge), how fast time passes for the o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from weir.demo.story import WARM_UP, Document, NodeOf, Outcome, StepOf, Story, s
 from weir.errors import ApiError
 from weir.explain.verdict import NodeVerdict, Reason, WrongLabel
 from weir.explain.words import node_sentence, staying
-from weir.gates import ALL_FEATURES, Gates
+from weir.gates import ALL_FEATURES
 from weir.kubelet.classes import CLASSES, FAILED, ClassError, NodeClass
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -253,15 +253,18 @@ def _pinned_elsewhere(reason: Reason) -> bool:
 
 
 def gates_of(changes: Mapping[str, Any]) -> ComponentGates:
-    """Return the gates that a story asks for: all features on, but for *changes*.
+    """Return the gates that a story asks for: all features on, but for *changes*; `older` names old components.
 
     >>> gates_of({"scheduler": {"TaintTolerationCEL": False}}).scheduler.cel
     False
     """
-    if all(isinstance(value, bool) for value in changes.values()):
-        return ComponentGates.of(ALL_FEATURES.replace(changes))
-    apart: dict[str, Gates] = {name: ALL_FEATURES.replace(value) for name, value in changes.items()}
-    return ComponentGates(**apart)
+    settings = {name: value for name, value in changes.items() if name != "older"}
+    older = frozenset(changes.get("older", ()))
+    if all(isinstance(value, bool) for value in settings.values()):
+        same = ALL_FEATURES.replace(settings)
+        return ComponentGates(same, same, same, same, older=older)
+    apart = {name: ALL_FEATURES.replace(value) for name, value in settings.items()}
+    return replace(ComponentGates.of(apart), older=older)
 
 
 __all__ = ["Began", "Ended", "Moment", "Passing", "gates_of", "play"]

@@ -106,7 +106,7 @@ class StepOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something that happens, the time it is given, and what must come of it. Done in the order of the fields."""
 
     event: str
-    gates: dict[str, Any] = {}  #: Gate → on, or component → {Gate → on}, changed from all features on
+    gates: dict[str, Any] = {}  #: Gate → on, or component → {Gate → on}; `older`: components
     nodes: tuple[NodeOf, ...] = ()
     taint: tuple[Tainting, ...] = ()
     fail: tuple[str, ...] = ()  #: nodes that are switched off
