@@ -1,4 +1,4 @@
-"""Every `$ weir …` in the pages about explain prints what the page shows. WEIR_UPDATE=1 writes it anew."""
+"""Every `$ weir …` in the pages about questions prints what the page shows. WEIR_UPDATE=1 writes it anew."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ PAGES = [
     ROOT / "docs" / "tutorial" / "explain.md",
     ROOT / "docs" / "howto" / "why-is-my-pod-pending.md",
     ROOT / "docs" / "howto" / "explain-in-a-pipeline.md",
+    ROOT / "docs" / "howto" / "before-you-taint.md",
 ]
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
