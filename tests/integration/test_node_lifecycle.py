@@ -213,3 +213,15 @@ async def test_pods_of_a_node_that_is_gone_are_removed_after_a_while(cluster):
     early = await cluster.find(PODS, "p")
     await cluster.advance(60)
     assert (early is not None, await cluster.find(PODS, "p")) == (True, None)
+
+
+async def test_people_are_told_of_nodes_that_come_and_go(cluster):
+    await cluster.node("n1")
+    await cluster.advance(6)
+    await cluster.client.delete(NODES, "n1")
+    await cluster.advance(6)
+    events = [event for event in await cluster.events() if event["involvedObject"]["kind"] == "Node"]
+    assert [(event["reason"], event["message"]) for event in events] == [
+        ("RegisteredNode", "Node n1 event: Registered Node n1 in Controller"),
+        ("RemovingNode", "Node n1 event: Removing Node n1 from Controller"),
+    ]

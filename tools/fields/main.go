@@ -185,6 +185,11 @@ func (t *table) fields(rt reflect.Type, within string, def spec.Schema, required
 				extra["default"] = prop.Default
 			}
 		}
+		if values := prop.Enum; len(values) > 0 {
+			extra["enum"] = values
+		} else if prop.Items != nil && prop.Items.Schema != nil && len(prop.Items.Schema.Enum) > 0 {
+			extra["enum"] = prop.Items.Schema.Enum
+		}
 		row := []any{name, t.shape(f.Type), flags}
 		if len(extra) > 0 {
 			row = append(row, extra)

@@ -88,7 +88,7 @@ def schema_of(struct: str, version: int) -> Json:
         out["description"] = words.text
     if of.fields:
         out["properties"] = {
-            field.name: _property(field, words.fields.get(field.name, ""), version)
+            field.name: _property(struct, field, words.fields.get(field.name, ""), version)
             for field in of.fields.values()
         }
     if required := [field.name for field in of.fields.values() if field.required]:
@@ -101,10 +101,16 @@ def schema_of(struct: str, version: int) -> Json:
     return out
 
 
-def _property(field: schema.Field, description: str, version: int) -> Json:
+def _property(struct: str, field: schema.Field, description: str, version: int) -> Json:
     out = _value(field.shape, version)
     if "$ref" in out and version == 3:
         out = {"allOf": [out]}
+    if field.enum:
+        more = schema.ADDED_VALUES.get((struct.rpartition(".")[2], field.name), ())
+        values = sorted({*field.enum, *more})
+        (out["items"] if field.shape.kind == "list" else out)["enum"] = values
+        listed = "".join(f'\n - `"{value}"`' for value in values)
+        description = f"{description}\n\nPossible enum values:{listed}".lstrip()
     if description:
         out["description"] = description
     if field.default is not None:

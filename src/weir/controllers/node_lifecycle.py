@@ -101,7 +101,10 @@ class NodeLifecycle:
     kinds: Final[tuple[Kind, ...]] = (NODES, PODS, LEASES)
     first_keys: Final = (CheckKey(),)
 
-    def __init__(self, gates: Gates) -> None:
+    def __init__(self, gates: Gates, *, grace: timedelta = GRACE) -> None:
+        """*grace* is how long a node that reported once may be silent."""
+        self._grace = grace
+        self._registered: dict[str, str] = {}  # uids of the nodes people were told of
         self._health: dict[str, Health] = {}
         self._ready: dict[str, str] = {}  # what each node's Ready condition is, or is about to be
         self._queues: dict[str, ZoneQueue] = {}
@@ -132,6 +135,7 @@ class NodeLifecycle:
                 if node is not None:
                     yield from self._check(node, known, now)
             case CheckKey():
+                yield from self._register(known)
                 for node in sorted(known.all(NODES), key=lambda node: str(node.name)):
                     yield WakeAt(HealthKey(node.name), now)
                 yield WakeAt(DisruptionKey(), now)
@@ -140,6 +144,16 @@ class NodeLifecycle:
                 yield from self._disruption(known, now)
             case ZoneKey(zone):
                 yield from self._taint_next(zone, known, now)
+
+    def _register(self, known: Known) -> Iterator[Action]:
+        """Tell of nodes that came and went since the last round."""
+        there = {node.name: node.metadata.uid for node in known.all(NODES)}
+        for name in sorted(there.keys() - self._registered.keys()):
+            yield node_event(name, there[name], "RegisteredNode", f"Registered Node {name} in Controller")
+        for name in sorted(self._registered.keys() - there.keys()):
+            uid = self._registered[name]
+            yield node_event(name, uid, "RemovingNode", f"Removing Node {name} from Controller")
+        self._registered = there
 
     # ── conditions → NoSchedule taints ───────────────────────────────────────────────────────────
 
@@ -156,7 +170,7 @@ class NodeLifecycle:
     def _check(self, node: Node, known: Known, now: datetime) -> Iterator[Action]:
         health = self._observe(node, known, now)
         ready = ready_status(node)
-        grace = GRACE if node.status.condition("Ready") is not None else STARTUP_GRACE
+        grace = self._grace if node.status.condition("Ready") is not None else STARTUP_GRACE
         if now > health.seen_at + grace and (lost := list(unknown_conditions(node, now))):
             yield status_patch(NODES, node.name, "", lost)
             if ready == "True":
@@ -346,6 +360,11 @@ def set_taints(node: Node, taints: list[Taint]) -> Patch:
         "",
         {"metadata": {"resourceVersion": version}, "spec": {"taints": documents or None}},
     )
+
+
+def node_event(name: str, uid: str, reason: str, told: str) -> Record:
+    """Return what people read about a node that came or went."""
+    return Record(ObjectReference("Node", name, "", uid), "Normal", reason, f"Node {name} event: {told}")
 
 
 def status_patch(kind: Kind, name: str, namespace: str, conditions: list[dict[str, Any]]) -> Patch:

@@ -58,6 +58,13 @@ ADDED_STRUCTS: Final[dict[str, list[list[Any]]]] = {
     for version in ("v1", "v1beta1", "v1beta2")
 }
 
+#: Values weir takes in fields whose values Kubernetes 1.37 enumerates, on top of those, by struct without its group.
+ADDED_VALUES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("Toleration", "operator"): ("SemverEq", "SemverGt", "SemverLt"),
+    ("NodeSelectorRequirement", "operator"): ("SemverEq", "SemverGt", "SemverLt"),
+    ("DeviceToleration", "operator"): ("Gt", "Lt"),
+}
+
 _HUB: Final = "resource.k8s.io/v1/"
 _RELAXED: Final = "resource.k8s.io/v1alpha4/"
 
@@ -117,6 +124,7 @@ class Field:
     __slots__ = (
         "default",
         "embedded",
+        "enum",
         "keys",
         "list_type",
         "map_type",
@@ -145,6 +153,9 @@ class Field:
             "in", ""
         )  #: the embedded Go struct that declares it; error texts name it
         self.default: Any = extra.get("default")
+        self.enum: tuple[str, ...] = tuple(
+            extra.get("enum", ())
+        )  #: the values a string may have, as OpenAPI says
 
     @property
     def atomic(self) -> bool:

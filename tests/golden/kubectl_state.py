@@ -1,0 +1,127 @@
+"""Which objects did a recorded kubectl find? Putting them in place before it runs.
+
+The first request about a name tells: answered, the object was there; 404, it was not. What the object held follows
+from a manifest an earlier command was given, else it is the plainest object of its kind. What a description prints as
+labels, the object had.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from tests.golden.kubectl_compare import Command
+from weir.apiserver import paths
+from weir.client.api import Client
+from weir.errors import NotFound
+from weir.objects.kinds import Kind, find
+
+Document = dict[str, Any]
+Named = tuple[str, str, str, str]  #: apiVersion, plural, namespace, name
+
+
+class Missing(Exception):
+    """An object the command needs cannot be made up."""
+
+
+def wanted_before(command: Command) -> dict[Named, bool]:
+    """Return for each object the requests name whether it was there before the command."""
+    found: dict[Named, bool] = {}
+    for request in command.requests:
+        path = request.path.partition("?")[0]
+        info = paths.parse(request.method, path, "watch=true" in request.path)
+        kind = info.kind
+        if kind is None or not kind.stored or not info.name:
+            continue
+        named = (kind.api_version, kind.plural, info.namespace if kind.namespaced else "", info.name)
+        if request.status == 404:
+            found.setdefault(named, False)
+        elif request.status < 400:
+            found.setdefault(named, "force=" not in request.path or request.status != 201)
+    for named in command.manifests():  # what is created was not there
+        posted = any(
+            r.method == "POST" and r.status in (201, 400, 422) and "/pods/" not in r.path
+            for r in command.requests
+        )
+        if posted:
+            found.setdefault(named, False)
+    return found
+
+
+async def arrange(
+    client: Client, before: dict[Named, bool], manifests: dict[Named, Document], command: Command
+) -> None:
+    """Make the cluster hold what the command found, and not what it missed."""
+    for named, there in before.items():
+        api_version, plural, namespace, name = named
+        group, _, version = api_version.rpartition("/")
+        kind = find(group, version, plural)
+        assert kind is not None
+        live = await client.find(kind, name, namespace)
+        if live is None and there:
+            document = manifests.get(named) or plain(kind, name, command)
+            if document is None:
+                raise Missing(f"the command finds {plural} {name!r}, and no earlier one was given it")
+            await client.create(kind, document, namespace)
+        elif live is not None and not there:
+            try:
+                await client.delete(kind, name, namespace, grace_period_seconds=0)
+            except NotFound:
+                continue
+    labels = described_labels(command)
+    for named, there in before.items():
+        if there and labels is not None:
+            group, _, version = named[0].rpartition("/")
+            kind = find(group, version, named[1])
+            assert kind is not None
+            if kind.kind != "Lease":
+                patch = {"metadata": {"labels": labels}}
+                await client.patch(kind, named[3], patch, named[2])
+
+
+def described_labels(command: Command) -> dict[str, str] | None:
+    """Return the labels a recorded description prints.
+
+    >>> described_labels(Command(["describe", "node", "n1"], "", [], [], 0, "Name:  n1\\nLabels:  zone=a\\n", []))
+    {'zone': 'a'}
+    """
+    if command.arguments[0] != "describe":
+        return None
+    found = re.search(r"^Labels: +(.*(?:\n {4,}\S+)*)", command.stdout, re.MULTILINE)
+    if found is None or found[1] == "<none>":
+        return None
+    return dict(part.strip().partition("=")[::2] for part in found[1].splitlines())
+
+
+def plain(kind: Kind, name: str, command: Command) -> Document | None:
+    """Return the plainest object of a kind that can be called *name*, None when nobody can know."""
+    labels = {"app": name}
+    for request in command.requests:
+        asked = dict(parse_qsl(request.path.partition("?")[2])).get("labelSelector", "")
+        labels.update(dict(part.partition("=")[::2] for part in asked.split(",") if part.count("=") == 1))
+    pod = {"containers": [{"name": "c", "image": "registry.example/app:1"}]}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    sets = {"selector": {"matchLabels": labels}, "template": template}
+    specs: dict[str, Document] = {
+        "Pod": {"spec": {**pod, "terminationGracePeriodSeconds": 0}},
+        "Node": {"spec": {}},
+        "Namespace": {},
+        "ConfigMap": {},
+        "Secret": {},
+        "ServiceAccount": {},
+        "Deployment": {"spec": {"replicas": 0, **sets}},
+        "ReplicaSet": {"spec": {"replicas": 0, **sets}},
+        "DaemonSet": {"spec": sets},
+        "StatefulSet": {"spec": {"replicas": 0, "serviceName": name, **sets}},
+        "Job": {"spec": {"template": {"spec": {**pod, "restartPolicy": "Never"}}}},
+        "Service": {"spec": {"ports": [{"port": 80}], "selector": labels}},
+    }
+    if kind.kind not in specs:
+        return None
+    metadata = {"name": name, "labels": labels} if kind.kind != "Namespace" else {"name": name}
+    whole = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **specs[kind.kind]}
+    copied: Document = msgspec.json.decode(msgspec.json.encode(whole))
+    return copied
