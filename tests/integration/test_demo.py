@@ -90,7 +90,7 @@ def test_a_wrong_expectation_fails_and_is_told(told, outcome, left):
 
 
 def test_a_refusal_nobody_expected_fails(told):
-    code, said = told("phase: Running}], patch: [{object: Pod/p, merge: {spec: {nodeName: n2}}")
+    code, said = told("phase: Running", "0s}]\n  patch: [{object: Pod/p, merge: {spec: {nodeName: n2}}")
     assert (code, "NOT as specified: refused: Pod" in said) == (1, True)
 
 
