@@ -8,33 +8,46 @@ from typing import Final
 from weir.controllers.cronjob import CronJobs
 from weir.controllers.daemonset import DaemonSets
 from weir.controllers.deployment import Deployments
+from weir.controllers.device_taint_eviction import DeviceTaintEviction
+from weir.controllers.device_taint_expiry import DeviceTaintExpiry
 from weir.controllers.disruption import Disruption
+from weir.controllers.endpoint_slices import EndpointSlices
+from weir.controllers.endpoints import Endpoints
 from weir.controllers.garbage_collector import GarbageCollector
 from weir.controllers.job import Jobs
 from weir.controllers.namespace import Namespaces
 from weir.controllers.node_lifecycle import NodeLifecycle
+from weir.controllers.node_ttl import NodeTtl
 from weir.controllers.persistent_volume import PersistentVolumes
 from weir.controllers.pod_gc import PodGc
-from weir.controllers.replicaset import ReplicaSets
+from weir.controllers.replicaset import ReplicaSets, ReplicationControllers
 from weir.controllers.resource_claim import ResourceClaims
 from weir.controllers.run import Controller
 from weir.controllers.statefulset import StatefulSets
 from weir.controllers.taint_eviction import TaintEviction
+from weir.controllers.ttl_after_finished import TtlAfterFinished
 from weir.gates import Gates
 
 CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "taint-eviction": TaintEviction,
     "node-lifecycle": NodeLifecycle,
+    "node-ttl": NodeTtl,
     "pod-gc": PodGc,
     "daemonset": DaemonSets,
     "deployment": Deployments,
     "replicaset": ReplicaSets,
+    "replicationcontroller": ReplicationControllers,
     "statefulset": StatefulSets,
     "job": Jobs,
+    "ttl-after-finished": TtlAfterFinished,
     "cronjob": CronJobs,
+    "endpoints": Endpoints,
+    "endpointslice": EndpointSlices,
     "disruption": Disruption,
     "persistentvolume": PersistentVolumes,
     "resourceclaim": ResourceClaims,
+    "device-taint-eviction": DeviceTaintEviction,
+    "device-taint-expiry": DeviceTaintExpiry,
     "garbage-collector": GarbageCollector,
     "namespace": Namespaces,
 }

@@ -29,7 +29,17 @@ class ObjectMeta(core.ObjectMeta, frozen=True):
     finalizers: tuple[str, ...] | None = None
 
 
+class ContainerPort(core.ContainerPort, frozen=True):
+    name: str = ""
+
+
+class Container(core.Container, frozen=True):
+    ports: tuple[ContainerPort, ...] | None = None
+
+
 class PodSpec(core.PodSpec, frozen=True):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] | None = None
     hostname: str = ""
     subdomain: str = ""
     restart_policy: str = "Always"
