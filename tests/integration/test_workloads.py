@@ -6,8 +6,8 @@ import pytest
 
 from tests.integration.living import NODES, PODS, living
 from weir.controllers.catalog import choose
-from weir.controllers.rollout import DEPLOYMENTS
 from weir.controllers.replicaset import REPLICASETS
+from weir.controllers.rollout import DEPLOYMENTS
 from weir.controllers.run import Controllers
 from weir.gates import ALL_FEATURES
 from weir.kubelet.classes import NodeClass, node_document
