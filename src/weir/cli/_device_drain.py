@@ -165,7 +165,7 @@ def terminal_bar() -> Bar:
         if text == last:
             return
         if visible:
-            click.echo(f"\r\033[K{bar(done, total)} {text}", nl=not text, err=True)
+            click.echo(f"\r\033[K{bar(done, total)} {text}" if text else "", nl=not text, err=True)
         elif text:
             click.echo(text, err=True)
         last = text

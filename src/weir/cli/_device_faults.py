@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+_TRIES = 10
 _KUBECONFIG = click.option(
     "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
 )
@@ -159,27 +160,38 @@ def _change(where: str, entry: Document, kubeconfig: Path | None, context: str) 
         raise click.UsageError(f"{where!r}: write NODE or NODE/DEVICE")
 
     async def act(client: Client) -> None:
-        from weir.kubelet.faults import POOL, with_fault
-        from weir.objects.kinds import by_kind
+        from weir.errors import Conflict
 
-        node = await _simulated(client, node_name)
-        drivers = _devices(node)
-        mine = [each for each in drivers if not device or device in _names(each, node_name)]
-        if not mine:
-            known = ", ".join(name for each in drivers for name in _names(each, node_name)) or "none"
-            raise click.ClickException(f"node {node_name} has no device {device}: there are {known}")
-        if entry.get("taint") == "":
-            entry["taint"] = f"{mine[0].driver}/overheated:NoSchedule"
-        _check(entry, mine[0])
-        annotations = node["metadata"].get("annotations") or {}
-        changed = with_fault(annotations, device or POOL, entry, datetime.now(UTC))
-        version = node["metadata"]["resourceVersion"]
-        patch = {"metadata": {"annotations": changed, "resourceVersion": version}}
-        await client.patch(by_kind("v1", "Node"), node_name, patch)
+        for attempt in range(1, _TRIES + 1):
+            try:
+                await _write(client, node_name, device, entry)
+                break
+            except Conflict:  # the node reported meanwhile
+                if attempt == _TRIES:
+                    raise
         click.echo(f"{where}: {_said(entry)}")
 
     _with_client(kubeconfig, context, act)
     return FINE
+
+
+async def _write(client: Client, node_name: str, device: str, entry: Document) -> None:
+    from weir.kubelet.faults import POOL, with_fault
+    from weir.objects.kinds import by_kind
+
+    node = await _simulated(client, node_name)
+    drivers = _devices(node)
+    mine = [each for each in drivers if not device or device in _names(each, node_name)]
+    if not mine:
+        known = ", ".join(name for each in drivers for name in _names(each, node_name)) or "none"
+        raise click.ClickException(f"node {node_name} has no device {device}: there are {known}")
+    if entry.get("taint") == "":
+        entry["taint"] = f"{mine[0].driver}/overheated:NoSchedule"
+    _check(entry, mine[0])
+    metadata = node["metadata"]
+    changed = with_fault(metadata.get("annotations") or {}, device or POOL, entry, datetime.now(UTC))
+    patch = {"metadata": {"annotations": changed, "resourceVersion": metadata["resourceVersion"]}}
+    await client.patch(by_kind("v1", "Node"), node_name, patch)
 
 
 def _check(entry: Document, devices: Any) -> None:

@@ -94,9 +94,10 @@ def list_devices(
     gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
     found = read_inventory(cluster, kubeconfig, context, gates)
     now = datetime.now(UTC)
+    everything = found.rows(now)
     rows = [
         row
-        for row in found.rows(now)
+        for row in everything
         if (not driver or row.id.driver == driver)
         and (not node or row.node == node)
         and (not tainted or row.taints)
@@ -112,7 +113,8 @@ def list_devices(
         )
         return FINE
     colour = wants_colour()
-    for line in text(rows, now, wide=output == "wide", colour=colour):
+    shown = None if output == "wide" else telling(everything)
+    for line in text(rows, now, shown, colour=colour):
         click.echo(line)
     for problem in found.problems:
         click.echo(paint(problem, BAD, on=colour), err=True)
@@ -176,19 +178,20 @@ async def _fetch_kind(client: Client, kind: str) -> list[Any]:
 # ── text ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def text(rows: Sequence[Row], now: datetime, *, wide: bool = False, colour: bool = False) -> Iterator[str]:
-    """Yield the table: one line a device, and one more for each further taint."""
+def text(
+    rows: Sequence[Row], now: datetime, shown: set[str] | None = None, *, colour: bool = False
+) -> Iterator[str]:
+    """Yield the table: one line a device, and one more for each further taint; only attributes *shown*, or all."""
     if not rows:
         yield "No devices."
         return
     lines = [["NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED"]]
     bad: list[bool] = [False]
-    telling = None if wide else _telling(rows)
     for row in rows:
         claims = ", ".join(holder.claim for holder in row.holders) or "-"
         pods = ", ".join(pod for holder in row.holders for pod in holder.pods) or "-"
-        facts = ", ".join(_facts(row, telling)) or "-"
-        if not wide and len(facts) > _SHORT:
+        facts = ", ".join(_facts(row, shown)) or "-"
+        if shown is not None and len(facts) > _SHORT:
             facts = f"{facts[: _SHORT - 1]}…"
         cells = [row.node or "-", str(row.id), facts, claims, pods]
         notes = [(taint_text(held, now), tolerated_text(held, now)) for held in row.taints]
@@ -228,7 +231,7 @@ def tolerated_text(held: HeldTaint, now: datetime) -> str:
     return "yes" if held.tolerated else "no, kept until it is free"
 
 
-def _telling(rows: Sequence[Row]) -> set[str]:
+def telling(rows: Sequence[Row]) -> set[str]:
     """Return the attributes that say what kind of device it is: those that some devices of one driver share."""
     values: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -245,9 +248,9 @@ def _origin(held: HeldTaint) -> str:
     return f"rule {origin.name}" if isinstance(origin, RuleOrigin) else f"driver, slice {origin.slice}"
 
 
-def _facts(row: Row, telling: set[str] | None) -> Iterator[str]:
+def _facts(row: Row, shown: set[str] | None) -> Iterator[str]:
     for name, value in (row.device.attributes or {}).items() if row.device else ():
-        if telling is None or name in telling:
+        if shown is None or name in shown:
             yield f"{name}={next(iter(value.values()), '')}"
     for name, value in (row.device.capacity or {}).items() if row.device else ():
         yield f"{name}={value.get('value', '')}"
