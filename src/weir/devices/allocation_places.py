@@ -9,7 +9,7 @@ Not here: the search (weir.devices.allocation), what a slice publishes (weir.dev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from weir.devices.pool import Pool, PoolKey
 from weir.devices.result import Place
@@ -53,10 +53,20 @@ class Places:
             self._sorted.pop(node, None)
         return touched
 
+    def pool_of(self, slice_name: str) -> PoolKey | None:
+        """Return the pool of a current slice."""
+        return self._pool_of.get(slice_name)
+
     def devices_of(self, slice_name: str) -> tuple[TrackedDevice, ...]:
         """Return the devices of one slice as they were read last."""
         places = self._of_pool.get(self._pool_of.get(slice_name, ("", "")), ())
         return next((place.devices for place in places if place.slice.name == slice_name), ())
+
+    def devices_in(self, key: PoolKey) -> Iterator[TrackedDevice]:
+        """Return the devices of a pool; none when nothing may be allocated from it."""
+        for place in self._of_pool.get(key, ()):
+            if place.pool.usable:
+                yield from place.devices
 
     def nodes_of(self, key: PoolKey) -> set[str]:
         """Return the nodes that devices of a pool are local to, with "" when some are local to none."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from weir.gates import Gates
 from weir.objects.core import Pod
+from weir.objects.resource import ResourceClaim
 from weir.scheduler.framework import Code, Diagnosis, NoNodes, Status
 from weir.scheduler.plugins.node_affinity import CONFLICT
 from weir.scheduler.podclass import PodClass, PodClasses
@@ -41,6 +42,7 @@ class Placement:
     node: str
     feasible: int
     score: int = 0
+    reserves: bool = False  #: whether a plugin may promise more than room there: volumes, devices
 
 
 class Engine:
@@ -91,7 +93,7 @@ class Engine:
         """Return where *pod* goes, or why nowhere; *nominated* are rivals it must leave room for, by node."""
         if not len(self.table):
             raise NoNodes
-        standing = self.standing(self._class_of(pod))
+        standing = self.attended(pod)
         short = (
             not standing.bound.moves_domains
             and not standing.bound.only
@@ -123,11 +125,12 @@ class Engine:
         count = int(feasible.sum())
         if count == 0:
             return self._diagnose(standing, rows, absent, nominated)
+        reserves = bool(standing.bound.of_pods)
         if count == 1:
-            return Placement(self._name(int(feasible.argmax())), 1)
+            return Placement(self._name(int(feasible.argmax())), 1, reserves=reserves)
         totals = standing.totals(feasible)
         row = self._choose(totals, feasible)
-        return Placement(self._name(row), count, int(totals[row]))
+        return Placement(self._name(row), count, int(totals[row]), reserves)
 
     def place_on(
         self, pod: Pod, node: str, nominated: Mapping[str, list[PodClass]] | None = None
@@ -136,22 +139,24 @@ class Engine:
         row = self.table.row_of.get(node)
         if row is None:
             return None
-        standing = self.standing(self._class_of(pod))
+        standing = self.attended(pod)
         if self._prefilter(standing) is not None or standing.statuses(np.array([row], np.int64)):
             return None
         rivals = (nominated or {}).get(node, [])
-        return Placement(node, 1) if not rivals or self._leaves_room(standing, row, rivals) else None
+        if rivals and not self._leaves_room(standing, row, rivals):
+            return None
+        return Placement(node, 1, reserves=bool(standing.bound.of_pods))
 
     def scores(self, pod: Pod) -> dict[str, int]:
         """Return the total score of every feasible node, by name."""
-        standing = self.standing(self.classes.of(pod))
+        standing = self.attended(pod)
         feasible = self._feasible(standing, self.table.ordered, {})
         totals = standing.totals(feasible)
         return {self._name(int(row)): int(totals[row]) for row in np.flatnonzero(feasible)}
 
     def statuses(self, pod: Pod) -> dict[str, Status]:
         """Return the status of every node that refuses the pod, by name."""
-        standing = self.standing(self.classes.of(pod))
+        standing = self.attended(pod)
         found = standing.statuses(self.table.ordered)
         return {self._name(row): status for row, status in found.items()}
 
@@ -159,10 +164,20 @@ class Engine:
         """Return the standing of the class of *pod*."""
         return self.standing(self._class_of(pod))
 
+    def attended(self, pod: Pod) -> Standing:
+        """Return the same with its plugins told which pod of the class is meant now."""
+        standing = self.standing(self._class_of(pod))
+        for plugin in standing.bound.of_pods:
+            if hasattr(plugin, "attend"):
+                plugin.attend(pod)
+        return standing
+
     def time_plugins(self, standing: Standing) -> Iterator[tuple[str, float]]:
         """Yield how long each filter takes to judge one node, for a sample of attempts."""
         rows = self.table.ordered[:1]
         for plugin in standing.bound.filters:
+            if getattr(plugin, "lazy", False):
+                continue  # judges rows that the attempt did not need
             began = perf_counter()
             plugin.codes(rows)
             yield plugin.name, perf_counter() - began
@@ -196,6 +211,12 @@ class Engine:
         made = [plugin.reserve(node) for plugin in plugins if hasattr(plugin, "reserve")]
         return [reservation for reservation in made if reservation is not None]
 
+    def deallocatable(self, pod: Pod) -> ResourceClaim | None:
+        """PostFilter: return a claim of *pod* that fits nowhere and that nobody else uses, after `place` said no."""
+        plugins = self.standing(self._class_of(pod)).bound.of_pods
+        found = (plugin.deallocatable() for plugin in plugins if hasattr(plugin, "deallocatable"))
+        return next((claim for claim in found if claim is not None), None)
+
     def forget(self, key: str) -> None:
         """Stop counting the pod *key*."""
         self.table.remove_pod(key)
@@ -208,7 +229,11 @@ class Engine:
         feasible[rows] = base[rows]
         if feasible.any():
             for plugin in standing.bound.domain_filters:
-                feasible &= plugin.codes(slice(0, self.table.size)) == 0
+                if getattr(plugin, "lazy", False):
+                    left = rows[feasible[rows]]
+                    feasible[left] = plugin.codes(left) == 0
+                else:
+                    feasible &= plugin.codes(slice(0, self.table.size)) == 0
         for node, rivals in nominated.items():
             row = self.table.row_of.get(node)
             if row is not None and feasible[row] and not self._leaves_room(standing, row, rivals):

@@ -1,7 +1,8 @@
 """What has to be true before a pod is bound? Promises of plugins are written down and waited for.
 
-Spec: core.md 3.1 "PreBind", 3.7.6. A plugin promised something when the node was chosen (Reserve); here it reaches the
-API server. While a promise needs others to act (a volume to be made), the room for a binding is lent to other pods.
+Spec: core.md 3.1 "PreBind", 3.7.6; dra.md 4.2. A plugin promised something when the node was chosen (Reserve); here it
+reaches the API server. While a promise needs others to act (a volume to be made, a device to be attached), the room for
+a binding is lent to other pods.
 Not here: what is promised (weir.scheduler.plugins), the binding itself (weir.scheduler.run).
 """
 
@@ -15,38 +16,68 @@ from weir.client.api import Client
 from weir.clock import Clock
 from weir.errors import WeirError
 from weir.objects.kinds import by_kind
+from weir.scheduler.claim_writes import reserve_claims, unreserve
+from weir.scheduler.claims import BINDING_TIMEOUT_SECONDS
 from weir.scheduler.framework import PluginError
+from weir.scheduler.plugins.claim_reservation import ClaimReservation
+from weir.scheduler.plugins.volume_reservation import Reservation as VolumeReservation
 from weir.scheduler.profile import Reservation
+from weir.scheduler.telling import Teller
 
 _CHECK_SECONDS: Final = 0.2
 
 
-async def keep(
-    promises: Iterable[Reservation], client: Client, clock: Clock, room: asyncio.Semaphore, patience: float
-) -> None:
-    """Write what was promised and wait until it is so, *patience* seconds at most; raises PluginError."""
-    for promise in promises:
-        prefix = f'running PreBind plugin "{promise.plugin}"'
+class PreBind:
+    """Keeps promises, or takes them back."""
+
+    def __init__(self, client: Client, clock: Clock, room: asyncio.Semaphore, teller: Teller) -> None:
+        self._client, self._clock, self._room, self._teller = client, clock, room, teller
+
+    async def keep(self, promises: Iterable[Reservation], patience: float) -> None:
+        """Write what was promised and wait until it is so, *patience* seconds at most; raises PluginError."""
+        for promise in promises:
+            try:
+                if isinstance(promise, ClaimReservation):
+                    await self._keep_claims(promise)
+                elif isinstance(promise, VolumeReservation):
+                    await self._keep_volumes(promise, patience)
+            except PluginError as error:
+                raise PluginError(f'running PreBind plugin "{promise.plugin}": {error}') from error
+
+    async def _keep_volumes(self, promise: VolumeReservation, patience: float) -> None:
         try:
             for write in promise.writes():
                 kind = by_kind("v1", write.kind)
-                answer = await client.patch(kind, write.name, write.patch, write.namespace)
+                answer = await self._client.patch(kind, write.name, write.patch, write.namespace)
                 promise.wrote(write, answer["metadata"].get("resourceVersion", ""))
-            if not promise.settled():
-                room.release()  # others are bound meanwhile
-                try:
-                    await _settle(promise, clock, patience)
-                finally:
-                    await room.acquire()
         except (WeirError, OSError, TimeoutError) as error:
-            raise PluginError(f"{prefix}: binding volumes: {error}") from error
-        except PluginError as error:
-            raise PluginError(f"{prefix}: {error}") from error
+            raise PluginError(f"binding volumes: {error}") from error
+        await self._settle(promise, patience, "binding volumes: context deadline exceeded")
 
+    async def _keep_claims(self, promise: ClaimReservation) -> None:
+        await reserve_claims(promise, self._client, self._clock)
+        if promise.waits():
+            note = f"waiting for binding conditions for device on node {promise.node}"
+            self._teller.tell(promise.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+            late = "device binding timeout: context deadline exceeded"
+            await self._settle(promise, BINDING_TIMEOUT_SECONDS, late)
 
-async def _settle(promise: Reservation, clock: Clock, patience: float) -> None:
-    deadline = clock.monotonic() + patience
-    while not promise.settled():
-        if clock.monotonic() >= deadline:
-            raise PluginError("binding volumes: context deadline exceeded")
-        await clock.sleep(_CHECK_SECONDS)
+    async def _settle(self, promise: Reservation, patience: float, late: str) -> None:
+        """Wait until the promise is kept; others are bound meanwhile."""
+        if promise.settled():
+            return
+        self._room.release()
+        try:
+            deadline = self._clock.monotonic() + patience
+            while not promise.settled():
+                if self._clock.monotonic() >= deadline:
+                    raise PluginError(late)
+                await self._clock.sleep(_CHECK_SECONDS)
+        finally:
+            await self._room.acquire()
+
+    async def take_back(self, promises: Iterable[Reservation]) -> None:
+        """Undo what was already written for a pod that was not bound after all (Unreserve)."""
+        for promise in promises:
+            if isinstance(promise, ClaimReservation):
+                await unreserve(promise, self._client)

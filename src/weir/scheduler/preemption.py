@@ -159,7 +159,7 @@ def _dry_run(
 ) -> Preemption | Status:
     table = engine.table
     row = table.row_of[node]
-    standing = engine.standing(engine.classes.of(pod))
+    standing = engine.attended(pod)
     pool = {
         key: known
         for key, known in table.pods[row].items()

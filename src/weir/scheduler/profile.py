@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -43,6 +44,7 @@ DEFAULT_WEIGHTS: Final[Mapping[str, int]] = {
     "InterPodAffinity": 2,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
+    "DynamicResources": 2,
 }
 
 
@@ -50,8 +52,10 @@ class PluginOfPods(Protocol):
     """A plugin whose answer hangs on more than nodes and their pods: volumes, device claims.
 
     Bound to a pod class it has `name`, `dynamic = True`, `prefilter() -> Status | None`, `codes(rows)` and
-    `status(code)`, like the others; it is asked afresh for every attempt. It may have `reserve(node)`, asked once
-    the node is chosen, which returns a Reservation or None.
+    `status(code)`, like the others; it is asked afresh for every attempt. It may have `attend(pod)`, which says for
+    which pod of the class it is asked next, `normalised(feasible)`, which scores, and `reserve(node)`, asked once the
+    node is chosen, which returns a Reservation or None. One that is `lazy` is only asked about rows that all
+    others accept.
     """
 
     name: str
@@ -61,21 +65,15 @@ class PluginOfPods(Protocol):
 
 
 class Reservation(Protocol):
-    """What a plugin promised for one pod on its node: what to write, when it is kept, how to take it back."""
+    """What a plugin promised for one pod on its node; weir.scheduler.prebind writes it down."""
 
     plugin: str
-
-    def writes(self) -> Sequence[Any]:
-        """Return the writes PreBind makes; each has `kind`, `namespace`, `name` and a merge `patch`."""
-
-    def wrote(self, write: Any, resource_version: str) -> None:
-        """Note that a write was made."""
 
     def settled(self) -> bool:
         """Return whether the pod can be bound now; raise PluginError when it never can."""
 
-    def end(self) -> None:
-        """Take the promises back: they are kept, or the pod was not placed after all."""
+    def end(self) -> bool | None:
+        """Take the promises back: they are kept, or the pod was not placed; True when that may help others."""
 
 
 class DefaultSelector(Protocol):
@@ -240,6 +238,8 @@ class Profile:
         if spread is not None and spread.scores and self._scores("PodTopologySpread"):
             weight = self.arguments.weights["PodTopologySpread"]
             domain_scores.append(lambda feasible: weight * spread.normalised(feasible))
+        if devices and self._filters("DynamicResources") and self._scores("DynamicResources"):
+            domain_scores.extend(partial(self._device_score, device) for device in devices)
         if inter_pod.active() and self._scores("InterPodAffinity"):
             domain_scores.append(lambda feasible: self._inter_pod_score(inter_pod, feasible))
         balanced = self.balanced.bind(pod, table) if self._scores("NodeResourcesBalancedAllocation") else None
@@ -299,6 +299,10 @@ class Profile:
             return selector_of(pod) != selector
 
         return changed
+
+    def _device_score(self, plugin: Any, feasible: Bools) -> Ints | None:
+        score: Ints | None = plugin.normalised(feasible)
+        return None if score is None else self.arguments.weights["DynamicResources"] * score
 
     def _inter_pod_score(self, plugin: Any, feasible: Bools) -> Ints | None:
         raw = plugin.raw(slice(0, self.table.size))

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from weir.objects.core import Pod
+from weir.scheduler.claims import Claims
 from weir.scheduler.wakeups import (
     ATTEMPT_FAILED,
     BACKOFF_OVER,
+    DEVICES,
     FORCED,
     NEW_POD,
     POPPED_EARLY,
@@ -124,8 +126,10 @@ class SchedulingQueue:
         initial_backoff: float = INITIAL_BACKOFF_SECONDS,
         max_backoff: float = MAX_BACKOFF_SECONDS,
         incoming: Incoming | None = None,
+        claims: Claims | None = None,
     ) -> None:
         self._hints = hints
+        self._claims = claims  #: whose pods wait until their claims are there
         self._pop_from_backoff = pop_from_backoff
         self._scheduling_gates = scheduling_gates  #: whether the plugin of that name is on
         self._initial, self._max = initial_backoff, max_backoff
@@ -196,8 +200,9 @@ class SchedulingQueue:
     def _enqueue(self, item: QueuedPod, event: str, now: float) -> None:
         """Put a pod where it belongs: outside when gated, else into the active queue."""
         gates = self._scheduling_gates and bool(item.pod.spec.scheduling_gates)
-        if gates or item.key in self.held:
-            item.gated_by = "SchedulingGates" if gates else "DefaultPreemption"
+        missing = not gates and self._claims is not None and self._claims.gate(item.pod)
+        if gates or missing or item.key in self.held:
+            item.gated_by = "SchedulingGates" if gates else DEVICES if missing else "DefaultPreemption"
             self._asleep[item.key] = item
             self._incoming("gated", event)
             return
@@ -276,7 +281,11 @@ class SchedulingQueue:
     def happened(self, event: ClusterEvent, now: float) -> int:
         """Wake the pods that *event* can help and return how many; pods in flight will hear of it."""
         self._record(event)
-        woken = [item for item in self._asleep.values() if self._helps(item, event)]
+        if event.pods is None:
+            candidates: Iterable[QueuedPod] = self._asleep.values()
+        else:
+            candidates = [self._asleep[key] for key in event.pods if key in self._asleep]
+        woken = [item for item in candidates if self._helps(item, event)]
         for item in woken:
             self._wake(item, event, now)
         return len(woken)
@@ -290,6 +299,8 @@ class SchedulingQueue:
             return event.label in WILDCARDS or bool(self._hints.helps(item.gated_by, item.pod, event))
         if event.label in WILDCARDS:
             return True
+        if event.pods is not None and item.key not in event.pods:
+            return False
         if event.label.startswith("TargetPod") and event.new.key != item.key:
             return False
         return any(self._hints.helps(plugin, item.pod, event) for plugin in item.rejected_by)

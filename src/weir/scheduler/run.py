@@ -23,18 +23,23 @@ from weir.client.cache import Informer, ObjectKey, wait_all_synced
 from weir.client.leases import Elector, Leadership, Timing
 from weir.client.series import SeriesRecorder
 from weir.clock import Clock
+from weir.devices.tracker import Problem
 from weir.errors import InternalError, ServiceUnavailable, Timeout, WeirError
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, View
 from weir.objects.kinds import by_kind
+from weir.objects.resource import ResourceClaim
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
+from weir.scheduler.claim_hints import ClaimHints
+from weir.scheduler.claim_writes import DEALLOCATED, deallocate
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
 from weir.scheduler.metrics import SAMPLE, SchedulerMetrics
+from weir.scheduler.plugins.claim_reservation import ClaimReservation
 from weir.scheduler.podclass import PodClass
-from weir.scheduler.prebind import keep
+from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption import Preemption, preempt, priority
 from weir.scheduler.profile import Reservation
 from weir.scheduler.queue import QueuedPod, SchedulingQueue
@@ -97,7 +102,8 @@ class Scheduler:
         client, clock, gates, seed = self.client, self.clock, self.gates, self._seed
         self.namespaces: dict[str, dict[str, str]] = {}
         self.table = NodeTable()
-        self.around = Surroundings(client, clock, gates, self._happened, seed)
+        self.around = Surroundings(client, clock, gates, self._happened, seed, self._troubled)
+        self.claims = self.around.claims
         self.engines = {
             profile.name: Engine(
                 gates,
@@ -106,10 +112,11 @@ class Scheduler:
                 namespaces=self.namespaces,
                 default_selector=self.around.owners,
                 volumes=self.around.volume_plugins,
+                devices=self.around.device_plugins,
             )
             for profile in self.config.profiles
         }
-        self.hints = Hints(gates, self.namespaces)
+        self.hints = Hints(gates, self.namespaces, claims=ClaimHints(self.claims))
         self.hints.timed = self.metrics.note_hint
         self.queue = SchedulingQueue(
             self.hints,
@@ -118,6 +125,7 @@ class Scheduler:
             initial_backoff=self.config.initial_backoff_seconds,
             max_backoff=self.config.max_backoff_seconds,
             incoming=lambda queue, event: self.metrics.incoming.child(queue, event).inc(),
+            claims=self.claims if self._looks_at_claims() else None,
         )
         self.pods: dict[str, Pod] = {}  #: pods on nodes, by key
         self.assumed: dict[str, str] = {}  #: key → node, until the watch confirms it
@@ -132,6 +140,7 @@ class Scheduler:
             for name in self.engines
         }
         self._teller = Teller(client, clock, self.recorders, self._log)
+        self._prebind = PreBind(client, clock, self._room, self._teller)
         self.informers: dict[str, Informer[Any]] = {
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
             "pods": Informer(client, PODS, clock, _decoder(Pod), seed=seed + 1),
@@ -254,7 +263,10 @@ class Scheduler:
             self._happened(ClusterEvent("AssignedPodDelete", pod, None))
         waits = new is not None and not new.spec.node_name and not new.terminated
         if waits and pod.spec.scheduler_name in self.engines:
-            self._note_nomination(pod)
+            if pod.spec.resource_claims:
+                self.claims.note_waiting(pod)
+            if pod.key not in self.assumed:  # what is counted on its node needs no promise of room there
+                self._note_nomination(pod)
             if pod.metadata.deletion_timestamp:
                 self.queue.delete(pod.key)
             elif pod.key not in self.assumed:
@@ -263,6 +275,8 @@ class Scheduler:
         elif new is None or new.spec.node_name or new.terminated:
             self.queue.delete(pod.key)
             self.nominated.pop(pod.key, None)
+            if pod.spec.resource_claims:
+                self.claims.forget_waiting(pod.key)
 
     def _assigned_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
@@ -288,6 +302,19 @@ class Scheduler:
         if self.queue.happened(event, self.clock.monotonic()):
             self._work.set()
         self.metrics.event_duration.child(event.label).observe(perf_counter() - started)
+
+    def _looks_at_claims(self) -> bool:
+        """Whether pods wait for their claims: the plugin is there and some profile asks it."""
+        asked = any("DynamicResources" not in profile.disabled_filters for profile in self.config.profiles)
+        return bool(self.around.device_plugins) and asked
+
+    def _troubled(self, problem: Problem) -> None:
+        """Say that a rule could not be applied: to its author if it fails for a device, else in the log."""
+        rule = self.informers["DeviceTaintRule"].cache.get(ObjectKey("", problem.rule))
+        if problem.reason and rule is not None:
+            self._teller.tell_rule(rule.metadata, problem.reason, problem.message)
+        elif self._log is not None:
+            self._log.info("device taint rule not applied", rule=problem.rule, error=problem.message)
 
     def _engine_of(self, pod: Pod) -> Engine:
         return self.engines.get(pod.spec.scheduler_name) or next(iter(self.engines.values()))
@@ -319,6 +346,9 @@ class Scheduler:
         except NoNodes as nothing:
             self._start(self._reject(item, Diagnosis(0), str(nothing), None, started))
             return
+        except PluginError as error:
+            self._start(self._fail(item, str(error), started))
+            return
         except Exception as error:
             self._start(self._fail(item, f"{type(error).__name__}: {error}", started))
             return
@@ -327,10 +357,11 @@ class Scheduler:
             engine.assume(pod.key, pod, answer.node)
             self.assumed[pod.key] = answer.node
             self.nominated.pop(pod.key, None)
-            promises = engine.reserve(pod, answer.node) if _needs_more_than_room(pod) else []
+            promises = engine.reserve(pod, answer.node) if answer.reserves else []
             self._start(self._bind(item, answer.node, started, promises))
         else:
-            self._start(self._after_rejection(item, engine, answer, rivals, started))
+            idle = engine.deallocatable(pod) if pod.spec.resource_claims else None
+            self._start(self._after_rejection(item, engine, answer, rivals, started, idle))
 
     def _note_decision(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis, seconds: float) -> None:
         profile = pod.spec.scheduler_name
@@ -377,8 +408,10 @@ class Scheduler:
         try:
             if promises:
                 began = perf_counter()
+                if pod.status.nominated_node_name != node:  # it may take a while: say where the pod will go
+                    await self._teller.patch_status(pod, {"nominatedNodeName": node})
                 patience = self._engine_of(pod).profile.arguments.bind_timeout_seconds
-                await keep(promises, self.client, self.clock, self._room, patience)
+                await self._prebind.keep(promises, patience)
                 self._note_point("PreBind", pod, began)
             if self._leadership is not None:
                 self._leadership.check()
@@ -389,11 +422,12 @@ class Scheduler:
             raise
         except (WeirError, OSError, TimeoutError, PluginError) as error:
             if not await self._happened_all_the_same(pod, node, error):
-                await self._unbind(item, node, error, started)
+                await self._unbind(item, node, error, started, promises or [])
                 return
         finally:
             for promise in promises or ():
-                promise.end()
+                if promise.end() and isinstance(promise, ClaimReservation):
+                    self.around.devices_changed(promise.pools)
         self.queue.done(item.key)
         profile = pod.spec.scheduler_name
         self.metrics.attempts.child("scheduled", profile).inc()
@@ -411,14 +445,20 @@ class Scheduler:
         profile = pod.spec.scheduler_name
         self.metrics.note_point(point, "Success", profile, perf_counter() - began)
 
-    async def _unbind(self, item: QueuedPod, node: str, error: Exception, started: float) -> None:
+    async def _unbind(
+        self, item: QueuedPod, node: str, error: Exception, started: float, promises: list[Reservation]
+    ) -> None:
         """Take back a binding that failed: free the node and let the pod try again."""
         key = item.key
+        if promises:
+            await self._prebind.take_back(promises)
+            told = msgspec.structs.replace(item.pod.status, nominated_node_name=node)
+            item.pod = msgspec.structs.replace(item.pod, status=told)
         if self.assumed.pop(key, None) is not None and key not in self.pods:
             self.table.remove_pod(key)
             self._happened(ClusterEvent("AssignedPodDelete", item.pod, None))
         why = str(error) if isinstance(error, PluginError) else f"binding rejected: {error}"
-        await self._fail(item, why, started)
+        await self._fail(item, why, started, "" if promises else None)
 
     async def _happened_all_the_same(self, pod: Pod, node: str, error: Exception) -> bool:
         """Return whether a binding of which no answer came was made; room is not given away while it may be."""
@@ -440,7 +480,7 @@ class Scheduler:
             self.queue.done(item.key)
         return gone
 
-    async def _fail(self, item: QueuedPod, why: str, started: float) -> None:
+    async def _fail(self, item: QueuedPod, why: str, started: float, promised: str | None = None) -> None:
         if self._waits_no_more(item):
             return
         profile = item.pod.spec.scheduler_name
@@ -449,7 +489,7 @@ class Scheduler:
         self.queue.failed(item, self.clock.monotonic())
         self._work.set()
         self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", why)
-        await self._teller.set_condition(item.pod, "SchedulerError", why, None)
+        await self._teller.set_condition(item.pod, "SchedulerError", why, promised)
 
     # ── rejection ────────────────────────────────────────────────────────────────────────────────
 
@@ -460,8 +500,12 @@ class Scheduler:
         diagnosis: Diagnosis,
         rivals: dict[str, list[PodClass]],
         started: float,
+        idle: ResourceClaim | None = None,
     ) -> None:
         message, promised = diagnosis.message, None
+        freed = idle is not None and await deallocate(idle, self.claims, self.client)
+        if freed:
+            message = f"{message} {DEALLOCATED}"
         if engine.profile.loses_claim_state(diagnosis):
             message = f"{message} not found"
         elif "DefaultPreemption" not in self.config.disabled:
@@ -477,7 +521,7 @@ class Scheduler:
                 self._rng,
             )
             self._note_point("PostFilter", item.pod, began)
-            message = f"{message} {found.message}"
+            message = f"{message}{',' if freed else ''} {found.message}"
             promised = ""
             if isinstance(found, Preemption):
                 promised = found.node
@@ -503,11 +547,6 @@ class Scheduler:
         self._work.set()
         self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", message)
         await self._teller.set_condition(item.pod, "Unschedulable", message, promised)
-
-
-def _needs_more_than_room(pod: Pod) -> bool:
-    """Return whether placing *pod* may promise more than room on its node."""
-    return bool(pod.spec.volumes or pod.spec.resource_claims)
 
 
 def _unbound(pod: Pod) -> Pod:

@@ -15,7 +15,7 @@ from weir.client.events import ObjectReference
 from weir.client.series import SeriesRecorder
 from weir.clock import Clock
 from weir.errors import NotFound, WeirError
-from weir.objects.core import Pod
+from weir.objects.core import ObjectMeta, Pod
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
 
@@ -37,6 +37,14 @@ class Teller:
         recorder = self._recorders.get(teller or pod.spec.scheduler_name)
         if recorder is not None:
             recorder.record(_reference(pod), type, reason, action, note)
+
+    def tell_rule(self, rule: ObjectMeta, reason: str, note: str) -> None:
+        """Record a warning about a DeviceTaintRule in the name of the first profile."""
+        about = ObjectReference(
+            "DeviceTaintRule", rule.name, "", rule.uid, "resource.k8s.io/v1", rule.resource_version
+        )
+        for recorder in list(self._recorders.values())[:1]:
+            recorder.record(about, "Warning", reason, "Scheduling", note)
 
     async def set_condition(self, pod: Pod, reason: str, message: str, promised: str | None) -> None:
         """Write the PodScheduled condition (and the promise of a node) when it says something new."""

@@ -7,7 +7,7 @@ asleep, so that a taint removed from one node wakes the pods it can help and no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 from weir.gates import Gates
 from weir.objects.core import Node, Pod
 from weir.objects.requests import host_ports, node_allocatable, pod_requests
+from weir.scheduler.claim_hints import ClaimHints
 from weir.scheduler.plugins.node_ports import conflicts
 from weir.scheduler.plugins.node_unschedulable import CORDONED
 from weir.scheduler.podclass import build
@@ -37,6 +38,7 @@ OWN_TOLERATION: Final = "TargetPodUpdatePodToleration"
 OWN_LABEL: Final = "TargetPodUpdatePodLabel"
 OWN_GATES: Final = "TargetPodUpdatePodSchedulingGatesEliminated"
 OWN_SCALE_DOWN: Final = "TargetPodUpdatePodScaleDown"
+OWN_CLAIMS: Final = "TargetPodUpdatePodGeneratedResourceClaim"
 NEW_POD: Final = "UnscheduledPodAdd"
 VOLUME_ADD: Final = "PersistentVolumeAdd"
 VOLUME_UPDATE: Final = "PersistentVolumeUpdate"
@@ -49,6 +51,14 @@ CSI_NODE_UPDATE: Final = "CSINodeUpdate"
 CSI_DRIVER_UPDATE: Final = "CSIDriverUpdate"
 CAPACITY_ADD: Final = "CSIStorageCapacityAdd"
 CAPACITY_UPDATE: Final = "CSIStorageCapacityUpdate"
+RESOURCE_CLAIM_ADD: Final = "ResourceClaimAdd"
+RESOURCE_CLAIM_UPDATE: Final = "ResourceClaimUpdate"
+RESOURCE_CLAIM_DELETE: Final = "ResourceClaimDelete"
+DEVICE_CLASS_ADD: Final = "DeviceClassAdd"
+DEVICE_CLASS_UPDATE: Final = "DeviceClassUpdate"
+SLICE_ADD: Final = "ResourceSliceAdd"
+SLICE_UPDATE: Final = "ResourceSliceUpdate"
+DEVICES: Final = "DynamicResources"
 # what happens in the queue itself
 ATTEMPT_FAILED: Final = "ScheduleAttemptFailure"
 BACKOFF_OVER: Final = "BackoffComplete"
@@ -66,6 +76,7 @@ class ClusterEvent:
     label: str
     old: Any = None
     new: Any = None
+    pods: Collection[str] | None = None  #: the only pods it can help, by key; None: it may help any
 
 
 # ── what changed ─────────────────────────────────────────────────────────────────────────────────
@@ -119,6 +130,8 @@ def own_events(old: Pod, new: Pod) -> Iterator[ClusterEvent]:
         yield ClusterEvent(OWN_GATES, old, new)
     if _scaled_down(old, new):
         yield ClusterEvent(OWN_SCALE_DOWN, old, new)
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        yield ClusterEvent(OWN_CLAIMS, old, new)
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:
@@ -135,9 +148,13 @@ class Hints:
     """Asks the plugins that rejected a pod whether an event could help it."""
 
     def __init__(
-        self, gates: Gates, namespaces: Namespaces | None = None, evaluate: Evaluate | None = None
+        self,
+        gates: Gates,
+        namespaces: Namespaces | None = None,
+        evaluate: Evaluate | None = None,
+        claims: ClaimHints | None = None,
     ) -> None:
-        self.gates, self.evaluate = gates, evaluate
+        self.gates, self.evaluate, self.claims = gates, evaluate, claims
         self.namespaces: Namespaces = {} if namespaces is None else namespaces
         #: told (plugin, event, `Queue` or `QueueSkip`, seconds) of every hint that was asked
         self.timed: Callable[[str, str, str, float], None] | None = None
@@ -246,6 +263,19 @@ class Hints:
             return any(key in event.new.labels for key in keys)
         return any(event.old.labels.get(key) != event.new.labels.get(key) for key in keys)
 
+    # ── DynamicResources ──
+    def claim_helps(self, pod: Pod, event: ClusterEvent) -> bool:
+        return self.claims is None or self.claims.claim_helps(pod, event.old, event.new)
+
+    def has_its_claims(self, pod: Pod, event: ClusterEvent) -> bool:
+        return self.claims is None or self.claims.has_its_claims(event.new)
+
+    def class_helps(self, pod: Pod, event: ClusterEvent) -> bool:
+        return self.claims is None or self.claims.class_helps(pod, event.old, event.new)
+
+    def devices_help(self, pod: Pod, event: ClusterEvent) -> bool:
+        return self.claims is None or self.claims.devices_help(pod, event.new)
+
 
 def _always(hints: Hints, pod: Pod, event: ClusterEvent) -> bool:
     return True
@@ -322,6 +352,19 @@ WATCHED: Final[Mapping[str, Mapping[str, Hint]]] = {
         POD_DELETE: _always,
         VOLUME_ADD: _always,
         CLAIM_ADD: _own_claim,
+    },
+    DEVICES: {
+        NODE_ADD: _always,
+        NODE_LABEL: _always,
+        NODE_ALLOCATABLE: _always,
+        RESOURCE_CLAIM_ADD: Hints.claim_helps,
+        RESOURCE_CLAIM_UPDATE: Hints.claim_helps,
+        RESOURCE_CLAIM_DELETE: Hints.claim_helps,
+        OWN_CLAIMS: Hints.has_its_claims,
+        DEVICE_CLASS_ADD: Hints.class_helps,
+        DEVICE_CLASS_UPDATE: Hints.class_helps,
+        SLICE_ADD: Hints.devices_help,
+        SLICE_UPDATE: Hints.devices_help,
     },
     "PodTopologySpread": {
         NODE_ADD: Hints.has_spread_keys,

@@ -1,13 +1,15 @@
-"""One file per plugin of the scheduler; here, which of them look at volumes and in which order."""
+"""One file per plugin of the scheduler; here, which of them look at volumes and devices, and in which order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weir.gates import Gates
 from weir.scheduler.volumes import Storage
 
 if TYPE_CHECKING:
+    from weir.scheduler.claims import Claims
     from weir.scheduler.profile import PluginOfPods
 
 
@@ -24,3 +26,10 @@ def volume_plugins(storage: Storage, gates: Gates) -> tuple[PluginOfPods, ...]:
         VolumeBinding(storage, gates),
         VolumeZone(storage),
     )
+
+
+def device_plugins(claims: Claims, gates: Gates, share_id: Callable[[], str]) -> tuple[PluginOfPods, ...]:
+    """Return the plugins that look at devices: none while claims are not a thing."""
+    from weir.scheduler.plugins.dynamic_resources import DynamicResources
+
+    return (DynamicResources(claims, gates, share_id),) if gates.enabled("DynamicResourceAllocation") else ()

@@ -1,0 +1,134 @@
+"""How do promised devices reach the API? Finalizer, allocation and reservation of claims; taking them back.
+
+Spec: dra.md 4.2 "PreBind", "PostFilter", "Unreserve". Others may write a claim at the same time (labels, drivers'
+statuses): a write made against an old version is made again on the new one, unless what it says is no longer true.
+Not here: what to write (weir.scheduler.plugins.claim_reservation).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
+from weir.clock import Clock
+from weir.devices.claims import reserved_for
+from weir.errors import Conflict, InternalError, ServiceUnavailable, Timeout, WeirError
+from weir.objects.core import read
+from weir.objects.kinds import by_kind
+from weir.objects.resource import ResourceClaim
+from weir.scheduler.claims import Claims
+from weir.scheduler.framework import PluginError
+from weir.scheduler.plugins.claim_reservation import ClaimBinding, ClaimReservation
+from weir.scheduler.telling import timestamp
+
+CLAIMS = by_kind("resource.k8s.io/v1", "ResourceClaim")
+DEALLOCATED: Final = "deallocation of ResourceClaim completed"
+_TRIES: Final = 5
+_AGAIN_SECONDS: Final = 0.01
+#: A write of which no answer came may have been made: devices are not given away before that is known.
+_DOUBTS: Final = 10
+_LONGEST_DOUBT_SECONDS: Final = 4.0
+
+Document = dict[str, Any]
+
+
+async def reserve_claims(promise: ClaimReservation, client: Client, clock: Clock) -> None:
+    """Write what was promised; raises PluginError when it no longer holds or cannot be written."""
+    for binding in promise.bindings:
+        conflicts = doubts = 0
+        while True:
+            try:
+                if conflicts or doubts:
+                    await clock.sleep(min(_AGAIN_SECONDS * 2**doubts, _LONGEST_DOUBT_SECONDS))
+                    binding.claim = await _read_again(binding.claim, client)
+                await _reserve(promise, binding, client, clock)
+                break
+            except Conflict as conflict:
+                conflicts += 1
+                if conflicts == _TRIES:
+                    raise PluginError(f"{_doing(binding)}: {conflict}") from conflict
+            except (Unreachable, InternalError, Timeout, ServiceUnavailable) as error:
+                doubts += 1
+                if doubts == _DOUBTS:
+                    raise PluginError(f"{_doing(binding)}: {error}") from error
+
+
+async def _reserve(promise: ClaimReservation, binding: ClaimBinding, client: Client, clock: Clock) -> None:
+    if reserved_for(binding.claim, promise.pod):  # written, but the answer got lost
+        promise.wrote(binding, binding.claim)
+        return
+    binding.check()
+    finalizer = binding.finalizer()
+    if finalizer is not None:
+        binding.claim = await _patch(
+            binding.claim, finalizer, client, f"add finalizer to claim {binding.claim.key}"
+        )
+    status = binding.status(promise.pod, timestamp(clock) if promise.stamped else None)
+    written = await _patch(binding.claim, status, client, _doing(binding), subresource="status")
+    promise.wrote(binding, written)
+
+
+def _doing(binding: ClaimBinding) -> str:
+    what = "allocation and reservation" if binding.allocation is not None else "reservation"
+    return f"add {what} to claim {binding.claim.key}"
+
+
+async def _read_again(claim: ResourceClaim, client: Client) -> ResourceClaim:
+    try:
+        found = await client.get(CLAIMS, claim.metadata.name, claim.metadata.namespace)
+    except (Unreachable, InternalError, Timeout, ServiceUnavailable):
+        raise
+    except (WeirError, OSError, TimeoutError) as error:
+        raise PluginError(f"get updated claim {claim.key} after conflict: {error}") from error
+    return read(ResourceClaim, found)
+
+
+async def _patch(
+    claim: ResourceClaim, patch: Document, client: Client, doing: str, subresource: str = ""
+) -> ResourceClaim:
+    try:
+        answer = await client.patch(
+            CLAIMS, claim.metadata.name, patch, claim.metadata.namespace, subresource=subresource
+        )
+    except (Conflict, Unreachable, InternalError, Timeout, ServiceUnavailable):
+        raise
+    except (WeirError, OSError, TimeoutError) as error:
+        raise PluginError(f"{doing}: {error}") from error
+    return read(ResourceClaim, answer)
+
+
+async def deallocate(claim: ResourceClaim, claims: Claims, client: Client) -> bool:
+    """Free a claim that keeps its pod from every node (PostFilter); return whether that was done."""
+    metadata = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
+    status = {"allocation": None, "reservedFor": None, "devices": None}
+    try:
+        answer = await client.patch(
+            CLAIMS,
+            claim.metadata.name,
+            {"metadata": metadata, "status": status},
+            claim.metadata.namespace,
+            subresource="status",
+        )
+    except (WeirError, OSError, TimeoutError):
+        return False  # somebody else was faster, or the next attempt gets through
+    claims.put_claim(read(ResourceClaim, answer))
+    return True
+
+
+async def unreserve(promise: ClaimReservation, client: Client) -> None:
+    """Take the pod out of the claims that were reserved for it and were not used after all."""
+    for claim in promise.reserved():
+        entry = {"$patch": "delete", "uid": promise.pod.metadata.uid}
+        patch = {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": [entry]}}
+        try:
+            answer = await client.patch(
+                CLAIMS,
+                claim.metadata.name,
+                patch,
+                claim.metadata.namespace,
+                patch_type=STRATEGIC_MERGE_PATCH,
+                subresource="status",
+            )
+        except (WeirError, OSError, TimeoutError):
+            continue  # the next attempt of the pod finds it reserved, or gets here again
+        promise.claims.put_claim(read(ResourceClaim, answer))

@@ -1,0 +1,224 @@
+"""DynamicResources: a pod goes where its claims have, or can get, their devices.
+
+Spec: KEP-4381 "Scheduling", KEP-5055; dra.md 4.1–4.5, D-09. PreFilter looks at the claims, Filter holds allocated ones
+against each node and searches devices for the others, Score prefers nodes where alternatives further up were met,
+Reserve promises the devices found on the chosen node.
+What surprises: everything here is beyond preemption's help. An allocated claim that fits nowhere is deallocated
+when nobody else uses it (PostFilter), also when its devices have to be left because of a taint.
+Not here: the search (weir.devices.allocation), its answers by node (weir.scheduler.claim_standing), writing
+(weir.scheduler.claim_writes), requests for extended resources (.extended_resources).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from weir.devices.claims import reserved_for
+from weir.devices.outcome import CANNOT_ALLOCATE, INVALID_POOLS, Allocation, AllocationError
+from weir.gates import Gates
+from weir.objects.core import Pod
+from weir.objects.resource import ResourceClaim
+from weir.scheduler.claim_standing import INVALID, REFUSED, ClaimStanding, ClaimStandings
+from weir.scheduler.claims import BindingFailed, Claims, Readiness, requests_of, reservable
+from weir.scheduler.framework import MAX_NODE_SCORE, Code, PluginError, Status
+from weir.scheduler.plugins.claim_reservation import ClaimBinding, ClaimReservation
+from weir.scheduler.plugins.node_affinity import LabelJudge
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import Bools, Ids, Ints, NodeTable
+
+NAME: Final = "DynamicResources"
+UNAVAILABLE, TAINTED = 3, 4
+_REASONS: Final = {
+    REFUSED: CANNOT_ALLOCATE,
+    INVALID: INVALID_POOLS,
+    UNAVAILABLE: "resourceclaim not available on the node",
+    TAINTED: "resourceclaim has allocated devices with untolerated taints",
+}
+
+
+class DynamicResources:
+    """The plugin over one cluster's claims."""
+
+    name = NAME
+
+    def __init__(self, claims: Claims, gates: Gates, share_id: Callable[[], str] = lambda: "") -> None:
+        self._claims, self._gates, self._share_id = claims, gates, share_id
+        self._standings: tuple[NodeTable, ClaimStandings] | None = None
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundDynamicResources | None:
+        """Return the check, or None for a pod without claims."""
+        if not pod.pod.spec.resource_claims:
+            return None
+        if self._standings is None or self._standings[0] is not table:
+            self._standings = (table, ClaimStandings(self._claims, table))
+        return BoundDynamicResources(
+            self._claims, pod.pod, table, self._gates, self._standings[1], self._share_id
+        )
+
+
+class BoundDynamicResources:
+    """The check for pods of one class; `attend` says which of them is meant."""
+
+    name = NAME
+    dynamic = True
+    lazy = True  #: asks only about rows that nobody else refused
+
+    def __init__(
+        self,
+        claims: Claims,
+        pod: Pod,
+        table: NodeTable,
+        gates: Gates,
+        standings: ClaimStandings,
+        share_id: Callable[[], str],
+    ) -> None:
+        self._claims, self._table, self._gates = claims, table, gates
+        self._standings, self._share_id = standings, share_id
+        self.attend(pod)
+
+    def attend(self, pod: Pod) -> None:
+        """From now on answer for *pod*: pods of one class have claims of their own."""
+        self._pod = pod
+        self._allocated: list[ResourceClaim] = []
+        self._wanted: list[ResourceClaim] = []
+        self._standing: ClaimStanding | None = None
+        self._unavailable: dict[str, ResourceClaim] = {}
+        self._problem: Status | None = None
+        self._seen = False
+
+    # ── PreFilter ────────────────────────────────────────────────────────────────────────────────
+
+    def prefilter(self) -> Status | None:
+        """Return why no node can take the pod, or None."""
+        self._seen = True
+        self._unavailable = {}
+        found = self._claims.of_pod(self._pod)
+        if isinstance(found, str):
+            self._problem = _unresolvable(found)
+            return self._problem
+        self._allocated = [claim for claim in found if claim.status.allocation is not None]
+        self._wanted = [claim for claim in found if claim.status.allocation is None]
+        self._problem = next(filter(None, map(self._why_not, found)), None)
+        self._standing = self._standings.of(self._wanted) if self._wanted else None
+        return self._problem
+
+    def _why_not(self, claim: ResourceClaim) -> Status | None:
+        """Return what about one claim keeps the pod from every node."""
+        if claim.status.allocation is not None:
+            if not reservable(claim) and not reserved_for(claim, self._pod):
+                return _unresolvable("resourceclaim in use")
+            return None
+        if self._claims.promised(claim.metadata.uid):
+            return _unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        if not self._gates.enabled("DRAPrioritizedList"):
+            for request in claim.spec.devices.requests or ():
+                if request.first_available:
+                    return _unresolvable(
+                        f"resource claim {claim.key}, request {request.name}: has subrequests, but the "
+                        "DRAPrioritizedList feature is disabled"
+                    )
+        for label, asked in requests_of(claim):
+            if asked.device_class_name not in self._claims.classes:
+                return _unresolvable(
+                    f"request {label}: device class {asked.device_class_name} does not exist"
+                )
+        return None
+
+    # ── Filter ───────────────────────────────────────────────────────────────────────────────────
+
+    def codes(self, rows: Any) -> Ids:
+        """Return 0, or what speaks against each node; raises PluginError when a search breaks."""
+        if not self._seen:
+            self.prefilter()
+        picked = np.arange(self._table.size)[rows]
+        if self._problem is not None:  # asked in spite of PreFilter: nothing can be had anywhere
+            return np.full(len(picked), REFUSED, np.int32)
+        codes: Ids = np.zeros(len(picked), np.int32)
+        for claim in self._allocated:
+            if self._claims.tainted(claim, self._pod):
+                codes[:] = TAINTED
+                self._unavailable[claim.key] = claim
+        for claim in self._allocated:
+            elsewhere = ~self._available(claim, picked)
+            if elsewhere.any():
+                self._unavailable[claim.key] = claim
+                codes[elsewhere & (codes == 0)] = UNAVAILABLE
+        if self._standing is not None:
+            try:
+                found = self._standing.codes(self._wanted, picked)
+            except AllocationError as error:
+                raise PluginError(f'running "{NAME}" filter plugin: {error}') from None
+            codes = np.where(found, found, codes)
+        return codes
+
+    def _available(self, claim: ResourceClaim, rows: Any) -> Bools:
+        """Return where an allocated claim can be used."""
+        try:
+            usable = self._claims.readiness(claim) is not Readiness.TIMED_OUT
+        except BindingFailed:
+            usable = False
+        allocation = claim.status.allocation
+        selector = allocation.node_selector if allocation is not None else None
+        if not usable or selector is None:
+            return np.full(len(rows), usable, np.bool_)
+        return LabelJudge(self._table, self._gates).selects(selector, rows)
+
+    def status(self, code: int) -> Status:
+        return _unresolvable(_REASONS[code])
+
+    # ── Score ────────────────────────────────────────────────────────────────────────────────────
+
+    def normalised(self, feasible: Bools) -> Ints | None:
+        """Return 0…100 by how far up in their lists the alternatives stand that each node meets."""
+        if self._standing is None:
+            return None
+        fixed = sum(_alternatives(claim) for claim in self._allocated)
+        raw = self._standing.scores() + fixed
+        highest = int(raw.max(initial=0, where=feasible))
+        return MAX_NODE_SCORE * np.minimum(raw, highest) // highest if highest else None
+
+    # ── PostFilter, Reserve ──────────────────────────────────────────────────────────────────────
+
+    def deallocatable(self) -> ResourceClaim | None:
+        """PostFilter: return a claim that stood in the way on some node and that nobody else uses."""
+        for claim in self._unavailable.values():
+            consumers = claim.status.reserved_for or ()
+            if all(consumer.uid == self._pod.metadata.uid for consumer in consumers) and len(consumers) <= 1:
+                return claim
+        return None
+
+    def reserve(self, node: str) -> ClaimReservation | None:
+        """Promise the devices that the pod's claims get on *node*; None when it has no claims after all."""
+        if not self._allocated and not self._wanted:
+            return None
+        bindings = [
+            ClaimBinding(claim, None) for claim in self._allocated if not reserved_for(claim, self._pod)
+        ]
+        if self._wanted:
+            place = self._table.nodes[self._table.row_of[node]]
+            assert place is not None
+            found = self._claims.allocator.allocate(self._wanted, place, self._share_id)
+            assert isinstance(found, Allocation), "the node was just found to have the devices"
+            for claim, allocation in zip(self._wanted, found.claims, strict=True):
+                self._claims.promise(claim.metadata.uid, allocation)
+                bindings.append(ClaimBinding(claim, allocation))
+        claims = [*self._allocated, *self._wanted]
+        return ClaimReservation(self._claims, self._pod, node, bindings, claims)
+
+
+def _alternatives(claim: ResourceClaim) -> int:
+    """Return the score of the alternatives an allocated claim got."""
+    got = {result.request for result in claim.results}
+    return sum(
+        8 - index
+        for request in claim.spec.devices.requests or ()
+        for index, one in enumerate(request.first_available or ())
+        if f"{request.name}/{one.name}" in got
+    )
+
+
+def _unresolvable(text: str) -> Status:
+    return Status(Code.UNRESOLVABLE, (text,), NAME)

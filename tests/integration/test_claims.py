@@ -1,0 +1,296 @@
+"""Pods with claims in a whole cluster under virtual time: claim controller, scheduler and kubelets together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from weir.cluster import Cluster
+
+Document = dict[str, Any]
+GROUP = "resource.k8s.io/v1"
+DRIVER = "gpu.example.com"
+
+
+def slice_of(node: str, *devices: Document, **spec: Any) -> Document:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {
+        "apiVersion": GROUP,
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node}-gpus"},
+        "spec": {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": list(devices), **spec},
+    }
+
+
+def gpus(count: int) -> list[Document]:
+    return [{"name": f"gpu-{n}", "attributes": {"index": {"int": n}}} for n in range(count)]
+
+
+DEVICE_CLASS = {
+    "apiVersion": GROUP,
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+}
+
+
+def requests(**more: Any) -> Document:
+    return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", **more}}]}}
+
+
+def claim(name: str, **more: Any) -> Document:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": GROUP, "kind": "ResourceClaim", "metadata": metadata, "spec": requests(**more)}
+
+
+TEMPLATE = {
+    "apiVersion": GROUP,
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one", "namespace": "default"},
+    "spec": {"spec": requests()},
+}
+
+
+def pod(name: str, **uses: Any) -> Document:
+    claims = [{"name": "g", **uses}] if uses else []
+    resources = {"claims": [{"name": "g"}]} if uses else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i", "resources": resources}],
+            "resourceClaims": claims,
+        },
+    }
+
+
+def rule(name: str, selector: Document, effect: str, **more: Any) -> Document:
+    taint = {"key": "bad", "effect": effect, **more}
+    spec = {"deviceSelector": selector, "taint": taint}
+    return {"apiVersion": GROUP, "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=2) as found:
+        found.apply(DEVICE_CLASS, TEMPLATE, slice_of("node-0", *gpus(2)), slice_of("node-1", *gpus(2)))
+        yield found
+
+
+def node_of(cluster: Cluster, name: str) -> str | None:
+    found = cluster.get("Pod", name)
+    assert found is not None
+    node: str | None = found["spec"].get("nodeName")
+    return node
+
+
+def scheduled(cluster: Cluster, name: str) -> Document:
+    found = cluster.get("Pod", name)
+    assert found is not None
+    condition: Document = next(c for c in found["status"]["conditions"] if c["type"] == "PodScheduled")
+    return condition
+
+
+def devices(cluster: Cluster) -> list[tuple[str, str]]:
+    """Return every allocated device, once for each claim that has it."""
+    return sorted(
+        (result["pool"], result["device"])
+        for each in cluster.list("ResourceClaim")
+        for result in each.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+    )
+
+
+def test_pods_from_a_template_get_a_device_each_and_the_last_waits_for_one(cluster: Cluster) -> None:
+    for number in range(5):
+        cluster.create(pod(f"p{number}", resourceClaimTemplateName="one"))
+    cluster.advance(2)
+    assert devices(cluster) == [(f"node-{n}", f"gpu-{d}") for n in range(2) for d in range(2)]
+    assert scheduled(cluster, "p4")["message"] == (
+        "0/2 nodes are available: 2 cannot allocate all claims. "
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    )
+    cluster.delete("Pod", "p0")
+    cluster.advance(60)
+    assert node_of(cluster, "p4")
+
+
+def test_what_is_written_is_what_kubernetes_writes(cluster: Cluster) -> None:
+    cluster.create(claim("c", tolerations=[{"key": "bad", "operator": "Exists", "effect": "NoExecute"}]))
+    made = cluster.create(pod("p", resourceClaimName="c"))
+    cluster.advance(1)
+    found = cluster.get("ResourceClaim", "c")
+    assert found is not None
+    node = node_of(cluster, "p")
+    assert found["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+    assert [
+        (each["manager"], each.get("subresource"), sorted(each["fieldsV1"]))
+        for each in found["metadata"]["managedFields"]
+        if each["manager"] != "weir"
+    ] == [("kube-scheduler", None, ["f:metadata"]), ("kube-scheduler", "status", ["f:status"])]
+    stamp = found["status"]["allocation"].pop("allocationTimestamp")
+    assert stamp.endswith("Z")
+    assert found["status"] == {
+        "allocation": {
+            "devices": {
+                "results": [
+                    {
+                        "request": "r",
+                        "driver": DRIVER,
+                        "pool": node,
+                        "device": "gpu-0",
+                        "tolerations": [{"key": "bad", "operator": "Exists", "effect": "NoExecute"}],
+                    }
+                ]
+            },
+            "nodeSelector": {
+                "nodeSelectorTerms": [
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+                ]
+            },
+        },
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": made["metadata"]["uid"]}],
+    }
+
+
+def test_a_pod_waits_for_its_claim_without_being_tried(cluster: Cluster) -> None:
+    cluster.create(pod("p", resourceClaimName="c"))
+    cluster.advance(30)
+    assert not cluster.events("FailedScheduling")
+    cluster.create(claim("c"))
+    cluster.advance(1)
+    assert node_of(cluster, "p")
+
+
+def test_a_class_that_is_missing_is_named_and_wakes_the_pod_when_it_comes(cluster: Cluster) -> None:
+    cluster.create(claim("c", deviceClassName="late"))
+    cluster.create(pod("p", resourceClaimName="c"))
+    cluster.advance(1)
+    assert scheduled(cluster, "p")["message"] == (
+        "0/2 nodes are available: request r: device class late does not exist. "
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    )
+    cluster.apply({**DEVICE_CLASS, "metadata": {"name": "late"}})
+    cluster.advance(15)
+    assert node_of(cluster, "p")
+
+
+def test_a_rule_that_goes_away_lets_waiting_pods_in(cluster: Cluster) -> None:
+    cluster.create(rule("closed", {}, "NoSchedule"))
+    cluster.create(pod("p", resourceClaimTemplateName="one"))
+    cluster.advance(20)
+    assert node_of(cluster, "p") is None
+    cluster.delete("DeviceTaintRule", "closed")
+    cluster.advance(15)
+    assert node_of(cluster, "p")
+
+
+def test_a_second_pod_does_not_join_a_claim_whose_pods_have_to_leave(cluster: Cluster) -> None:
+    cluster.create(claim("shared"))
+    cluster.create(pod("first", resourceClaimName="shared"))
+    cluster.advance(5)
+    node = node_of(cluster, "first")
+    cluster.plane.controllers
+    cluster.create(rule("broken", {"pool": node}, "NoExecute"))
+    cluster.create(pod("second", resourceClaimName="shared"))
+    assert scheduled(cluster, "second")["message"].startswith(
+        "0/2 nodes are available: 2 resourceclaim has allocated devices with untolerated taints."
+    )
+
+
+def test_an_idle_claim_on_a_tainted_device_is_freed_and_allocated_elsewhere(cluster: Cluster) -> None:
+    cluster.create(claim("c"))
+    allocated = {
+        "allocation": {
+            "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "node-0", "device": "gpu-0"}]}
+        }
+    }
+    cluster._do(cluster.client.patch(_claims(), "c", {"status": allocated}, "default", subresource="status"))
+    cluster.create(rule("broken", {"pool": "node-0"}, "NoExecute"))
+    cluster.create(pod("p", resourceClaimName="c"))
+    cluster.advance(1)
+    assert [each["message"] for each in cluster.events("FailedScheduling")][:1] == [
+        "0/2 nodes are available: 2 resourceclaim has allocated devices with untolerated taints. deallocation of "
+        "ResourceClaim completed, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    ]
+    cluster.advance(15)
+    assert (node_of(cluster, "p"), devices(cluster)) == ("node-1", [("node-1", "gpu-0")])
+
+
+def _claims() -> Any:
+    from weir.objects.kinds import by_kind
+
+    return by_kind(GROUP, "ResourceClaim")
+
+
+def test_a_selector_that_fails_is_told_as_an_error(cluster: Cluster) -> None:
+    fails = [{"cel": {"expression": f"device.attributes['{DRIVER}'].none == 1"}}]
+    cluster.create(claim("c", selectors=fails))
+    cluster.create(pod("p", resourceClaimName="c"))
+    condition = scheduled(cluster, "p")
+    assert condition["reason"] == "SchedulerError"
+    assert condition["message"].startswith(
+        'running "DynamicResources" filter plugin: claim default/c: selector #0 on device '
+    )
+
+
+def test_a_rule_whose_selector_fails_is_told_to_its_author(cluster: Cluster) -> None:
+    fails = [{"cel": {"expression": f"device.attributes['{DRIVER}'].none == 1"}}]
+    cluster.create(rule("odd", {"selectors": fails}, "NoSchedule"))
+    cluster.advance(5)
+    told = [each for each in cluster.events("CELRuntimeError") if each["involvedObject"]["name"] == "odd"]
+    assert told[0]["message"].startswith("selector #0: runtime error: no such key: none")
+    cluster.create(pod("p", resourceClaimTemplateName="one"))
+    cluster.advance(1)
+    assert node_of(cluster, "p"), "a rule that fails taints nothing"
+
+
+def test_pods_wait_until_a_device_is_attached(cluster: Cluster) -> None:
+    waits = [{"name": "far", "bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}]
+    for node in ("node-0", "node-1"):
+        cluster.apply(slice_of(node, *waits))
+    cluster.create(claim("c"))
+    cluster.create(pod("p", resourceClaimName="c"))
+    cluster.advance(20)
+    assert node_of(cluster, "p") is None
+    assert [each["message"][:30] for each in cluster.events("BindingConditionsPending")] == [
+        "waiting for binding conditions"
+    ]
+    found = cluster.get("ResourceClaim", "c")
+    assert found is not None
+    (result,) = found["status"]["allocation"]["devices"]["results"]
+    stamp = "2026-01-01T00:00:00Z"
+    condition = {
+        "type": "attached",
+        "status": "True",
+        "reason": "R",
+        "message": "",
+        "lastTransitionTime": stamp,
+    }
+    status = {
+        "devices": [{**{k: result[k] for k in ("driver", "pool", "device")}, "conditions": [condition]}]
+    }
+    cluster._do(cluster.client.patch(_claims(), "c", {"status": status}, "default", subresource="status"))
+    cluster.advance(1)
+    assert node_of(cluster, "p")
+
+
+def test_a_driver_that_never_rests_does_not_hold_up_pods_without_claims(cluster: Cluster) -> None:
+    for number in range(8):
+        cluster.create(pod(f"waiting-{number}", resourceClaimTemplateName="one"))
+    for number in range(100):
+        hot = [{"key": "hot", "value": str(number), "effect": "NoSchedule"}]
+        cluster.apply(slice_of("node-0", *({**each, "taints": hot} for each in gpus(2))))
+        cluster.create(pod(f"plain-{number}"))
+        cluster.advance(0.02)
+        assert node_of(cluster, f"plain-{number}")
+
+
+def test_with_the_feature_off_in_the_scheduler_claims_are_nobodys_business() -> None:
+    off = "DynamicResourceAllocation=false"
+    with Cluster(nodes=1, gates={"scheduler": off}) as cluster:
+        cluster.create(pod("p", resourceClaimName="missing"))
+        cluster.advance(1)
+        assert node_of(cluster, "p") == "node-0"
