@@ -76,6 +76,8 @@ class Replay:
             else:
                 yield _nothing
             return
+        if info.verb == "list" and exchange.response["code"] == 200:
+            yield _nothing  # what is there may be what was there: nothing needs to be put in place
         if info.verb in ("list", "deletecollection", "watch"):
             yield lambda: self._before_list(exchange, kind)
             return

@@ -19,6 +19,7 @@ from weir.apiserver.authn import MASTERS, Authenticator, StaticTokens, proven
 from weir.apiserver.authz import Authorizer
 from weir.apiserver.bootstrap import bootstrap, furnish
 from weir.apiserver.http import Request, Response, Stream
+from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.reviews import Reviews
 from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.service_account_tokens import Signer
@@ -87,6 +88,8 @@ class Cluster:
         ns = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "golden"}}
         await self.call("POST", "/api/v1/namespaces", "", {}, json.dumps(ns).encode())
         await furnish(self.server.verbs, "golden")
+        instance = "4eca377d-c655-4914-b2e5-ec023818929b"
+        await IdentityLease(self.server.verbs, self.clock, "vm", "127.0.0.1:16443", instance).renew()
         await self.clock.advance(1)
 
     async def call(

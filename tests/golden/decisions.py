@@ -202,5 +202,4 @@ NEEDS_FIXTURE: dict[str, str] = {
     "deletes/deployment-replicasets": "the deployment controller",
     "deletes/foreground-pods-after": "the garbage collector",
     "deletes/background-rs-after": "the garbage collector",
-    "lists/table-leases": "the lease of a real API server",
 }

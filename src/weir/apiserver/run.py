@@ -14,8 +14,10 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import ssl
 import sys
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,6 +33,7 @@ from weir.apiserver.authn import MASTERS, Authenticator, StaticTokens, User, pro
 from weir.apiserver.authz import Authorizer
 from weir.apiserver.bootstrap import bootstrap, furnish
 from weir.apiserver.escalation import EscalationCheck
+from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.limits import InFlight
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.patches.json import patch as apply_json_patch
@@ -286,6 +289,10 @@ async def serve(running: Running, clock: Clock) -> None:
     running.port = listener.sockets[0].getsockname()[1]
     running.chores.append(loop.create_task(keep_up(running.store, clock)))
     running.chores.append(loop.create_task(_sweep(connections)))
+    address = f"{options.bind_address or '127.0.0.1'}:{running.port}"
+    instance = str(uuid.UUID(bytes=options.random_bytes(16), version=4))
+    lease = IdentityLease(running.server.verbs, clock, socket.gethostname(), address, instance)
+    running.chores.append(loop.create_task(lease.run()))
     if options.kubeconfig is not None:
         access = kubeconfig.Access(
             running.url,

@@ -1,0 +1,113 @@
+"""Which API servers are alive? Each keeps a Lease in kube-system that says so, as Kubernetes' own do.
+
+The name follows from the host, so that a restarted server takes its lease over. It is renewed every ten seconds; what
+nobody renewed for its duration is removed by whoever comes by.
+Not here: leases of nodes (weir.kubelet) and of components that elect a leader (weir.client).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from weir import errors
+from weir.apiserver.authn import MASTERS, User
+from weir.apiserver.verbs import Clock, Verbs
+from weir.objects.kinds import by_kind
+from weir.store import StoreUnavailable, Write
+
+__all__ = ["IdentityLease", "server_id"]
+
+Document = dict[str, Any]
+LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
+NAMESPACE: Final = "kube-system"
+COMPONENT: Final = "kube-apiserver"
+LABEL: Final = "apiserver.kubernetes.io/identity"
+HOSTNAME: Final = "kubernetes.io/hostname"
+PEER: Final = "kubernetes.io/peer-advertise-address"
+DURATION_SECONDS: Final = 3600
+RENEW_SECONDS: Final = 10.0
+SWEEP_EVERY: Final = 360  #: renewals between two looks for leases nobody renews
+SYSTEM: Final = User("system:apiserver", groups=(MASTERS, "system:authenticated"))
+
+
+def server_id(hostname: str) -> str:
+    """Return what the API server of a host is called.
+
+    >>> server_id("vm")
+    'apiserver-wlv32tlttr4jl3gtroqexyxapa'
+    """
+    parts = (hostname.encode(), COMPONENT.encode())
+    text = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
+    return "apiserver-" + base64.b32encode(hashlib.sha256(text).digest()[:16]).decode().rstrip("=").lower()
+
+
+class IdentityLease:
+    """The lease of one server."""
+
+    def __init__(self, verbs: Verbs, clock: Clock, hostname: str, address: str, instance: str) -> None:
+        """*address* is where other servers find this one; *instance* tells this run from the one before."""
+        self._verbs, self._clock, self._hostname, self._address = verbs, clock, hostname, address
+        self.name = server_id(hostname)
+        self._holder = f"{self.name}_{instance}"
+
+    async def renew(self) -> None:
+        """Say that the server is alive."""
+        verbs = self._verbs
+        if verbs.store.get(LEASES.key(NAMESPACE, self.name)) is None:
+            fresh = self._said({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {}})
+            try:
+                await verbs.create_document(LEASES, NAMESPACE, fresh, user=SYSTEM, manager=COMPONENT)
+            except errors.AlreadyExists:  # by a server of the same name, a moment ago
+                pass
+            else:
+                return
+        await verbs.change(LEASES, NAMESPACE, self.name, "", self._said, user=SYSTEM, manager=COMPONENT)
+
+    def _said(self, old: Document) -> Document:
+        metadata = old["metadata"]
+        spec = {
+            **old.get("spec", {}),
+            "holderIdentity": self._holder,
+            "leaseDurationSeconds": DURATION_SECONDS,
+            "renewTime": self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        labels = {**metadata.get("labels", {}), LABEL: COMPONENT, HOSTNAME: self._hostname}
+        annotations = {**metadata.get("annotations", {}), PEER: self._address}
+        named = {**metadata, "name": self.name, "labels": labels, "annotations": annotations}
+        named.pop("resourceVersion", None)
+        return {**old, "metadata": named, "spec": spec}
+
+    async def sweep(self) -> None:
+        """Remove the leases of servers that are gone."""
+        for found in self._verbs.documents(LEASES):
+            metadata, spec = found["metadata"], found.get("spec") or {}
+            if (
+                metadata.get("namespace") != NAMESPACE
+                or (metadata.get("labels") or {}).get(LABEL) != COMPONENT
+            ):
+                continue
+            renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
+            if not renewed or not seconds:
+                continue
+            if datetime.fromisoformat(renewed) + timedelta(seconds=seconds) < self._now():
+                key = LEASES.key(NAMESPACE, metadata["name"])
+                await self._verbs.store.commit((Write(key, None, int(metadata["resourceVersion"])),))
+
+    async def run(self) -> None:
+        """Renew for ever; a store that is away is tried again the next time."""
+        turn = 0
+        while True:
+            try:
+                await self.renew()
+                if turn % SWEEP_EVERY == 0:
+                    await self.sweep()
+            except (errors.ApiError, StoreUnavailable):
+                pass  # a conflict with a server of the same name, or no room for writes: the next turn says it
+            turn += 1
+            await self._clock.sleep(RENEW_SECONDS)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.time(), UTC)
