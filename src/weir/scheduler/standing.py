@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from weir.scheduler.demands import IMPROVEMENT, RANK_BITS, Demand, amounts_of, demands_of
 from weir.scheduler.framework import MAX_NODE_SCORE, Status
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
@@ -37,16 +38,13 @@ from weir.scheduler.table import (
 )
 
 #: A key is score above rank: its maximum is the best score, and among equals the node looked at first.
-_RANK_BITS: Final = 24
+_RANK_BITS: Final = RANK_BITS
 _RANK_MASK: Final = (1 << _RANK_BITS) - 1
 _INFEASIBLE: Final = -1
 _NEVER: Final = -(2**62)
-#: Up to this many rows one look over all keys is faster than keeping maxima of blocks.
+#: Up to this many rows one look over all keys is faster than keeping maxima of blocks, and one addition over all
+#: rows faster than finding those that changed.
 _FLAT: Final = 8192
-#: 50 + (50 + gain) / 2, cut towards zero, by gain; negative gains are counted from the end, as numpy indexes.
-_IMPROVEMENT: Final = np.array(
-    [50 + int((50 + gain) / 2) for gain in (*range(101), *range(-100, 0))], np.int64
-)
 
 
 class _Highest:
@@ -89,6 +87,9 @@ class Standing:
         )
         self._counted = 100 * np.array([[pod.nonzero_cpu], [pod.nonzero_memory]], np.int64)
         self._others = tuple(bound.fit.others.items()) if bound.fit is not None else ()
+        self._amounts = amounts_of(pod, balanced=bound.balanced is not None)
+        self._demand: Demand | None = None  #: where the scores by resources come from, if they are shared
+        self._flips = 0  #: how many of its flips are counted
         self._epoch = -1
         self._cursor = self._static_cursor = -1
         self.asked = 0  #: rows judged since somebody last read and cleared it
@@ -166,7 +167,13 @@ class Standing:
         if self._epoch == table.epoch and self._cursor == position:
             return
         behind = self._cursor - table.log_start
-        if self._epoch != table.epoch or behind < 0 or (len(table.log) - behind) * 2 > table.size:
+        if self._epoch != table.epoch or behind < 0:
+            self._rebuild()
+            return
+        if self._demand is not None:
+            self._follow(self._demand, position)
+            return
+        if (len(table.log) - behind) * 2 > table.size:
             self._rebuild()
             return
         changed = set(table.log[behind:])
@@ -185,6 +192,54 @@ class Standing:
                 self._rebuild()  # the first disliked taint: from now on its highest count matters
                 return
         self._update(rows)
+
+    def _shared(self) -> bool:
+        """Whether scores by resources are those of everybody who asks for the same amounts."""
+        table = self.table
+        plain = self.bound.fused and not self._others and not table.incomplete
+        return plain and table.size <= _FLAT and table.size == len(table)
+
+    def _follow(self, demand: Demand, position: int) -> None:
+        """Bring every row up to date by adding what this class knows to the scores of its demand."""
+        table = self.table
+        if self._static_cursor != table.static_start + len(table.static_log):
+            if self._watched or not self._shared():
+                self._rebuild()
+                return
+            static = table.static_log[self._static_cursor - table.static_start :]
+            self._static_cursor = table.static_start + len(table.static_log)
+            self._judge_static(np.array(list(dict.fromkeys(static)), np.int64))
+            if self._soft is not table.zeros and self._taints is not None:
+                self._rebuild()  # the first disliked taint: from now on its highest count matters
+                return
+        self.asked += min(position - self._cursor, table.size)
+        self._cursor = position
+        self._demands.sync(demand)
+        if not self._watched or demand.flip_start + len(demand.flips) == self._flips:
+            np.add(demand.scores[: table.size], self._known_offsets, out=self._known_keys)
+            return
+        if self._flips < demand.flip_start:
+            self._rebuild()
+            return
+        flips = set(demand.flips[self._flips - demand.flip_start :])
+        self._flips = demand.flipped
+        rows = np.fromiter(flips, np.int64, len(flips))
+        was = self._keys[rows] >= 0
+        self._add_up(demand)
+        if self._highest_moved(rows, was, self._keys[rows] >= 0):
+            self._set_fixed()
+            self._add_up(demand)
+
+    def _add_up(self, demand: Demand) -> None:
+        np.add(demand.scores[: self.table.size], self._known_offsets, out=self._known_keys)
+
+    def _highest_moved(self, rows: Rows, was: Bools, now: Bools) -> bool:
+        """Count the raw scores of rows that became feasible or ceased to be; return whether a highest changed."""
+        gone, come = rows[was & ~now], rows[now & ~was]
+        if not len(gone) and not len(come):
+            return False
+        moved = [highest.move(raw[gone], raw[come]) for raw, highest in self._watched]
+        return any(moved)
 
     def _rebuild(self) -> None:
         table = self.table
@@ -205,6 +260,17 @@ class Standing:
         self._watched: list[tuple[Ids, _Highest]] = []
         everything = slice(0, size)
         self._judge_static(everything)
+        self._demand = None
+        if self._shared():
+            self._demands = demands_of(table)
+            self._demand = demand = self._demands.of(self._amounts)
+            self._demands.sync(demand)
+            self._known_keys, self._known_offsets = self._keys[:size], self._offset[:size]
+            self._flips = demand.flipped
+            self._watch((demand.scores[:size] >= 0) & self._suitable[:size])
+            self._set_fixed()
+            self._add_up(demand)
+            return
         ok, base = self._judge(everything)
         ok &= self._suitable[:size]
         self._watch(ok)
@@ -221,6 +287,14 @@ class Standing:
     def _score(self, ok: Bools, base: Ints) -> None:
         """Score every row, the normalised parts with the highest raw scores as they are now."""
         size = self.table.size
+        self._set_fixed()
+        keys = (base << _RANK_BITS) + self._offset[:size]
+        keys[~ok] = _INFEASIBLE
+        self._keys[:size] = keys
+        self._tops = self._blocks.max(axis=1) if size > _FLAT else None
+
+    def _set_fixed(self) -> None:
+        """Work out the normalised scores, and with them what is added to every score."""
         weights = self.bound.weights
         fixed: Any = 0
         if self._taints is not None:
@@ -233,10 +307,6 @@ class Standing:
             fixed = fixed + weights["NodeAffinity"] * won
         self._fixed = fixed
         self._set_offsets(slice(0, len(self._offset)))
-        keys = (base << _RANK_BITS) + self._offset[:size]
-        keys[~ok] = _INFEASIBLE
-        self._keys[:size] = keys
-        self._tops = self._blocks.max(axis=1) if size > _FLAT else None
 
     def _set_offsets(self, rows: Any) -> None:
         """Put together what is added to every score; a node that never takes the pod gets far below zero."""
@@ -259,16 +329,11 @@ class Standing:
         keys <<= _RANK_BITS
         keys += self._offset[rows]
         keys[~ok] = _INFEASIBLE
-        if self._watched:
-            was, now = self._keys[rows] >= 0, keys >= 0
-            gone, come = rows[was & ~now], rows[now & ~was]
-            if len(gone) or len(come):
-                moved = [highest.move(raw[gone], raw[come]) for raw, highest in self._watched]
-                if any(moved):
-                    self._keys[rows] = keys
-                    base = self._base() - self._images[: self.table.size]
-                    self._score(self._keys[: self.table.size] >= 0, base)
-                    return
+        if self._watched and self._highest_moved(rows, self._keys[rows] >= 0, keys >= 0):
+            self._keys[rows] = keys
+            base = self._base() - self._images[: self.table.size]
+            self._score(self._keys[: self.table.size] >= 0, base)
+            return
         if self._tops is None:
             self._keys[rows] = keys
             return
@@ -346,7 +411,7 @@ class Standing:
             balance *= MAX_NODE_SCORE
             gain = balance.astype(np.int64)
             gain -= state[BALANCE]
-            base += _IMPROVEMENT.take(gain, mode="wrap")
+            base += IMPROVEMENT.take(gain, mode="wrap")
         return ok, base
 
 

@@ -10,7 +10,7 @@ Not here: what plugins make of the columns (weir.scheduler.plugins), counts of p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,7 @@ _STATE_ROWS: Final = 14
 _FIRST_CAPACITY: Final = 64
 #: Beyond this the log is cut, and whoever is behind starts afresh.
 _LONGEST_LOG: Final = 1_000_000
+_MOST_FRESH: Final = 64
 
 ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -123,6 +124,8 @@ class NodeTable:
         self.static_log: list[int] = []  #: rows whose node changed (each is in `log` as well)
         self.log_start = 0  #: position of log[0] since the beginning
         self.static_start = 0
+        self.fresh: dict[int, list[int]] = {}  #: the columns of rows written lately, as plain numbers
+        self.memory: Any = None  #: what weir.scheduler.demands keeps about this table
         self.epoch = 0  #: changes when rows come, go or change their order
         self.incomplete: set[int] = set()  #: rows of nodes without any CPU or without any memory
         self.overcommitted: set[int] = set()  #: rows where pods ask for more CPU or memory than there is
@@ -178,6 +181,7 @@ class NodeTable:
         self.incomplete.discard(row)
         self.overcommitted.discard(row)
         self.state[:, row] = 0
+        self.fresh.pop(row, None)
         self.taint_list[row] = 0
         for resource in self.resources.values():
             resource.alloc[row] = resource.used[row] = 0
@@ -253,6 +257,9 @@ class NodeTable:
             100 * (alloc_memory - nonzero_memory),
         )
         self.state[:, row] = column
+        if len(self.fresh) >= _MOST_FRESH:
+            self.fresh.clear()
+        self.fresh[row] = column
 
     def _put_images(self, row: int, old: Node | None, new: Node | None) -> None:
         for name, _ in _images(old):
@@ -342,7 +349,7 @@ class NodeTable:
         self._account(row, self.pods[row].pop(key), -1)
 
     def _account(self, row: int, pod: PodClass, sign: int) -> None:
-        column = self.state[:, row].tolist()
+        column = self.fresh.get(row) or self.state[:, row].tolist()
         self._count(row, column, pod, sign)
         self._put_state(row, column)
         self._note(row)
