@@ -43,6 +43,7 @@ class ClaimEvictions:
         self._gates, self._evaluate = gates, evaluate
         self._holding: dict[DeviceID, dict[str, None]] = {}  # claims that hold a device
         self._held_of: dict[PoolKey, dict[DeviceID, None]] = {}
+        self._pool_of: dict[str, PoolKey] = {}  # of slices, also those without devices
         self._unpublished: dict[DeviceID, None] = {}  # held, and in no current slice
         self._leaving: dict[int, dict[str, None]] = {}  # claims by the taints that end their use
         self._first_seen: dict[int, datetime] = {}  # taints without a time
@@ -87,9 +88,10 @@ class ClaimEvictions:
     def put_slice(self, name: str, found: ResourceSlice | None, now: datetime) -> Change:
         """Take in a slice, or that it is gone."""
         before = self.tracker.devices(name)
-        pools = {device.id[:2] for device in before}
+        pools = {self._pool_of.pop(name)} if name in self._pool_of else set()
         if found is not None:
             pools.add(found.pool_key)
+            self._pool_of[name] = found.pool_key
         generations = {pool: self.tracker.generation(pool) for pool in pools}
         update = self.tracker.remove_slice(name) if found is None else self.tracker.put_slice(found)
         touched = {device.id: None for device in before}
