@@ -7,18 +7,15 @@ be the same. Left out: the words of syntax errors after the first, where a gener
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cel_vectors import to_json
+from tests.kubernetes.oracles import oracle
 from tests.unit.cel.random_expressions import Grower
 from weir.cel import types
 from weir.cel.lowering import ProgramError
@@ -30,8 +27,6 @@ from weir.devices.expression import environment, read_device
 from weir.objects.core import Taint
 from weir.taints.expression import ENV
 
-HERE = Path(__file__).parent
-TOOL = HERE.parents[1] / "tools" / "cel" / "main.go"
 TAINT = {"key": "example.com/a", "value": "5.4.0", "effect": "NoSchedule"}
 PATHS = {"taint.key": types.STRING, "taint.value": types.STRING, "taint.effect": types.STRING}
 DEVICE = {
@@ -63,23 +58,7 @@ _TOKEN = re.compile(r"'[^']*'|\w+|\S")
 
 @pytest.fixture(scope="module")
 def program() -> str:
-    if ready := os.environ.get("KUBERNETES_CEL"):
-        return ready
-    if shutil.which("go") is None:
-        pytest.skip("building Kubernetes' CEL needs Go, which is not on this machine")
-    version = next(
-        line.split()[2] for line in (HERE / "go.mod").read_text().splitlines() if line.startswith("require")
-    )
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "weir" / "kubernetes" / version
-    target = cache / "cel"
-    if not target.exists() or target.stat().st_mtime < TOOL.stat().st_mtime:
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(HERE / "go.mod", folder)
-            shutil.copy(TOOL, folder)
-            command = ["go", "build", "-mod=mod", "-o", str(target), "."]
-            subprocess.run(command, cwd=folder, check=True, env={**os.environ, "CGO_ENABLED": "0"})
-    return str(target)
+    return oracle("cel")
 
 
 def _ask(program: str, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:

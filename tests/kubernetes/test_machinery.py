@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.kubernetes.oracles import oracle
 from tests.unit.objects.documents import documents
 from weir.apiserver.patches import converter, merge, strategic
 from weir.apiserver.patches import json as json_patch
@@ -43,33 +41,11 @@ STORED = [
 Ask = Callable[..., dict[str, Any]]
 
 
-def _program(name: str) -> str:
-    """Return the path of a program of `tools/`, built when it is older than its source."""
-    if ready := os.environ.get(f"KUBERNETES_{name.upper()}"):
-        return ready
-    if shutil.which("go") is None:
-        pytest.skip(f"building Kubernetes' {name} needs Go, which is not on this machine")
-    source = HERE.parents[1] / "tools" / name / "main.go"
-    version = next(
-        line.split()[2] for line in (HERE / "go.mod").read_text().splitlines() if line.startswith("require")
-    )
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "weir" / "kubernetes" / version
-    target = cache / name
-    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(HERE / "go.mod", folder)
-            shutil.copy(source, folder)
-            command = ["go", "build", "-mod=mod", "-o", str(target), "."]
-            subprocess.run(command, cwd=folder, check=True, env={**os.environ, "CGO_ENABLED": "0"})
-    return str(target)
-
-
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
     """Return a function that asks Kubernetes: an object, or the words of a refusal."""
     with subprocess.Popen(
-        [_program("machinery")],
+        [oracle("machinery")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -92,7 +68,7 @@ def ask() -> Iterator[Ask]:
 
 
 def test_the_field_table_is_what_the_types_say() -> None:
-    made = subprocess.run([_program("fields")], check=True, capture_output=True, text=True).stdout
+    made = subprocess.run([oracle("fields")], check=True, capture_output=True, text=True).stdout
     assert made == TABLE.read_text("utf-8")
 
 

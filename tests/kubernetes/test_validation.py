@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +18,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.kubernetes.oracles import oracle
 from weir.gates import Gates
 from weir.objects import defaults, document, kinds, schema
 from weir.validate import validate, validate_served
 from weir.validate.field import TYPE_INVALID
 
 HERE = Path(__file__).parent
-TOOL = HERE.parents[1] / "tools" / "validators" / "main.go"
 GATE = "TaintTolerationComparisonOperators=true"
 GATES = Gates.parse(GATE)
 TEXTS = [
@@ -57,31 +54,11 @@ LEFT_ALONE = frozenset(
 Row = tuple[str, str, str]
 
 
-def _program() -> str:
-    if ready := os.environ.get("KUBERNETES_VALIDATORS"):
-        return ready
-    if shutil.which("go") is None:
-        pytest.skip("building Kubernetes' validators needs Go, which is not on this machine")
-    version = next(
-        line.split()[2] for line in (HERE / "go.mod").read_text().splitlines() if line.startswith("require")
-    )
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "weir" / "kubernetes" / version
-    target = cache / "validators"
-    if not target.exists() or target.stat().st_mtime < TOOL.stat().st_mtime:
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(HERE / "go.mod", folder)
-            shutil.copy(TOOL, folder)
-            command = ["go", "build", "-mod=mod", "-o", str(target), "."]
-            subprocess.run(command, cwd=folder, check=True, env={**os.environ, "CGO_ENABLED": "0"})
-    return str(target)
-
-
 @pytest.fixture(scope="module")
 def kubernetes() -> Iterator[Any]:
     """Return a function that asks Kubernetes about an object: its causes, or None when it could not be decoded."""
     with subprocess.Popen(
-        [_program(), GATE],
+        [oracle("validators"), GATE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
