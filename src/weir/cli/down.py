@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from pathlib import Path
 
 import click
+
+from weir.cli._holder import find_holder, find_pid
 
 PATIENCE_SECONDS = 30.0
 
@@ -27,7 +28,7 @@ def down(data_dir: Path) -> None:
     if holder is None:
         click.echo(f"nothing runs on {data_dir}")
         return
-    pid = int(match[1]) if (match := re.search(r"process (\d+)", holder)) else 0
+    pid = find_pid(holder)
     if not pid:
         raise click.ClickException(
             f"{data_dir} is in use by {holder}, which cannot be told to stop from here"
@@ -48,20 +49,3 @@ def down(data_dir: Path) -> None:
             raise click.ClickException(f"process {pid} did not stop within {PATIENCE_SECONDS:.0f} seconds")
         time.sleep(0.05)
     click.echo(f"stopped process {pid}; its state stays in {data_dir}")
-
-
-def find_holder(data_dir: Path) -> str | None:
-    """Return who has the data open, in the lock's own words; None when nobody does."""
-    from weir.store.backend import Locked, StoreUnavailable
-    from weir.store.lockfile import LockFile
-
-    path = data_dir / "store.db.lock"
-    if not path.exists():
-        return None
-    try:
-        LockFile(path).release()
-    except Locked as error:
-        return str(error).partition(" is in use by ")[2]
-    except StoreUnavailable as error:
-        raise click.ClickException(str(error)) from None
-    return None

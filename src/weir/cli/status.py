@@ -19,7 +19,7 @@ import click
 )
 def status(data_dir: Path) -> int:
     """Say who runs on a data folder and how its nodes and pods are; exit 1 when nobody does."""
-    from weir.cli.down import find_holder
+    from weir.cli._holder import find_holder
 
     holder = find_holder(data_dir)
     if holder is None:

@@ -6,6 +6,8 @@ Loopback and TLS, its state in one SQLite file that survives a restart, a kubeco
 from __future__ import annotations
 
 import asyncio
+import errno
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,6 +91,7 @@ def up(
     """
     from weir.apiserver.pki import PkiError
     from weir.apiserver.run import Options
+    from weir.cli._holder import hold
     from weir.controllers.catalog import UnknownController, choose
     from weir.observe import logs
     from weir.store import StoreError
@@ -111,10 +114,19 @@ def up(
         kubeconfig=data_dir / "kubeconfig",
     )
     try:
-        _loop_run(_up(options, gates, names, nodes, gpus, seed))
+        lock = hold(data_dir)
+        try:
+            _loop_run(_up(options, gates, names, nodes, gpus, seed))
+        finally:
+            lock.release()
     except PkiError as error:
         raise click.UsageError(str(error)) from None
-    except (StoreError, OSError) as error:
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            taken = f"port {secure_port} is taken: --secure-port 0 picks a free one"
+            raise click.ClickException(taken) from None
+        raise click.ClickException(str(error)) from None
+    except StoreError as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -142,9 +154,10 @@ async def _up(
     options: Options, gates: ComponentGates, controllers: list[str], nodes: int, gpus: int | None, seed: int
 ) -> None:
     import signal
-    from contextlib import suppress
+    from contextlib import AsyncExitStack, suppress
 
     from weir.apiserver.run import build, open_store, serve
+    from weir.cli._holder import lease_of
     from weir.clock import RealClock
     from weir.cluster import ControlPlane, ensure_nodes, local_client
     from weir.kubelet.classes import CLASSES
@@ -157,17 +170,20 @@ async def _up(
         await store.close()
         raise
     stop = asyncio.Event()
+    held = AsyncExitStack()
     plane = ControlPlane(running, clock, gates, controllers=controllers, seed=seed)
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
             with suppress(NotImplementedError):
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await serve(running, clock)
         client = local_client(running, clock, "weir")
+        if options.store.startswith("etcd="):
+            await held.enter_async_context(lease_of(client, clock, options.store))
+        await serve(running, clock)
         node_class = CLASSES["default"] if gpus is None else CLASSES["default"].with_devices(gpus)
-        added = await ensure_nodes(client, nodes, node_class, clock.now())
+        there, added = await ensure_nodes(client, nodes, node_class, clock.now())
         plane.start()
-        _greet(running.url, options, gates, nodes, added)
+        _greet(running.url, options, gates, there, added)
         watching = asyncio.ensure_future(plane.watch_over())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -178,21 +194,23 @@ async def _up(
         click.echo("stopping", err=True)
     finally:
         await plane.stop()
+        await held.aclose()
         await running.stop()
-    kept = "" if options.store == "memory" else f"; its state stays in {options.data_dir}"
+    place = options.data_dir if options.store == "sqlite" else options.store
+    kept = "" if options.store == "memory" else f"; its state stays in {place}"
     click.echo(f"stopped{kept}", err=True)
 
 
-def _greet(url: str, options: Options, gates: ComponentGates, nodes: int, added: int) -> None:
-    old = nodes - added
+def _greet(url: str, options: Options, gates: ComponentGates, there: int, added: int) -> None:
     click.echo(f"weir is up at {url}")
-    click.echo(f"nodes: {nodes} simulated" + (f" ({old} were there before)" if old else ""))
+    before = f" ({there} were there before)" if there else ""
+    click.echo(f"nodes: {there + added} simulated{before}")
     for component in _COMPONENTS:
         changes = getattr(gates, component).changes() or "Kubernetes defaults"
         age = "; older than the field expression" if component in gates.older else ""
         click.echo(f"{component} gates: {changes}{age}")
     click.echo("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
-    click.echo(f"export KUBECONFIG={(options.kubeconfig or Path()).resolve()}")
+    click.echo(f"export KUBECONFIG={shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
     sys.stdout.flush()
 
 

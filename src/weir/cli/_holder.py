@@ -1,0 +1,127 @@
+"""Who runs on this data? One `weir up` at a time on a folder, and one on a shared etcd.
+
+On a folder the kernel's lock says so, whatever the store: it ends with the process. An etcd knows nothing of
+processes, so there a Lease does (`kube-system/weir-up`), renewed while `weir up` lives; one whose process is
+known to be dead, on this machine, is taken over at once.
+Not here: the lock of the SQLite file itself (weir.store.lockfile), leader election (weir.client.leases).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weir.store.backend import Locked, StoreUnavailable
+from weir.store.lockfile import LockFile
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from weir.client.api import Client
+    from weir.clock import Clock
+
+#: The locks of a data folder: that of `weir up`, and that of the SQLite file.
+LOCKS: Final = ("up.lock", "store.db.lock")
+LEASE: Final = ("weir-up", "kube-system")
+_PROCESS: Final = re.compile(r"process (\d+) \(.*?\) on (\S+)")
+
+
+def hold(data_dir: Path) -> LockFile:
+    """Return the lock of a data folder, which is made if need be. Raises Locked with who has it."""
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot use the folder {data_dir}: {error.strerror}") from None
+    try:
+        return LockFile(data_dir / LOCKS[0])
+    except Locked as error:
+        raise Locked(f"{data_dir} is in use by {_who(error)}") from None
+
+
+def find_holder(data_dir: Path) -> str | None:
+    """Return who has the data open, in the lock's own words; None when nobody does."""
+    for path in (data_dir / name for name in LOCKS):
+        if not path.exists():
+            continue
+        try:
+            LockFile(path).release()
+        except Locked as error:
+            return _who(error)
+        except StoreUnavailable as error:
+            raise click.ClickException(str(error)) from None
+    return None
+
+
+def find_pid(holder: str) -> int:
+    """Return the process that a lock names, 0 when it names none.
+
+    >>> find_pid("process 42 (weir) on laptop since 2026-01-01T00:00:00+00:00")
+    42
+    """
+    match = _PROCESS.search(holder)
+    return int(match[1]) if match else 0
+
+
+def _who(error: Locked) -> str:
+    return str(error).partition(" is in use by ")[2]
+
+
+@asynccontextmanager
+async def lease_of(client: Client, clock: Clock, store: str) -> AsyncIterator[None]:
+    """Hold a shared store for as long as the block lasts. Raises Locked when somebody alive has it."""
+    from weir.client.leases import LEASES, Elector, Leadership
+    from weir.errors import NotFound
+
+    since = clock.now().isoformat(timespec="seconds")
+    identity = f"process {os.getpid()} (weir) on {socket.gethostname()} since {since}"
+    elector = Elector(client, clock, name=LEASE[0], namespace=LEASE[1], identity=identity)
+    lease = await elector.read()
+    if holder := living_holder(lease, clock.now()):
+        raise Locked(f"{store} is in use by {holder}")
+    if lease is not None:  # of somebody dead: not waited for
+        with suppress(NotFound):
+            await client.delete(LEASES, *LEASE, resource_version=lease["metadata"]["resourceVersion"])
+
+    async def stay(_: Leadership) -> None:
+        await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(elector.run(stay))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def living_holder(lease: dict[str, Any] | None, now: datetime) -> str:
+    """Return who holds a Lease and may still be alive, or ''."""
+    spec = (lease or {}).get("spec") or {}
+    holder = str(spec.get("holderIdentity") or "")
+    renewed = spec.get("renewTime") or ""
+    if not holder or not renewed:
+        return ""
+    until = datetime.fromisoformat(renewed).astimezone(UTC) + timedelta(
+        seconds=int(spec.get("leaseDurationSeconds") or 0)
+    )
+    match = _PROCESS.search(holder)
+    dead = match is not None and match[2] == socket.gethostname() and not _alive(int(match[1]))
+    return "" if dead or until <= now else holder
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
