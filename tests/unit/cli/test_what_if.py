@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -70,3 +72,12 @@ def test_new_workloads_are_explains_question(dump, tmp_path, capsys):
     file.write_text("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}")
     assert run(["what-if", "apply", "-f", str(file), "-c", dump]) == USAGE
     assert "weir explain -f" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--all-nodes", "sla=8:NoExecute"], ["spot-1", "sla=8:NoSchedule"]])
+def test_every_answer_fits_the_published_schema(dump, capsys, words):
+    run(["what-if", "taint", *words, "-c", dump, "-o", "json"])
+    schema = json.loads(
+        (Path(__file__).parents[3] / "docs" / "reference" / "what-if.schema.json").read_text()
+    )
+    jsonschema_rs.validator_for(schema).validate(json.loads(capsys.readouterr().out))
