@@ -11,18 +11,21 @@ Not here: which devices have to be asked at all (weir.devices.tracker), the lang
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from weir.cel.lowering import ProgramError
 from weir.cel.source import CompileError
 from weir.cel.values import CelError
 from weir.devices.expression import Device as SeenDevice
 from weir.devices.expression import DeviceError, SelectorError, Selectors, read_device
+from weir.devices.reads import Likeness, find_reads, likeness
 from weir.objects.resource import Device, DeviceClass, DeviceID, DeviceSelector, DeviceTaintRule
 
 _COMPILE: Final = "CEL compile error: "
+#: Answers a rule remembers; more different devices than this are each asked.
+_MOST_ANSWERS: Final = 512
 
 
 class Outcome(enum.Enum):
@@ -52,9 +55,30 @@ class Selection:
         return self.outcome is Outcome.SELECTED
 
 
-_PLAIN: Final = {outcome: Selection(outcome) for outcome in Outcome}
+(
+    NO_SELECTOR,
+    OTHER_DRIVER,
+    OTHER_POOL,
+    OTHER_DEVICE,
+    UNKNOWN_ATTRIBUTES,
+    NO_SUCH_CLASS,
+    NOT_IN_CLASS,
+    SELECTOR_FALSE,
+) = (
+    Selection(outcome)
+    for outcome in (
+        Outcome.NO_SELECTOR,
+        Outcome.OTHER_DRIVER,
+        Outcome.OTHER_POOL,
+        Outcome.OTHER_DEVICE,
+        Outcome.UNKNOWN_ATTRIBUTES,
+        Outcome.NO_SUCH_CLASS,
+        Outcome.NOT_IN_CLASS,
+        Outcome.SELECTOR_FALSE,
+    )
+)
 #: The one answer that says yes.
-SELECTED: Final = _PLAIN[Outcome.SELECTED]
+SELECTED: Final = Selection(Outcome.SELECTED)
 
 
 class Candidate:
@@ -90,6 +114,9 @@ class Candidate:
         return self._seen
 
 
+C = TypeVar("C", bound=Candidate)
+
+
 def selects(
     rule: DeviceTaintRule,
     device: Candidate,
@@ -103,85 +130,131 @@ def selects(
     >>> [bool(selects(rule, Candidate(DeviceID("d", pool, "gpu-0")), {}, Selectors())) for pool in ("node-1", "x")]
     [True, False]
     """
-    return asking(rule, classes, expressions)(device)
+    return Question(rule, classes, expressions)(device)
 
 
-def asking(
-    rule: DeviceTaintRule, classes: Mapping[str, DeviceClass], expressions: Selectors
-) -> Callable[[Candidate], Selection]:
-    """Return `selects` for one rule and the classes there are now, to be asked about many devices."""
-    selector = rule.spec.device_selector
-    if selector is None:
-        return lambda device: _PLAIN[Outcome.NO_SELECTOR]
-    driver, pool, name, class_name = (
-        selector.driver,
-        selector.pool,
-        selector.device,
-        selector.device_class_name,
-    )
-    own = selector.selectors or ()
-    found = classes.get(class_name) if class_name is not None else None
-    of_class = (found.spec.selectors or ()) if found else ()
-    all_true = _Asked((*of_class, *own), expressions)
+class Question:
+    """`selects` for one rule and the classes there are now, to be asked about many devices.
 
-    def ask(device: Candidate) -> Selection:
-        names = device.id
-        if driver is not None and driver != names.driver:
-            return _PLAIN[Outcome.OTHER_DRIVER]
-        if pool is not None and pool != names.pool:
-            return _PLAIN[Outcome.OTHER_POOL]
-        if name is not None and name != names.device:
-            return _PLAIN[Outcome.OTHER_DEVICE]
-        if class_name is None and not own:
+    Devices alike in all that the rule's expressions look at are asked once; where hardly two are alike, nothing is
+    remembered.
+    """
+
+    __slots__ = ("_all_true", "_class", "_class_name", "_expressions", "_of_class", "_own", "_selector")
+
+    def __init__(
+        self, rule: DeviceTaintRule, classes: Mapping[str, DeviceClass], expressions: Selectors
+    ) -> None:
+        selector = rule.spec.device_selector
+        self._selector, self._expressions = selector, expressions
+        self._class_name = selector.device_class_name if selector is not None else None
+        self._own = (selector.selectors or ()) if selector is not None else ()
+        self._class = classes.get(self._class_name) if self._class_name is not None else None
+        self._of_class = (self._class.spec.selectors or ()) if self._class else ()
+        self._all_true = _Expressions((*self._of_class, *self._own), expressions)
+
+    def __call__(self, device: Candidate) -> Selection:
+        """Return whether the rule selects *device*, and if not, why."""
+        selector, names = self._selector, device.id
+        if selector is None:
+            return NO_SELECTOR
+        if selector.driver is not None and selector.driver != names.driver:
+            return OTHER_DRIVER
+        if selector.pool is not None and selector.pool != names.pool:
+            return OTHER_POOL
+        if selector.device is not None and selector.device != names.device:
+            return OTHER_DEVICE
+        if self._class_name is None and not self._own:
             return SELECTED
         if device.device is None:
-            return _PLAIN[Outcome.UNKNOWN_ATTRIBUTES]
-        if class_name is not None and found is None:
-            return _PLAIN[Outcome.NO_SUCH_CLASS]
-        if all_true(device):
+            return UNKNOWN_ATTRIBUTES
+        if self._class_name is not None and self._class is None:
+            return NO_SUCH_CLASS
+        if (known := self._all_true(device)) is True:
             return SELECTED
-        if found is not None:  # which of them is not true, and why
-            judged = _all_true(of_class, device, expressions)
-            if judged.outcome is Outcome.SELECTOR_FALSE:
-                return _PLAIN[Outcome.NOT_IN_CLASS]
+        if self._class is not None:  # which of them is not true, and why
+            judged = _all_true(self._of_class, device, self._expressions)
+            if judged is SELECTOR_FALSE:
+                return NOT_IN_CLASS
             if not judged:
-                return Selection(judged.outcome, f"class {found.name}: {judged.problem}")
-        elif all_true.only_false:
-            return _PLAIN[Outcome.SELECTOR_FALSE]
-        return _all_true(own, device, expressions)
+                return Selection(judged.outcome, f"class {self._class.name}: {judged.problem}")
+        elif known is False:
+            return SELECTOR_FALSE
+        return _all_true(self._own, device, self._expressions)
 
-    return ask
+    def among(
+        self, devices: Iterable[C], selected: dict[C, None], failed: Callable[[Selection], None]
+    ) -> None:
+        """Add to *selected* those of *devices* that the rule selects; what went wrong goes to *failed*."""
+        find, unnamed = self._all_true.find, self._unnamed()
+        for device in devices:
+            known = find(device) if unnamed else None
+            if known is True:
+                selected[device] = None
+            elif known is None:
+                answer = self(device)
+                if answer is SELECTED:
+                    selected[device] = None
+                elif answer.problem:
+                    failed(answer)
+
+    def _unnamed(self) -> bool:
+        """Return whether expressions alone decide."""
+        selector = self._selector
+        if selector is None or (self._class is None and (self._class_name is not None or not self._own)):
+            return False
+        return selector.driver is None and selector.pool is None and selector.device is None
 
 
-class _Asked:
-    """Several selectors at once, without words: whether all are plainly true; `only_false` if one plainly is not.
+class _Expressions:
+    """Several selectors at once, without words: True, False, or None for what has to be looked at more closely.
 
     Compiles when first called. Whatever is not plain (an error, another type) is left for `_all_true` to say.
     """
 
-    __slots__ = ("_evaluate", "_expressions", "_selectors", "only_false")
+    __slots__ = ("_alike", "_evaluate", "_expressions", "_known", "_selectors")
 
     def __init__(self, selectors: Sequence[DeviceSelector], expressions: Selectors) -> None:
         self._selectors, self._expressions = selectors, expressions
         self._evaluate: list[Callable[[dict[str, Any]], object]] = []
-        self.only_false = False
+        self._alike: Likeness | None = None
+        self._known: dict[Hashable, bool] = {}
 
-    def __call__(self, device: Candidate) -> bool:
-        self.only_false = False
+    def find(self, device: Candidate) -> bool | None:
+        """Return the answer of a device that is like this one, if one was asked."""
+        alike, written = self._alike, device.device
+        if alike is None or written is None or device._seen is None:
+            return None
+        return self._known.get(alike(device.id, written))
+
+    def __call__(self, device: Candidate) -> bool | None:
         try:
             variables = {"device": device._seen or device.seen()}
+            known = self.find(device)
+            if known is not None:
+                return known
             for evaluate in self._evaluate or self._compile():
                 value = evaluate(variables)
                 if value is not True:
-                    self.only_false = value is False
-                    return False
+                    return self._remember(device, False) if value is False else None
         except (CelError, CompileError, ProgramError, DeviceError):
-            return False
-        return True
+            return None
+        return self._remember(device, True)
+
+    def _remember(self, device: Candidate, answer: bool) -> bool:
+        if self._alike is not None and device.device is not None:
+            key = self._alike(device.id, device.device)
+            if len(self._known) >= _MOST_ANSWERS:
+                self._alike, self._known = None, {}  # uuids or the like: no two are alike
+            elif key is not None:
+                self._known[key] = answer
+        return answer
 
     def _compile(self) -> list[Callable[[dict[str, Any]], object]]:
-        compile_one, env = self._expressions.programs.compile, self._expressions.env
-        self._evaluate = [compile_one(one.expression, env).evaluate for one in self._selectors]
+        texts, expressions = [one.expression for one in self._selectors], self._expressions
+        self._evaluate = [expressions.programs.compile(text, expressions.env).evaluate for text in texts]
+        reads = find_reads(texts, expressions.env)
+        self._alike = likeness(reads) if reads else None
         return self._evaluate
 
 
@@ -193,11 +266,11 @@ def _all_true(selectors: Sequence[DeviceSelector], device: Candidate, expression
     except DeviceError as error:
         return Selection(Outcome.FAILED, f"device {device.id}: {error}")
     if seen is None:
-        return _PLAIN[Outcome.UNKNOWN_ATTRIBUTES]
+        return UNKNOWN_ATTRIBUTES
     for index, selector in enumerate(selectors):
         try:
             if not expressions.selects(selector.expression, seen):
-                return _PLAIN[Outcome.SELECTOR_FALSE]
+                return SELECTOR_FALSE
         except SelectorError as error:
             text = str(error)
             if text.startswith(_COMPILE):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -21,7 +21,7 @@ from typing import Final
 from weir.devices.expression import Selectors
 from weir.devices.origin import RuleOrigin, SliceOrigin, TaintNumbers, TrackedTaint
 from weir.devices.pool import Pool, PoolKey, current
-from weir.devices.selector import SELECTED, Candidate, Outcome, Selection, asking
+from weir.devices.selector import SELECTED, Candidate, Outcome, Question, Selection
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Gates
 from weir.objects.resource import (
     Device,
@@ -81,9 +81,7 @@ class _Rule:
 
     __slots__ = ("ask", "rule", "selected", "tracked")
 
-    def __init__(
-        self, rule: DeviceTaintRule, tracked: TrackedTaint, ask: Callable[[Candidate], Selection]
-    ) -> None:
+    def __init__(self, rule: DeviceTaintRule, tracked: TrackedTaint, ask: Question) -> None:
         self.rule, self.tracked, self.ask = rule, tracked, ask
         self.selected: dict[TrackedDevice, None] = {}
 
@@ -416,19 +414,15 @@ class Tracker:
         old = self._rules.get(new.name)
         origin = RuleOrigin(new.name, new.metadata.uid)
         tracked = TrackedTaint(new.spec.taint, origin, self._numbers.take(_identity(new)))
-        entry = _Rule(new, tracked, asking(new, self._classes, self.expressions))
+        entry = _Rule(new, tracked, Question(new, self._classes, self.expressions))
         problems: dict[str, Problem] = {}
         if old is not None and not again and old.rule.spec.device_selector == new.spec.device_selector:
             entry.selected = dict(old.selected)
         else:
             try:
-                ask, selected = entry.ask, entry.selected
-                for device in self._asked(new):
-                    answer = ask(device)
-                    if answer is SELECTED:
-                        selected[device] = None
-                    elif answer.problem:
-                        self._note(entry, answer, problems)
+                entry.ask.among(
+                    self._asked(new), entry.selected, lambda answer: self._note(entry, answer, problems)
+                )
             except _Broken as broken:
                 problems[new.name] = broken.problem
                 if old is not None:  # what was tracked stays

@@ -1,0 +1,165 @@
+"""Which parts of a device does a selector look at? Devices alike in those parts get the same answer.
+
+A rule that asks for a model has one answer a model, not one a device: a thousand nodes with the same eight devices
+are asked a handful of times. Only what is plainly written counts (`device.driver`, `device.attributes["d"].id`, also by
+index, optional or in `has()`); a selector that looks at a device in any other way has to be asked about each.
+What surprises: parts are compared as they are written, not as values: `1.0.0+a` and `1.0.0+b` are equal versions and
+still two answers.
+Not here: what the answer is (weir.devices.selector).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from weir.cel import ast
+from weir.cel.env import Env
+from weir.cel.macros import Macros
+from weir.cel.parser import parse
+from weir.cel.source import CompileError, Source
+from weir.objects.resource import Device, DeviceID
+
+_ROOT: Final = "device"
+_PLAIN: Final = ("driver", "allowMultipleAllocations")
+_NAMED: Final = ("attributes", "capacity")
+_ACCESS: Final = (ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT)
+
+
+class Read(NamedTuple):
+    """One part of a device: `driver`, or `attributes` (or `capacity`) of a domain by id."""
+
+    part: str
+    domain: str = ""
+    id: str = ""
+
+
+#: Returns what a device has in the parts that are read; None when it has to be asked itself.
+Likeness = Callable[[DeviceID, Device], Hashable | None]
+
+
+def find_reads(expressions: Sequence[str], env: Env) -> frozenset[Read] | None:
+    """Return everything *expressions* look at, or None when that is not plain to see.
+
+    >>> from weir.devices.expression import environment
+    >>> sorted(find_reads(["device.driver == 'd' && device.attributes['d'].model == 'a'"], environment()))
+    [Read(part='attributes', domain='d', id='model'), Read(part='driver', domain='', id='')]
+    >>> find_reads(["device.attributes.exists(d, true)"], environment())
+    """
+    found: set[Read] = set()
+    for expression in expressions:
+        try:
+            root = parse(Source(expression), Macros(env.macro_groups, env.macros_enabled))
+        except CompileError:
+            return None
+        for read in _reads(root):
+            if read is None:
+                return None
+            found.add(read)
+    return frozenset(found)
+
+
+def _reads(root: ast.Node) -> Iterator[Read | None]:
+    """Yield what is read, and None for every use of the device that is not plain."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        read = _read(node)
+        if read is not None:
+            yield read
+        elif isinstance(node, ast.Ident):
+            if _ROOT in node.name:
+                yield None
+        else:
+            stack.extend(ast.children(node))
+
+
+def _read(node: ast.Node) -> Read | None:
+    """Return the part that *node* names, if it names one."""
+    operand, name = _access(node)
+    if operand is None:
+        return None
+    if _is_device(operand):
+        return Read(name) if name in _PLAIN and isinstance(node, ast.Select) else None
+    container, domain = _access(operand)
+    if container is None or (isinstance(operand, ast.Call) and operand.function != ast.INDEX):
+        return None
+    if isinstance(operand, ast.Select) and operand.test_only:
+        return None
+    if isinstance(container, ast.Select) and not container.test_only and _is_device(container.operand):
+        return Read(container.field, domain, name) if container.field in _NAMED else None
+    return None
+
+
+def _access(node: ast.Node) -> tuple[ast.Node | None, str]:
+    """Return what is looked into and under which constant name; (None, "") for anything else."""
+    if isinstance(node, ast.Select):
+        return node.operand, node.field
+    if isinstance(node, ast.Call) and node.function in _ACCESS and len(node.operands) == 2:
+        operand, key = node.operands
+        if isinstance(key, ast.Literal) and key.value.__class__ is str:
+            return operand, key.value
+    return None, ""
+
+
+def _is_device(node: ast.Node) -> bool:
+    return isinstance(node, ast.Ident) and node.name == _ROOT
+
+
+def likeness(reads: frozenset[Read]) -> Likeness:
+    """Return what tells devices apart as far as *reads* see them."""
+    parts = [_part(read) for read in sorted(reads)]
+    if len(parts) == 1:
+        return parts[0]
+
+    def all_parts(name: DeviceID, device: Device) -> Hashable | None:
+        found = []
+        for part in parts:
+            value = part(name, device)
+            if value is None:
+                return None
+            found.append(value)
+        return tuple(found)
+
+    return all_parts
+
+
+_ABSENT: Final = ("absent",)
+
+
+def _part(read: Read) -> Likeness:
+    if read.part == "driver":
+        return lambda name, device: name.driver
+    if read.part == "allowMultipleAllocations":
+        return lambda name, device: str(bool(device.allow_multiple_allocations))
+    domain, bare, qualified = read.domain, read.id, f"{read.domain}/{read.id}"
+    written = _attribute if read.part == "attributes" else _amount
+    attributes = read.part == "attributes"
+
+    def look(name: DeviceID, device: Device) -> Hashable | None:
+        named = device.attributes if attributes else device.capacity
+        if not named:
+            return _ABSENT
+        entry = named.get(bare) if name.driver == domain else None
+        if qualified in named:
+            if entry is not None:
+                return None  # said twice: whoever reads it decides
+            entry = named[qualified]
+        return _ABSENT if entry is None else written(entry)
+
+    return look
+
+
+def _attribute(entry: Mapping[str, Any]) -> Hashable | None:
+    if len(entry) == 1 and (text := entry.get("string")) is not None:
+        return str(text)  # the common case; nothing else is a bare text
+    found = tuple(entry.items())
+    try:
+        hash(found)
+    except TypeError:  # a list
+        return None
+    return found
+
+
+def _amount(entry: Any) -> Hashable | None:
+    return str(entry.get("value", "0") if isinstance(entry, Mapping) else entry)
