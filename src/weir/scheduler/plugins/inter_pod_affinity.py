@@ -24,10 +24,15 @@ _EXISTING: Final = Status(
 )
 
 
-def by_domain(table: NodeTable, topology_key: str, count: Count) -> Ints:
-    """Return, for each node, the pods counted in its whole topology domain; 0 where the label is missing."""
-    sums = count.by_label(topology_key, table)
-    return sums[table.label(topology_key).ids[: table.size]]
+def by_domain(table: NodeTable, topology_key: str, sums: Any) -> Any:
+    """Return, for each node, what *sums* says of its topology domain; its last place is for nodes without one."""
+    return sums.take(table.label(topology_key).ids[: table.size], mode="wrap")
+
+
+def anybody_near(table: NodeTable, topology_key: str, count: Count) -> Bools:
+    """Return, for each node, whether its topology domain has a pod that is counted."""
+    near: Bools = by_domain(table, topology_key, count.by_label(topology_key, table) > 0)
+    return near
 
 
 class InterPodAffinity:
@@ -85,9 +90,9 @@ class BoundInterPodAffinity:
         size = self._table.size
         codes = np.zeros(size, np.int32)
         for term, _, count in self._tally.terms_about(self._pod, "anti-affinity"):
-            codes[by_domain(self._table, term.topology_key, count) > 0] = 3
+            np.putmask(codes, anybody_near(self._table, term.topology_key, count), 3)
         for term in self._apart:
-            codes[by_domain(self._table, term.topology_key, self._selected(term)) > 0] = 2
+            np.putmask(codes, anybody_near(self._table, term.topology_key, self._selected(term)), 2)
         if self._near:
             codes[~self._near_enough()] = 1
         return codes[rows]
@@ -103,9 +108,9 @@ class BoundInterPodAffinity:
         for term in self._near:
             ids = self._table.label(term.topology_key).ids[: self._table.size]
             labelled &= ids >= 0
-            here = by_domain(self._table, term.topology_key, everyone)
-            anywhere = anywhere or bool((here > 0).any())
-            met &= here > 0
+            here = anybody_near(self._table, term.topology_key, everyone)
+            anywhere = anywhere or bool(here.any())
+            met &= here
         if not anywhere and all(term.selects(self._pod) for term in self._near):
             return labelled  # the first of its kind has nobody to be near to
         return labelled & met
@@ -120,18 +125,25 @@ class BoundInterPodAffinity:
 
     def raw(self, rows: Any) -> Ints | None:
         """Return each node's weight sum, or None when no term says anything."""
-        total = np.zeros(self._table.size, np.int64)
-        said = False
+        sums: dict[
+            str, Ints
+        ] = {}  # by topology key, since what lies in one domain is added up once for all its nodes
+
+        def say(key: str, weight: int, count: Count) -> None:
+            said = weight * count.by_label(key, self._table)
+            sums[key] = sums[key] + said if key in sums else said
+
         for term, weight in self._prefers:
             count = self._selected(term)
             if count.total:
-                said = True
-                total += weight * by_domain(self._table, term.topology_key, count)
+                say(term.topology_key, weight, count)
         sources = [("affinity", self._hard_weight)] if self._hard_weight else []
         if not self._ignore_preferred or self._has_terms:
             sources += [("prefers", 1), ("avoids", -1)]
         for purpose, sign in sources:
             for term, weight, count in self._tally.terms_about(self._pod, purpose):
-                said = True
-                total += sign * weight * by_domain(self._table, term.topology_key, count)
-        return total[rows] if said else None
+                say(term.topology_key, sign * weight, count)
+        if not sums:
+            return None
+        total: Ints = sum(by_domain(self._table, key, each) for key, each in sums.items())
+        return total[rows]

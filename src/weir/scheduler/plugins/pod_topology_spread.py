@@ -225,7 +225,7 @@ class BoundPodTopologySpread:
             # judged once per domain; the last place is for nodes without the label
             verdict = (sums + constraint.counts_itself - smallest > constraint.max_skew).astype(np.int32)
             verdict[-1] = 2
-            here = verdict[self._ids(constraint.key)]
+            here = verdict.take(self._ids(constraint.key), mode="wrap")
             codes = here if codes is None else np.where(codes == 0, here, codes)
         assert codes is not None
         return codes[rows]
@@ -260,6 +260,31 @@ class BoundPodTopologySpread:
 
     def normalised(self, feasible: Bools) -> Ints:
         """Return scores from 0 to 100: the emptiest domains get 100."""
+        if len(self._soft) == 1 and self._soft[0].key != HOSTNAME:
+            return self._normalised_by_domain(self._soft[0], feasible)
+        return self.normalised_by_node(feasible)
+
+    def _normalised_by_domain(self, constraint: Constraint, feasible: Bools) -> Ints:
+        """Return the same for one constraint, worked out once for all nodes of a domain."""
+        who = self._who_counts(constraint, self._soft if self._require_all else [])
+        ids = self._ids(constraint.key)
+        counts = np.bincount(ids[feasible] + 1, minlength=len(who.there))
+        known = counts > 0  # in the first place: nodes without the label, which come last everywhere else
+        weight = math.log(int(known[1:].sum()) + 2)
+        sums = np.where(known[1:], self._sums(constraint, who)[:-1], 0)
+        raw = np.floor(sums * weight + (constraint.max_skew - 1) + 0.5).astype(np.int64)
+        raw = np.append(raw, 0)
+        scored = np.append(known[1:], bool(known[0]) and not self._require_all)
+        if not scored.any():
+            return np.zeros(self._table.size, np.int64)
+        high, low = int(raw[scored].max()), int(raw[scored].min())
+        scores = MAX_NODE_SCORE * (high + low - raw) // high if high else np.full(len(raw), MAX_NODE_SCORE)
+        if self._require_all:
+            scores[-1] = 0
+        return scores.take(ids, mode="wrap")
+
+    def normalised_by_node(self, feasible: Bools) -> Ints:
+        """Return the same in general."""
         raw, ignored = self.raw(feasible)
         scored = feasible & ~ignored
         if not scored.any():
