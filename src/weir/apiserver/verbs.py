@@ -235,7 +235,7 @@ class Verbs:
             strategy.prepare_create(kind, new, self)
             if kind.has_status and "status" not in new and "status" in (empty := zero(kind)):
                 new["status"] = dict(empty["status"])
-            relaxed = served.version == device_dialect.VERSION
+            relaxed = served.version == device_dialect.VERSION or strategy.relaxes(kind, new, self)
             problems = [
                 *strategy.problems(kind, new, None, self),
                 *validate_served(new, None, kind, self.gates, relaxed=relaxed),
@@ -424,16 +424,10 @@ class Verbs:
             new = attributes.object or new
             metadata = new["metadata"]
         strategy.prepare_update(kind, new, old, self)
+        relaxed = served.version == device_dialect.VERSION or strategy.relaxes(kind, new, self)
         problems = [
             *strategy.problems(kind, new, old, self),
-            *validate_served(
-                new,
-                old,
-                kind,
-                self.gates,
-                subresource=subresource,
-                relaxed=served.version == device_dialect.VERSION,
-            ),
+            *validate_served(new, old, kind, self.gates, subresource=subresource, relaxed=relaxed),
         ]
         if problems:
             raise errors.Invalid.from_field_errors(kind, name, problems)

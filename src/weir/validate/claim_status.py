@@ -46,8 +46,8 @@ NOT_A_REQUEST: Final = (
 )
 
 
-def validate_claim_status(new: Document, old: Document, options: Options) -> Errors:
-    """Yield what is wrong with a new status of a claim."""
+def validate_claim_status(new: Document, old: Document, options: Options, *, slashes: bool = False) -> Errors:
+    """Yield what is wrong with a new status of a claim; with *slashes* a driver's name may have some."""
     later: list[FieldError] = []
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation, was = status.get("allocation"), before.get("allocation")
@@ -55,7 +55,8 @@ def validate_claim_status(new: Document, old: Document, options: Options) -> Err
     yield from _validate_consumers(status, new, before, later)
     yield from _validate_devices(status.get("devices") or [], allocation)
     if allocation is not None and was is None:
-        yield from _validate_allocation(allocation, spec, _with_spec_operators(options, spec), later)
+        with_copies = _with_spec_operators(options, spec)
+        yield from _validate_allocation(allocation, spec, with_copies, later, slashes)
     elif allocation is not None and not same(allocation, was):
         later.append(invalid("status.allocation", None, MODIFIED))
     yield from later
@@ -90,7 +91,7 @@ def _names(spec: Document) -> set[str]:
 
 
 def _validate_allocation(
-    allocation: Document, spec: Document, options: Options, later: list[FieldError]
+    allocation: Document, spec: Document, options: Options, later: list[FieldError], slashes: bool
 ) -> Errors:
     devices, names = allocation.get("devices") or {}, _names(spec)
     results, configs = devices.get("results") or [], devices.get("config") or []
@@ -99,7 +100,7 @@ def _validate_allocation(
         later.append(too_many(f"{at}.results", len(results), MOST_RESULTS))
     else:
         for i, result in enumerate(results):
-            yield from _validate_result(result, names, f"{at}.results[{i}]", options, later)
+            yield from _validate_result(result, names, f"{at}.results[{i}]", options, later, slashes)
     if len(configs) > MOST_CONFIGS:
         later.append(too_many(f"{at}.config", len(configs), MOST_CONFIGS))
         return
@@ -115,10 +116,15 @@ def _validate_reference(name: str, names: Collection[str], at: str) -> Errors:
 
 
 def _validate_result(
-    result: Document, names: Collection[str], at: str, options: Options, later: list[FieldError]
+    result: Document,
+    names: Collection[str],
+    at: str,
+    options: Options,
+    later: list[FieldError],
+    slashes: bool,
 ) -> Errors:
     yield from _validate_reference(result.get("request") or "", names, f"{at}.request")
-    yield from validate_driver_name(result.get("driver") or "", f"{at}.driver")
+    yield from validate_driver_name(result.get("driver") or "", f"{at}.driver", slashes=slashes)
     yield from validate_pool_name(result.get("pool") or "", f"{at}.pool")
     yield from validate_device_name(result.get("device") or "", f"{at}.device")
     tolerations = result.get("tolerations") or []

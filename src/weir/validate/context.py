@@ -20,7 +20,8 @@ class Context:
     subresource: str = ""
     namespaced: bool = True
     raw: bool = False  #: straight from a file: the namespace and what the server fills in may be absent
-    relaxed: bool = False  #: written in resource.k8s.io/v1alpha4, which takes names v1 does not
+    #: written in resource.k8s.io/v1alpha4, which takes names v1 does not, or about what was written so
+    relaxed: bool = False
 
 
 @lru_cache(maxsize=256)

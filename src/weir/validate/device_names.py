@@ -38,14 +38,15 @@ MOST_SELECTORS: Final = 32
 NOT_QUALIFIED: Final = "a fully qualified name must be a domain and a name separated by a slash"
 
 
-def validate_driver_name(name: str, at: str) -> Errors:
-    """Yield what is wrong with the name of a DRA driver."""
+def validate_driver_name(name: str, at: str, *, slashes: bool = False) -> Errors:
+    """Yield what is wrong with the name of a DRA driver; with *slashes* it may be several names joined by them."""
     if not name:
         yield required(at)
         return
     if byte_length(name) > DRIVER_MAX_BYTES:
         yield too_long(at, DRIVER_MAX_BYTES)
-    yield from each_invalid(at, name, check_dns1123_subdomain(name.lower()))
+    for part in name.split("/") if slashes else [name]:
+        yield from each_invalid(at, part, check_dns1123_subdomain(part.lower()))
 
 
 def validate_driver_reference(name: str, at: str) -> Errors:

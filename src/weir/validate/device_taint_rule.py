@@ -37,18 +37,20 @@ def validate_device_taint_rule(new: Document, old: Document | None, context: Con
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     selector = spec.get("deviceSelector")
     if selector is not None:
-        known = None if old is None else (before.get("deviceSelector") or {}).get("selectors")
-        yield from _validate_selector(selector, "spec.deviceSelector", later, known)
+        known = {} if old is None else before.get("deviceSelector") or {}
+        unchanged = None if old is None else known.get("selectors")
+        slashes = context.relaxed or (old is not None and selector.get("driver") == known.get("driver"))
+        yield from _validate_selector(selector, "spec.deviceSelector", later, unchanged, slashes)
     kept = {(before.get("taint") or {}).get("effect") or ""}
     yield from validate_device_taint(spec.get("taint") or {}, "spec.taint", later, kept)
     yield from later
 
 
 def _validate_selector(
-    selector: Document, at: str, later: list[FieldError], old: list[Document] | None
+    selector: Document, at: str, later: list[FieldError], old: list[Document] | None, slashes: bool
 ) -> Errors:
     if (driver := selector.get("driver")) is not None:
-        yield from validate_driver_name(driver, f"{at}.driver")
+        yield from validate_driver_name(driver, f"{at}.driver", slashes=slashes)
     if (pool := selector.get("pool")) is not None:
         yield from validate_pool_name(pool, f"{at}.pool")
     if (device := selector.get("device")) is not None:

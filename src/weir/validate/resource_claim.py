@@ -57,7 +57,7 @@ def validate_resource_claim(new: Document, old: Document | None, context: Contex
         yield from validate_claim_spec(new.get("spec") or {}, "spec", options, later)
         yield from later
     elif context.subresource == "status":
-        yield from validate_claim_status(new, old, options)
+        yield from validate_claim_status(new, old, options, slashes=context.relaxed)
     elif not same(new.get("spec"), old.get("spec")):
         yield invalid("spec", None, IMMUTABLE)
 

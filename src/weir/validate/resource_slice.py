@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from weir.validate.context import Context
 from weir.validate.device_names import (
-    DRIVER_MAX_BYTES,
     validate_device_name,
     validate_driver_name,
     validate_pool_name,
@@ -79,11 +78,7 @@ def validate_resource_slice(new: Document, old: Document | None, context: Contex
 def _validate_identity(spec: Document, old: Document | None, context: Context) -> Errors:
     pool, driver = spec.get("pool") or {}, spec.get("driver") or ""
     if old is None or driver != old.get("driver"):
-        parts = driver.split("/") if context.relaxed else [driver]
-        if len(parts) > 1 and byte_length(driver) > DRIVER_MAX_BYTES:
-            yield too_long("spec.driver", DRIVER_MAX_BYTES)
-        for part in parts:
-            yield from validate_driver_name(part, "spec.driver")
+        yield from validate_driver_name(driver, "spec.driver", slashes=context.relaxed)
     yield from validate_pool_name(pool.get("name") or "", "spec.pool.name")
     count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
     if count <= 0:

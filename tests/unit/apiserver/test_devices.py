@@ -349,6 +349,52 @@ class TestDialect:
 
         play(script)
 
+    def test_a_driver_with_slashes_can_be_allocated_and_tainted_once_it_has_devices(self) -> None:
+        story = json.loads(json.dumps(STORY))
+        story["spec"]["driver"] = "nvidia.com/gpu"
+        request = {"name": "r", "exactly": {"deviceClassName": "c"}}
+        claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
+        result = {"request": "r", "driver": "nvidia.com/gpu", "pool": "p", "device": "gpu-0"}
+        status = {"status": {"allocation": {"devices": {"results": [result]}}}}
+        rule = {
+            "metadata": {"name": "r"},
+            "spec": {
+                "deviceSelector": {"driver": "nvidia.com/gpu"},
+                "taint": {"key": "k", "effect": "None"},
+            },
+        }
+
+        async def script(call: Call, _: Cluster) -> None:
+            await call("POST", "/v1/namespaces/default/resourceclaims", claim)
+            where = "/v1/namespaces/default/resourceclaims/c/status"
+            merge = "application/merge-patch+json"
+            before = [
+                await call("PATCH", where, status, merge),
+                await call("POST", "/v1/devicetaintrules", rule),
+            ]
+            dialect = await call("POST", "/v1alpha4/devicetaintrules", {**rule, "metadata": {"name": "d"}})
+            relabelled = {"metadata": {"labels": {"a": "b"}}}
+            kept = await call("PATCH", "/v1/devicetaintrules/d", relabelled, merge)
+            await call("POST", "/v1alpha4/resourceslices", story)
+            after = [
+                await call("PATCH", where, status, merge),
+                await call("POST", "/v1/devicetaintrules", rule),
+            ]
+            assert [answer["code"] for answer in (*before, dialect, kept, *after)] == [
+                422, 422, 201, 200, 200, 201,
+            ]  # fmt: skip
+            causes = [answer["body"]["details"]["causes"][0] for answer in before]
+            assert [cause["field"] for cause in causes] == [
+                "status.allocation.devices.results[0].driver",
+                "spec.deviceSelector.driver",
+            ]
+            assert all(
+                cause["message"].startswith('Invalid value: "nvidia.com/gpu": a lowercase RFC 1123 subdomain')
+                for cause in causes
+            )
+
+        play(script)
+
     @pytest.mark.parametrize("body", ["{", "[]", "7", '{"spec": 7}', '{"spec": {"devices": 7}}'])
     def test_nonsense_gets_one_clear_answer(self, body: str) -> None:
         async def script(_: Call, cluster: Cluster) -> None:

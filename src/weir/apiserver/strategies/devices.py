@@ -20,6 +20,7 @@ from weir.values.quoting import quote
 
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 NAMESPACE: Final = by_kind("v1", "Namespace")
+SLICE: Final = by_kind("resource.k8s.io/v1", "ResourceSlice")
 _NO_ADMIN: Final = (
     f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
 )
@@ -103,6 +104,17 @@ class DeviceStrategy(Strategy):
         drop(self.spec_of(new), self.spec_of(old), self.table, context.gates)
         super().prepare_update(kind, new, old, context)
 
+    def relaxes(self, kind: Kind, new: Document, context: Context) -> bool:
+        """Return whether the drivers with slashes that *new* is about all have devices: they may be named then."""
+        odd = {driver for driver in self.drivers(new) if "/" in driver}
+        if not odd:
+            return False
+        return odd <= {found["spec"].get("driver") for found in context.documents(SLICE)}
+
+    def drivers(self, document: Document) -> Iterator[str]:
+        """Yield the drivers a document refers to."""
+        yield from ()
+
     def spec_of(self, document: Document) -> Document:
         """Return the spec that holds gated fields; an empty one when there is none."""
         spec = document.get("spec")
@@ -168,6 +180,12 @@ class ResourceClaimStrategy(DeviceStrategy):
         if subresource == "status":
             _status_keeps_metadata(new, old)
 
+    def drivers(self, document: Document) -> Iterator[str]:
+        """Yield the drivers of allocated devices."""
+        allocation = (document.get("status") or {}).get("allocation") or {}
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            yield result.get("driver") or ""
+
     def problems(
         self, kind: Kind, new: Document, old: Document | None, context: Context
     ) -> Iterator[FieldError]:
@@ -201,6 +219,10 @@ class ResourceClaimTemplateStrategy(ResourceClaimStrategy):
 
 class DeviceTaintRuleStrategy(DeviceStrategy):
     """Rules: another effect is another taint, and starts now."""
+
+    def drivers(self, document: Document) -> Iterator[str]:
+        """Yield the driver whose devices the rule selects."""
+        yield (self.spec_of(document).get("deviceSelector") or {}).get("driver") or ""
 
     def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
         """Put back what the endpoint may not change, for status also labels and the like."""

@@ -84,6 +84,10 @@ class Strategy:
         """Return what is wrong that only other objects tell; reported before what validation finds."""
         return ()
 
+    def relaxes(self, kind: Kind, new: Document, context: Context) -> bool:
+        """Return whether *new* may use names that only resource.k8s.io/v1alpha4 takes, in any version."""
+        return False
+
     def warnings(self, kind: Kind, new: Document) -> Iterable[str]:
         """Return what the client should know about an object that is accepted."""
         return ()
