@@ -123,8 +123,16 @@ class Gates:
         return name in self._on
 
     def replace(self, settings: Mapping[str, bool]) -> Gates:
-        """Return these gates with *settings* changed."""
-        return Gates({**{name: name in self._on for name in KNOWN if not KNOWN[name].locked}, **settings})
+        """Return these gates with *settings* changed; what needs a gate that is turned off goes off with it.
+
+        >>> ALL_FEATURES.replace({"DRADeviceTaints": False}).enabled("DRADeviceTaintRules")
+        False
+        """
+        kept = {name: name in self._on for name in KNOWN if not KNOWN[name].locked and name not in settings}
+        off = {name for name, value in settings.items() if not value}
+        while lost := {name for name in kept if KNOWN[name].needs in off} - off:
+            off |= lost
+        return Gates({**{name: value and name not in off for name, value in kept.items()}, **settings})
 
     def changes(self) -> str:
         """Return the settings that differ from the defaults, in Kubernetes' string form."""

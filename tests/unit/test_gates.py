@@ -56,3 +56,8 @@ def test_gates_cannot_be_changed():
 
 def test_every_prerequisite_is_a_known_gate():
     assert all(not gate.needs or gate.needs in KNOWN for gate in KNOWN.values())
+
+
+def test_turning_a_gate_off_takes_along_what_needs_it_also_when_that_was_on_before():
+    gates = ALL_FEATURES.replace({"DynamicResourceAllocation": False})
+    assert not any(gates.enabled(name) for name in ("DRADeviceTaints", "DRADeviceTaintRules"))
