@@ -294,3 +294,44 @@ def test_with_the_feature_off_in_the_scheduler_claims_are_nobodys_business() -> 
         cluster.create(pod("p", resourceClaimName="missing"))
         cluster.advance(1)
         assert node_of(cluster, "p") == "node-0"
+
+
+def test_a_pod_that_asks_for_an_extended_resource_gets_a_claim_of_its_own(cluster: Cluster) -> None:
+    offers = {**DEVICE_CLASS["spec"], "extendedResourceName": "example.com/gpu"}
+    cluster.apply({**DEVICE_CLASS, "spec": offers})
+    wanted = pod("p")
+    wanted["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "2"}}
+    made = cluster.create(wanted)
+    cluster.advance(5)
+    found = cluster.get("Pod", "p")
+    assert found is not None
+    status = found["status"]["extendedResourceClaimStatus"]
+    assert status["requestMappings"] == [
+        {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+    ]
+    special = cluster.get("ResourceClaim", status["resourceClaimName"])
+    assert special is not None
+    assert special["metadata"]["generateName"] == "p-extended-resources-"
+    assert special["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+    assert special["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    assert [result["device"] for result in special["status"]["allocation"]["devices"]["results"]] == [
+        "gpu-0",
+        "gpu-1",
+    ]
+    assert [each["name"] for each in special["status"]["reservedFor"]] == ["p"]
+    assert found["status"]["phase"] == "Running"
+
+
+def test_the_claim_for_extended_resources_goes_with_its_pod(cluster: Cluster) -> None:
+    offers = {**DEVICE_CLASS["spec"], "extendedResourceName": "example.com/gpu"}
+    cluster.apply({**DEVICE_CLASS, "spec": offers})
+    for name in ("first", "second", "third"):
+        wanted = pod(name)
+        wanted["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "2"}}
+        cluster.create(wanted)
+    cluster.advance(5)
+    assert node_of(cluster, "third") is None
+    cluster.delete("Pod", "first")
+    cluster.advance(60)
+    assert node_of(cluster, "third")
+    assert len(cluster.list("ResourceClaim")) == 2

@@ -17,11 +17,14 @@ from weir.objects.core import Container, Node, Pod, Taint
 from weir.objects.requests import PODS, Amounts, node_allocatable, pod_requests
 from weir.selectors.node import pod_selects_node
 from weir.taints.toleration import EVICTING, Evaluate, find_tolerating, untolerated
+from weir.validate.resources import is_extended
 
 STATIC: Final = "kubernetes.io/config.source"
 MIRROR: Final = "kubernetes.io/config.mirror"
 CRITICAL_PRIORITY: Final = 2_000_000_000
 MEMORY_PRESSURE: Final = Taint("node.kubernetes.io/memory-pressure", "", "NoSchedule")
+#: Before the name of a DeviceClass: a resource that the devices of the class offer.
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
 #: Resources are looked at in this order; others follow by name.
 _FIRST: Final = (PODS, "cpu", "memory", "ephemeral-storage")
@@ -144,10 +147,17 @@ def _shortage(pod: Pod, node: Node, others: Sequence[Pod]) -> Admission | None:
         return _out_of(PODS, 1, len(others), room.get(PODS, 0))
     wanted = pod_requests(pod)
     for resource in sorted(wanted, key=lambda r: (_FIRST.index(r) if r in _FIRST else len(_FIRST), r)):
+        if resource not in room and (is_extended(resource) or _from_devices(pod, resource)):
+            continue  # not the node's to give: devices, or something of the whole cluster
         amount, taken, capacity = wanted[resource], used.get(resource, 0), room.get(resource, 0)
         if amount and amount > capacity - taken:
             return _out_of(resource, amount, taken, capacity)
     return None
+
+
+def _from_devices(pod: Pod, resource: str) -> bool:
+    """Return whether *resource* stands for a device class and the scheduler made a claim for it."""
+    return resource.startswith(DEVICE_CLASS) and pod.status.extended_resource_claim_status is not None
 
 
 def _out_of(resource: str, requested: int, used: int, capacity: int) -> Admission:

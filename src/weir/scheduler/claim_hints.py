@@ -17,8 +17,9 @@ from weir.devices.outcome import AllocationError
 from weir.devices.pool import PoolKey
 from weir.devices.result import Ask
 from weir.objects.core import Pod
-from weir.objects.resource import DeviceClass, ResourceClaim
-from weir.scheduler.claims import Claims, requests_of
+from weir.objects.requests import pod_requests
+from weir.objects.resource import DeviceClass, DeviceSubRequest, ResourceClaim
+from weir.scheduler.claims import IMPLICIT_PREFIX, Claims, requests_of
 
 
 class ClaimHints:
@@ -49,7 +50,16 @@ class ClaimHints:
         """Return whether a new or changed class could help *pod*."""
         if old is not None and old.spec == new.spec:
             return False
-        return any(asked.device_class_name == new.name for _, asked in self._asked(pod))
+        return self.class_offers(pod, old, new) or any(
+            asked.device_class_name == new.name for _, asked in self._asked(pod)
+        )
+
+    def class_offers(self, pod: Pod, old: DeviceClass | None, new: DeviceClass) -> bool:
+        """Return whether a class offers an extended resource that *pod* asks for."""
+        wanted = pod_requests(pod)
+        if wanted.get(f"{IMPLICIT_PREFIX}{new.name}"):
+            return True
+        return bool(new.spec.extended_resource_name and wanted.get(new.spec.extended_resource_name))
 
     def devices_help(self, pod: Pod, pools: Collection[PoolKey]) -> bool:
         """Return whether devices of *pools* as they are now could help *pod*."""
@@ -61,7 +71,7 @@ class ClaimHints:
             if any(result.id[:2] in pools for result in claim.results) and not claims.tainted(claim, pod):
                 return True  # it may have been refused because of their taints, and need not be any more
         devices = [device for key in pools for device in claims.allocator.places.devices_in(key)]
-        for label, asked in self._asked(pod):
+        for label, asked in (*self._asked(pod), *self._extended(pod)):
             device_class = claims.classes.get(asked.device_class_name)
             if device_class is None:
                 continue
@@ -76,6 +86,12 @@ class ClaimHints:
             except AllocationError:
                 return True  # let the attempt say what is wrong
         return False
+
+    def _extended(self, pod: Pod) -> Iterator[tuple[str, Any]]:
+        for name, amount in pod_requests(pod).items():
+            offered = self._claims.extended.get(name) if amount else None
+            if offered is not None:
+                yield name, DeviceSubRequest(device_class_name=offered)
 
     def _asked(self, pod: Pod) -> Iterator[tuple[str, Any]]:
         found = self._claims.of_pod(pod)

@@ -12,17 +12,19 @@ from typing import Any, Final
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
 from weir.clock import Clock
 from weir.devices.claims import reserved_for
-from weir.errors import Conflict, InternalError, ServiceUnavailable, Timeout, WeirError
+from weir.errors import Conflict, InternalError, NotFound, ServiceUnavailable, Timeout, WeirError
 from weir.objects.core import read
 from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
-from weir.scheduler.claims import Claims
+from weir.scheduler.claims import EXTENDED_CLAIM, Claims
 from weir.scheduler.framework import PluginError
-from weir.scheduler.plugins.claim_reservation import ClaimBinding, ClaimReservation
-from weir.scheduler.telling import timestamp
+from weir.scheduler.plugins.claim_reservation import FINALIZER, ClaimBinding, ClaimReservation, Extended
+from weir.scheduler.plugins.extended_resources import claim_document
+from weir.scheduler.telling import PODS, timestamp
 
 CLAIMS = by_kind("resource.k8s.io/v1", "ResourceClaim")
 DEALLOCATED: Final = "deallocation of ResourceClaim completed"
+DELETED: Final = "deletion of ResourceClaim completed"
 _TRIES: Final = 5
 _AGAIN_SECONDS: Final = 0.01
 #: A write of which no answer came may have been made: devices are not given away before that is known.
@@ -34,6 +36,8 @@ Document = dict[str, Any]
 
 async def reserve_claims(promise: ClaimReservation, client: Client, clock: Clock) -> None:
     """Write what was promised; raises PluginError when it no longer holds or cannot be written."""
+    if promise.extended is not None:
+        promise.made(await _create(promise, promise.extended, client))
     for binding in promise.bindings:
         conflicts = doubts = 0
         while True:
@@ -51,6 +55,35 @@ async def reserve_claims(promise: ClaimReservation, client: Client, clock: Clock
                 doubts += 1
                 if doubts == _DOUBTS:
                     raise PluginError(f"{_doing(binding)}: {error}") from error
+    if promise.extended is not None:
+        await _tell_pod(promise, promise.extended, client)
+
+
+async def _create(promise: ClaimReservation, extended: Extended, client: Client) -> ResourceClaim:
+    """Create the claim that stands for the pod's extended resources."""
+    document = claim_document(promise.pod, extended.requests)
+    namespace = document["metadata"]["namespace"]
+    try:
+        return read(ResourceClaim, await client.create(CLAIMS, document, namespace))
+    except (WeirError, OSError, TimeoutError) as error:
+        raise PluginError(f"create claim for extended resources {namespace}/: {error}") from error
+
+
+async def _tell_pod(promise: ClaimReservation, extended: Extended, client: Client) -> None:
+    """Say in the pod's status which request of which claim serves which container."""
+    metadata = promise.pod.metadata
+    assert extended.written is not None
+    status = {
+        "extendedResourceClaimStatus": {
+            "requestMappings": extended.mappings,
+            "resourceClaimName": extended.written.metadata.name,
+        }
+    }
+    patch = {"metadata": {"uid": metadata.uid}, "status": status}
+    try:
+        await client.patch(PODS, metadata.name, patch, metadata.namespace, subresource="status")
+    except (WeirError, OSError, TimeoutError) as error:
+        raise PluginError(f"update pod {promise.pod.key} ExtendedResourceClaimStatus: {error}") from error
 
 
 async def _reserve(promise: ClaimReservation, binding: ClaimBinding, client: Client, clock: Clock) -> None:
@@ -97,8 +130,29 @@ async def _patch(
     return read(ResourceClaim, answer)
 
 
-async def deallocate(claim: ResourceClaim, claims: Claims, client: Client) -> bool:
-    """Free a claim that keeps its pod from every node (PostFilter); return whether that was done."""
+async def give_up(claim: ResourceClaim, claims: Claims, client: Client) -> str:
+    """Free a claim that keeps its pod from every node (PostFilter); return what was done, "" when nothing was."""
+    if (claim.metadata.annotations or {}).get(EXTENDED_CLAIM) == "true":
+        return DELETED if await _delete(claim, client) else ""
+    return DEALLOCATED if await _deallocate(claim, claims, client) else ""
+
+
+async def _delete(claim: ResourceClaim, client: Client) -> bool:
+    """Delete a claim that was made for extended resources, finalizer and all."""
+    try:
+        finalizers = [each for each in claim.metadata.finalizers or () if each != FINALIZER]
+        if len(finalizers) != len(claim.metadata.finalizers or ()):
+            patch = {"metadata": {"uid": claim.metadata.uid, "finalizers": finalizers or None}}
+            await client.patch(CLAIMS, claim.metadata.name, patch, claim.metadata.namespace)
+        await client.delete(CLAIMS, claim.metadata.name, claim.metadata.namespace)
+    except NotFound:
+        return True
+    except (WeirError, OSError, TimeoutError):
+        return False
+    return True
+
+
+async def _deallocate(claim: ResourceClaim, claims: Claims, client: Client) -> bool:
     metadata = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
     status = {"allocation": None, "reservedFor": None, "devices": None}
     try:
@@ -117,6 +171,8 @@ async def deallocate(claim: ResourceClaim, claims: Claims, client: Client) -> bo
 
 async def unreserve(promise: ClaimReservation, client: Client) -> None:
     """Take the pod out of the claims that were reserved for it and were not used after all."""
+    if promise.extended is not None and promise.extended.written is not None:
+        await _delete(promise.bindings[-1].claim, client)
     for claim in promise.reserved():
         entry = {"$patch": "delete", "uid": promise.pod.metadata.uid}
         patch = {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": [entry]}}

@@ -40,6 +40,7 @@ EVERYWHERE: Final = ""  #: in the log of nodes: all of them
 MOST_CONSUMERS: Final = 256
 BINDING_TIMEOUT_SECONDS: Final = 600.0
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 _LONGEST_LOG: Final = 10_000
 
 
@@ -68,6 +69,9 @@ class Claims:
         self.claims: dict[str, ResourceClaim] = {}  #: by `namespace/name`
         self.classes: dict[str, DeviceClass] = {}
         self.classes_version = 0  #: changes whenever a class does
+        self.extended: dict[str, str] = {}  #: resources that pods may ask for, and the class that offers each
+        self.extended_version = 0
+        self._extends = gates.enabled("DRAExtendedResource")
         self._held: dict[str, Results] = {}  # by claim, what is counted as in use for it
         self._promised: dict[str, Results] = {}  # by UID of a claim whose allocation is in flight
         self._special: dict[str, str] = {}  # UID of a pod → key of the claim made for its extended resources
@@ -153,6 +157,11 @@ class Claims:
         self.in_use.add(results)
         self._touch_devices(results)
 
+    def rename_promise(self, uid: str, to: str) -> None:
+        """Note that the claim a promise was made for exists now, under a UID of its own."""
+        if uid in self._promised:
+            self._promised[to] = self._promised.pop(uid)
+
     def promised(self, uid: str) -> bool:
         """Return whether an allocation of the claim is in flight."""
         return uid in self._promised
@@ -182,13 +191,27 @@ class Claims:
 
     def put_class(self, new: DeviceClass) -> Update:
         self.classes[new.name] = new
-        self.classes_version += 1
+        self._class_changed()
         return self._tracked(self.tracker.put_class(new))
 
     def remove_class(self, name: str) -> Update:
         self.classes.pop(name, None)
-        self.classes_version += 1
+        self._class_changed()
         return self._tracked(self.tracker.remove_class(name))
+
+    def _class_changed(self) -> None:
+        self.classes_version += 1
+        if not self._extends:
+            return
+        extended = {f"{IMPLICIT_PREFIX}{name}": name for name in self.classes}
+        # Of several classes that offer a resource the youngest does, so that one can take over from another.
+        by_age = sorted(self.classes.values(), key=lambda one: one.name, reverse=True)
+        for one in sorted(by_age, key=lambda one: one.metadata.creation_timestamp or ""):
+            if one.spec.extended_resource_name:
+                extended[one.spec.extended_resource_name] = one.name
+        if extended != self.extended:
+            self.extended = extended
+            self.extended_version += 1
 
     def _tracked(self, update: Update) -> Update:
         if update.slices:

@@ -64,6 +64,16 @@ class PluginOfPods(Protocol):
         """Return the plugin for *pod*, or None when the pod has nothing it looks at."""
 
 
+class PluginOfDevices(PluginOfPods, Protocol):
+    """One that may serve what the node itself does not have."""
+
+    def delegated(self, pod: PodClass) -> frozenset[str]:
+        """Return the resources of *pod* that devices offer where the node has none."""
+
+    def watch_delegated(self, pod: PodClass) -> Callable[[], bool] | None:
+        """Return what tells whether that has changed since now; None when it never can."""
+
+
 class Reservation(Protocol):
     """What a plugin promised for one pod on its node; weir.scheduler.prebind writes it down."""
 
@@ -124,9 +134,8 @@ class Bound:
     inter_pod: Any = None
     inter_pod_active: bool = False
     of_pods: list[Any] = field(default_factory=list)  #: plugins that look at this one pod: volumes, devices
-    spread_again: Callable[[], bool] = lambda: (
-        False
-    )  #: whether the default spread selector has become another
+    #: whether the default spread selector, or who offers an extended resource, has become another
+    bind_again: Callable[[], bool] = lambda: False
 
     counters: list[Any] | None = None  #: of the metrics that every decision about the class adds to
 
@@ -143,8 +152,8 @@ class Bound:
 
     @property
     def stale(self) -> bool:
-        """Whether a term or a service that concerns this class has appeared since it was bound."""
-        return bool(self.inter_pod.active() and not self.inter_pod_active) or self.spread_again()
+        """Whether a term, a service or a device class that concerns this class has appeared since it was bound."""
+        return bool(self.inter_pod.active() and not self.inter_pod_active) or self.bind_again()
 
     @property
     def moves_domains(self) -> bool:
@@ -165,7 +174,7 @@ class Profile:
         evaluate: Evaluate | None = None,
         default_selector: DefaultSelector | None = None,
         volumes: Sequence[PluginOfPods] = (),
-        devices: Sequence[PluginOfPods] = (),
+        devices: Sequence[PluginOfDevices] = (),
     ) -> None:
         self.table, self.tally, self.gates = table, tally, gates
         self._default_selector = default_selector
@@ -205,7 +214,8 @@ class Profile:
         table = self.table
         taints = self.taint_toleration.bind(pod, table)
         affinity = self.node_affinity.bind(pod, table)
-        fit = self.fit.bind(pod, table)
+        delegated = self._delegated(pod)
+        fit = self.fit.bind(pod, table, delegated)
         ports = self.node_ports.bind(pod, table)
         spread = self.spread.bind(pod, table)
         inter_pod = self.inter_pod.bind(pod, table)
@@ -245,6 +255,7 @@ class Profile:
         balanced = self.balanced.bind(pod, table) if self._scores("NodeResourcesBalancedAllocation") else None
         fused = (
             not ports
+            and not delegated
             and self._filters("NodeResourcesFit")
             and self._scores("NodeResourcesFit")
             and self.arguments.fit == FitArguments()
@@ -267,7 +278,7 @@ class Profile:
             inter_pod,
             inter_pod.active(),
             [plugin for plugin in filters if plugin in volumes or plugin in devices],
-            self._watch_selector(pod),
+            self._watch(pod),
         )
 
     def loses_claim_state(self, diagnosis: Diagnosis) -> bool:
@@ -283,6 +294,18 @@ class Profile:
             and self.gates.enabled("DynamicResourceAllocation")
             and self._filters("DynamicResources")
         )
+
+    def _delegated(self, pod: PodClass) -> frozenset[str]:
+        """Return the resources of *pod* that devices offer instead of the node."""
+        if not self._filters("DynamicResources"):
+            return frozenset()
+        return frozenset[str]().union(*(plugin.delegated(pod) for plugin in self._devices))
+
+    def _watch(self, pod: PodClass) -> Callable[[], bool]:
+        """Return what tells whether the plugins have to be bound to *pod* anew."""
+        selector = self._watch_selector(pod)
+        offered = [watch for plugin in self._devices if (watch := plugin.watch_delegated(pod)) is not None]
+        return (lambda: selector() or any(watch() for watch in offered)) if offered else selector
 
     def _watch_selector(self, pod: PodClass) -> Callable[[], bool]:
         """Return what tells whether the default selector of *pod* has changed since now."""
@@ -308,8 +331,13 @@ class Profile:
         raw = plugin.raw(slice(0, self.table.size))
         if raw is None or not feasible.any():
             return None
-        high, low = int(raw[feasible].max()), int(raw[feasible].min())
+        open_raw = raw[feasible]
+        high, low = int(open_raw[open_raw.argmax()]), int(open_raw[open_raw.argmin()])
         if high == low:
             return None
         weight = self.arguments.weights["InterPodAffinity"]
-        return weight * (100.0 * ((raw - low) / (high - low))).astype(np.int64)
+        scaled = (raw - low) / (high - low)
+        scaled *= 100.0
+        score = scaled.astype(np.int64)
+        score *= weight
+        return score

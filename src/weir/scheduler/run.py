@@ -32,7 +32,7 @@ from weir.objects.resource import ResourceClaim
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
 from weir.scheduler.claim_hints import ClaimHints
-from weir.scheduler.claim_writes import DEALLOCATED, deallocate
+from weir.scheduler.claim_writes import give_up
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
@@ -47,7 +47,7 @@ from weir.scheduler.surroundings import Surroundings
 from weir.scheduler.table import NodeTable
 from weir.scheduler.telling import PODS, Teller
 from weir.scheduler.victims import Budget, disruption_budgets, send_away
-from weir.scheduler.wakeups import ClusterEvent, Hints, node_events, pod_events
+from weir.scheduler.wakeups import DEVICES, ClusterEvent, Hints, node_events, pod_events
 from weir.taints.operators import NUMERIC
 
 NODES = by_kind("v1", "Node")
@@ -275,8 +275,7 @@ class Scheduler:
         elif new is None or new.spec.node_name or new.terminated:
             self.queue.delete(pod.key)
             self.nominated.pop(pod.key, None)
-            if pod.spec.resource_claims:
-                self.claims.forget_waiting(pod.key)
+            self.claims.forget_waiting(pod.key)
 
     def _assigned_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
@@ -305,7 +304,7 @@ class Scheduler:
 
     def _looks_at_claims(self) -> bool:
         """Whether pods wait for their claims: the plugin is there and some profile asks it."""
-        asked = any("DynamicResources" not in profile.disabled_filters for profile in self.config.profiles)
+        asked = any(DEVICES not in profile.disabled_filters for profile in self.config.profiles)
         return bool(self.around.device_plugins) and asked
 
     def _troubled(self, problem: Problem) -> None:
@@ -360,7 +359,7 @@ class Scheduler:
             promises = engine.reserve(pod, answer.node) if answer.reserves else []
             self._start(self._bind(item, answer.node, started, promises))
         else:
-            idle = engine.deallocatable(pod) if pod.spec.resource_claims else None
+            idle = engine.deallocatable(pod) if DEVICES in answer.plugins else None
             self._start(self._after_rejection(item, engine, answer, rivals, started, idle))
 
     def _note_decision(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis, seconds: float) -> None:
@@ -503,9 +502,9 @@ class Scheduler:
         idle: ResourceClaim | None = None,
     ) -> None:
         message, promised = diagnosis.message, None
-        freed = idle is not None and await deallocate(idle, self.claims, self.client)
+        freed = await give_up(idle, self.claims, self.client) if idle is not None else ""
         if freed:
-            message = f"{message} {DEALLOCATED}"
+            message = f"{message} {freed}"
         if engine.profile.loses_claim_state(diagnosis):
             message = f"{message} not found"
         elif "DefaultPreemption" not in self.config.disabled:
@@ -543,6 +542,8 @@ class Scheduler:
         )
         if self._waits_no_more(item):
             return
+        if DEVICES in diagnosis.plugins:
+            self.claims.note_waiting(item.pod)
         self.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
         self._work.set()
         self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", message)

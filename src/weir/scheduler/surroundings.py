@@ -135,7 +135,7 @@ class Surroundings:
         if new is not None:
             self._tracked(self.claims.put_class(new))
             for event in object_events("DeviceClass", old, new):
-                self._happened(ClusterEvent(event.label, old, new, self.claims.waiting))
+                self._happened(event)
         elif old is not None:
             self._tracked(self.claims.remove_class(old.name))
 

@@ -273,6 +273,9 @@ class Hints:
     def class_helps(self, pod: Pod, event: ClusterEvent) -> bool:
         return self.claims is None or self.claims.class_helps(pod, event.old, event.new)
 
+    def class_offers(self, pod: Pod, event: ClusterEvent) -> bool:
+        return self.claims is None or self.claims.class_offers(pod, event.old, event.new)
+
     def devices_help(self, pod: Pod, event: ClusterEvent) -> bool:
         return self.claims is None or self.claims.devices_help(pod, event.new)
 
@@ -328,6 +331,8 @@ WATCHED: Final[Mapping[str, Mapping[str, Hint]]] = {
         POD_DELETE: _always,
         POD_SCALE_DOWN: Hints.frees_resources,
         OWN_SCALE_DOWN: _always,
+        DEVICE_CLASS_ADD: Hints.class_offers,
+        DEVICE_CLASS_UPDATE: Hints.class_offers,
     },
     "VolumeBinding": {
         **_VOLUMES,

@@ -64,6 +64,21 @@ def test_a_pod_is_admitted_or_told_the_first_problem(asked, where, others, reaso
     assert admit(asked, where, others, ALL_FEATURES).reason == reason
 
 
+@pytest.mark.parametrize(
+    "resource, status, reason",
+    [
+        ("example.com/gpu", {}, ""),
+        ("deviceclass.resource.kubernetes.io/gpu", {}, "OutOfdeviceclass.resource.kubernetes.io/gpu"),
+        ("deviceclass.resource.kubernetes.io/gpu", {"resourceClaimName": "p-extended-resources-x"}, ""),
+    ],
+)
+def test_what_the_node_does_not_have_may_come_from_devices(resource, status, reason):
+    container = {"name": "c", "resources": {"requests": {resource: "1"}}}
+    told = {"extendedResourceClaimStatus": status} if status else {}
+    asked = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [container]}, "status": told})
+    assert admit(asked, node(), [], ALL_FEATURES).reason == reason
+
+
 def test_a_best_effort_pod_that_tolerates_memory_pressure_is_admitted():
     entry = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
     assert admit(pod(tolerations=[entry]), node(conditions=["MemoryPressure"]), [], ALL_FEATURES)

@@ -10,7 +10,7 @@ from weir.scheduler.volumes import Storage
 
 if TYPE_CHECKING:
     from weir.scheduler.claims import Claims
-    from weir.scheduler.profile import PluginOfPods
+    from weir.scheduler.profile import PluginOfDevices, PluginOfPods
 
 
 def volume_plugins(storage: Storage, gates: Gates) -> tuple[PluginOfPods, ...]:
@@ -28,7 +28,7 @@ def volume_plugins(storage: Storage, gates: Gates) -> tuple[PluginOfPods, ...]:
     )
 
 
-def device_plugins(claims: Claims, gates: Gates, share_id: Callable[[], str]) -> tuple[PluginOfPods, ...]:
+def device_plugins(claims: Claims, gates: Gates, share_id: Callable[[], str]) -> tuple[PluginOfDevices, ...]:
     """Return the plugins that look at devices: none while claims are not a thing."""
     from weir.scheduler.plugins.dynamic_resources import DynamicResources
 

@@ -67,6 +67,15 @@ class ClaimBinding:
         return {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
 
 
+@dataclass(slots=True)
+class Extended:
+    """The requests of the claim that stands for extended resources, and what of the pod each of them serves."""
+
+    requests: list[Document]
+    mappings: list[Document]
+    written: ResourceClaim | None = None  #: the claim once it exists
+
+
 class ClaimReservation:
     """What was promised for one pod's claims on one node."""
 
@@ -79,7 +88,10 @@ class ClaimReservation:
         node: str,
         bindings: list[ClaimBinding],
         uses: list[ResourceClaim],
+        extended: Extended | None = None,
     ) -> None:
+        """*extended* goes with the last of *bindings*, whose claim does not exist yet."""
+        self.extended = extended
         self.claims, self.pod, self.node, self.bindings = claims, pod, node, bindings
         self._uses = {claim.key: claim for claim in uses}
         fresh = [binding for binding in bindings if binding.allocation is not None]
@@ -100,6 +112,15 @@ class ClaimReservation:
         """Note what a write made of a claim."""
         binding.claim = claim
         self._uses[claim.key] = claim
+        self.claims.put_claim(claim)
+
+    def made(self, claim: ResourceClaim) -> None:
+        """Note that the claim for extended resources exists now."""
+        assert self.extended is not None
+        binding = self.bindings[-1]
+        self.claims.rename_promise(binding.claim.metadata.uid, claim.metadata.uid)
+        self._promised.append(claim.metadata.uid)
+        self.extended.written = binding.claim = claim
         self.claims.put_claim(claim)
 
     def waits(self) -> bool:
@@ -126,7 +147,10 @@ class ClaimReservation:
 
     def reserved(self) -> list[ResourceClaim]:
         """Unreserve: return the claims that are reserved for the pod and should not stay so."""
-        return [claim for claim in self._uses.values() if reserved_for(claim, self.pod)]
+        special = self.extended.written.key if self.extended and self.extended.written else ""
+        return [
+            claim for key, claim in self._uses.items() if key != special and reserved_for(claim, self.pod)
+        ]
 
     def end(self) -> bool:
         """Take back what is still only promised; return whether that freed a device."""

@@ -6,12 +6,13 @@ Reserve promises the devices found on the chosen node.
 What surprises: everything here is beyond preemption's help. An allocated claim that fits nowhere is deallocated
 when nobody else uses it (PostFilter), also when its devices have to be left because of a taint.
 Not here: the search (weir.devices.allocation), its answers by node (weir.scheduler.claim_standing), writing
-(weir.scheduler.claim_writes), requests for extended resources (.extended_resources).
+(weir.scheduler.claim_writes), the claim for extended resources (.extended_resources).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -24,19 +25,39 @@ from weir.objects.resource import ResourceClaim
 from weir.scheduler.claim_standing import INVALID, REFUSED, ClaimStanding, ClaimStandings
 from weir.scheduler.claims import BindingFailed, Claims, Readiness, requests_of, reservable
 from weir.scheduler.framework import MAX_NODE_SCORE, Code, PluginError, Status
-from weir.scheduler.plugins.claim_reservation import ClaimBinding, ClaimReservation
+from weir.scheduler.plugins.claim_reservation import ClaimBinding, ClaimReservation, Extended
+from weir.scheduler.plugins.extended_resources import (
+    NO_SUCH_RESOURCE,
+    STALE,
+    Document,
+    may_be_offered,
+    requests_and_mappings,
+    unwritten_claim,
+)
 from weir.scheduler.plugins.node_affinity import LabelJudge
 from weir.scheduler.podclass import PodClass
 from weir.scheduler.table import Bools, Ids, Ints, NodeTable
 
 NAME: Final = "DynamicResources"
-UNAVAILABLE, TAINTED = 3, 4
+UNAVAILABLE, TAINTED, LEFT_BEHIND, NO_RESOURCE = 3, 4, 5, 6
 _REASONS: Final = {
     REFUSED: CANNOT_ALLOCATE,
     INVALID: INVALID_POOLS,
     UNAVAILABLE: "resourceclaim not available on the node",
     TAINTED: "resourceclaim has allocated devices with untolerated taints",
+    LEFT_BEHIND: STALE,
+    NO_RESOURCE: NO_SUCH_RESOURCE,
 }
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What has to be allocated on some nodes, with the claim for extended resources if they need one there."""
+
+    wanted: list[ResourceClaim]
+    standing: ClaimStanding | None
+    requests: list[Document]
+    mappings: list[Document]
 
 
 class DynamicResources:
@@ -48,14 +69,27 @@ class DynamicResources:
         self._claims, self._gates, self._share_id = claims, gates, share_id
         self._standings: tuple[NodeTable, ClaimStandings] | None = None
 
+    def delegated(self, pod: PodClass) -> frozenset[str]:
+        """Return the resources *pod* asks for that devices offer on nodes without a plugin of the old kind."""
+        extended = self._claims.extended
+        return frozenset(name for name, amount in pod.requests.items() if amount and name in extended)
+
+    def watch_delegated(self, pod: PodClass) -> Callable[[], bool] | None:
+        """Return what tells whether that has changed since now; None when it never can."""
+        if not any(map(may_be_offered, pod.requests)):
+            return None
+        claims, version = self._claims, self._claims.extended_version
+        return lambda: claims.extended_version != version
+
     def bind(self, pod: PodClass, table: NodeTable) -> BoundDynamicResources | None:
-        """Return the check, or None for a pod without claims."""
-        if not pod.pod.spec.resource_claims:
+        """Return the check, or None for a pod that needs no devices."""
+        delegated = self.delegated(pod)
+        if not pod.pod.spec.resource_claims and not delegated:
             return None
         if self._standings is None or self._standings[0] is not table:
             self._standings = (table, ClaimStandings(self._claims, table))
         return BoundDynamicResources(
-            self._claims, pod.pod, table, self._gates, self._standings[1], self._share_id
+            self._claims, pod, table, self._gates, self._standings[1], self._share_id, delegated
         )
 
 
@@ -69,22 +103,28 @@ class BoundDynamicResources:
     def __init__(
         self,
         claims: Claims,
-        pod: Pod,
+        pod: PodClass,
         table: NodeTable,
         gates: Gates,
         standings: ClaimStandings,
         share_id: Callable[[], str],
+        delegated: frozenset[str],
     ) -> None:
         self._claims, self._table, self._gates = claims, table, gates
         self._standings, self._share_id = standings, share_id
-        self.attend(pod)
+        self._delegated = sorted(delegated)
+        self._others = [
+            name for name, n in pod.requests.items() if n and may_be_offered(name) and name not in delegated
+        ]
+        self.attend(pod.pod)
 
     def attend(self, pod: Pod) -> None:
         """From now on answer for *pod*: pods of one class have claims of their own."""
         self._pod = pod
         self._allocated: list[ResourceClaim] = []
         self._wanted: list[ResourceClaim] = []
-        self._standing: ClaimStanding | None = None
+        self._plans: dict[int, _Plan] = {}
+        self._special: ResourceClaim | None = None
         self._unavailable: dict[str, ResourceClaim] = {}
         self._problem: Status | None = None
         self._seen = False
@@ -101,8 +141,9 @@ class BoundDynamicResources:
             return self._problem
         self._allocated = [claim for claim in found if claim.status.allocation is not None]
         self._wanted = [claim for claim in found if claim.status.allocation is None]
+        self._special = self._claims.special_of(self._pod) if self._delegated else None
+        self._plans = {}
         self._problem = next(filter(None, map(self._why_not, found)), None)
-        self._standing = self._standings.of(self._wanted) if self._wanted else None
         return self._problem
 
     def _why_not(self, claim: ResourceClaim) -> Status | None:
@@ -146,13 +187,46 @@ class BoundDynamicResources:
             if elsewhere.any():
                 self._unavailable[claim.key] = claim
                 codes[elsewhere & (codes == 0)] = UNAVAILABLE
-        if self._standing is not None:
+        if self._special is not None:
+            codes[:] = LEFT_BEHIND
+            return codes
+        for plan, rows_of_plan in self._by_plan(picked):
+            if plan.standing is None:
+                continue
             try:
-                found = self._standing.codes(self._wanted, picked)
+                found = plan.standing.codes(plan.wanted, picked[rows_of_plan])
             except AllocationError as error:
                 raise PluginError(f'running "{NAME}" filter plugin: {error}') from None
-            codes = np.where(found, found, codes)
+            codes[rows_of_plan] = np.where(found, found, codes[rows_of_plan])
+        for name in self._others:
+            codes[self._table.resource(name).alloc[picked] == 0] = NO_RESOURCE
         return codes
+
+    def _by_plan(self, rows: Any) -> Iterator[tuple[_Plan, Any]]:
+        """Yield what has to be allocated, and on which of *rows*: it hangs on what device plugins offer there."""
+        if not self._delegated:
+            yield self._plan(0), slice(None)
+            return
+        needed = np.zeros(len(rows), np.int64)
+        for bit, name in enumerate(self._delegated):
+            needed |= (self._table.resource(name).alloc[rows] == 0).astype(np.int64) << bit
+        for number in np.unique(needed).tolist():
+            yield self._plan(number), np.flatnonzero(needed == number)
+
+    def _plan(self, needed: int) -> _Plan:
+        """Return what has to be allocated where the *needed* of the delegated resources come from devices."""
+        plan = self._plans.get(needed)
+        if plan is None:
+            wanted = list(self._wanted)
+            requests: list[Document] = []
+            mappings: list[Document] = []
+            if needed:
+                names = [name for bit, name in enumerate(self._delegated) if needed >> bit & 1]
+                requests, mappings = requests_and_mappings(self._pod, names, self._claims.extended)
+                wanted.append(unwritten_claim(self._pod, requests))
+            standing = self._standings.of(wanted) if wanted else None
+            plan = self._plans[needed] = _Plan(wanted, standing, requests, mappings)
+        return plan
 
     def _available(self, claim: ResourceClaim, rows: Any) -> Bools:
         """Return where an allocated claim can be used."""
@@ -173,17 +247,24 @@ class BoundDynamicResources:
 
     def normalised(self, feasible: Bools) -> Ints | None:
         """Return 0…100 by how far up in their lists the alternatives stand that each node meets."""
-        if self._standing is None:
-            return None
+        size = self._table.size
+        raw: Ints = np.zeros(size, np.int64)
         fixed = sum(_alternatives(claim) for claim in self._allocated)
-        raw = self._standing.scores() + fixed
+        for plan, rows in self._by_plan(np.arange(size)):
+            if plan.standing is not None:
+                raw[rows] = plan.standing.scores()[rows] + fixed
         highest = int(raw.max(initial=0, where=feasible))
         return MAX_NODE_SCORE * np.minimum(raw, highest) // highest if highest else None
 
     # ── PostFilter, Reserve ──────────────────────────────────────────────────────────────────────
 
     def deallocatable(self) -> ResourceClaim | None:
-        """PostFilter: return a claim that stood in the way on some node and that nobody else uses."""
+        """PostFilter: return a claim that stood in the way on some node and that nobody else uses.
+
+        Of an earlier attempt for extended resources it is that attempt's claim.
+        """
+        if self._special is not None:
+            return self._special
         for claim in self._unavailable.values():
             consumers = claim.status.reserved_for or ()
             if all(consumer.uid == self._pod.metadata.uid for consumer in consumers) and len(consumers) <= 1:
@@ -192,21 +273,24 @@ class BoundDynamicResources:
 
     def reserve(self, node: str) -> ClaimReservation | None:
         """Promise the devices that the pod's claims get on *node*; None when it has no claims after all."""
-        if not self._allocated and not self._wanted:
+        row = self._table.row_of[node]
+        ((plan, _),) = self._by_plan(np.array([row]))
+        if not self._allocated and not plan.wanted:
             return None
         bindings = [
             ClaimBinding(claim, None) for claim in self._allocated if not reserved_for(claim, self._pod)
         ]
-        if self._wanted:
-            place = self._table.nodes[self._table.row_of[node]]
+        if plan.wanted:
+            place = self._table.nodes[row]
             assert place is not None
-            found = self._claims.allocator.allocate(self._wanted, place, self._share_id)
+            found = self._claims.allocator.allocate(plan.wanted, place, self._share_id)
             assert isinstance(found, Allocation), "the node was just found to have the devices"
-            for claim, allocation in zip(self._wanted, found.claims, strict=True):
+            for claim, allocation in zip(plan.wanted, found.claims, strict=True):
                 self._claims.promise(claim.metadata.uid, allocation)
                 bindings.append(ClaimBinding(claim, allocation))
         claims = [*self._allocated, *self._wanted]
-        return ClaimReservation(self._claims, self._pod, node, bindings, claims)
+        extended = Extended(plan.requests, plan.mappings) if plan.mappings else None
+        return ClaimReservation(self._claims, self._pod, node, bindings, claims, extended)
 
 
 def _alternatives(claim: ResourceClaim) -> int:

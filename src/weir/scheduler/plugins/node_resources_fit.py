@@ -60,16 +60,25 @@ class NodeResourcesFit:
     def __init__(self, arguments: FitArguments | None = None) -> None:
         self.arguments = arguments or FitArguments()
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundNodeResourcesFit:
-        return BoundNodeResourcesFit(pod, table, self.arguments)
+    def bind(
+        self, pod: PodClass, table: NodeTable, delegated: frozenset[str] = frozenset()
+    ) -> BoundNodeResourcesFit:
+        """Return the check; *delegated* are resources that devices offer where no device plugin does."""
+        return BoundNodeResourcesFit(pod, table, self.arguments, delegated)
 
 
 class BoundNodeResourcesFit:
     name = NAME
     dynamic = True
 
-    def __init__(self, pod: PodClass, table: NodeTable, arguments: FitArguments) -> None:
-        self._table, self._pod, self.arguments = table, pod, arguments
+    def __init__(
+        self,
+        pod: PodClass,
+        table: NodeTable,
+        arguments: FitArguments,
+        delegated: frozenset[str] = frozenset(),
+    ) -> None:
+        self._table, self._pod, self.arguments, self.delegated = table, pod, arguments, delegated
         self.cpu = pod.requests.get("cpu", 0)
         self.memory = pod.requests.get("memory", 0)
         others = {
@@ -92,18 +101,19 @@ class BoundNodeResourcesFit:
         state = self._table.state[:, rows]
         codes: Ids = (state[USED_PODS] + 1 > state[ALLOC_PODS]).astype(np.int32) * _FIRST_REASON
         bit = _FIRST_REASON
-        for request, alloc, used in (
-            (self.cpu, state[ALLOC_CPU], state[USED_CPU]),
-            (self.memory, state[ALLOC_MEMORY], state[USED_MEMORY]),
+        for name, request, alloc, used in (
+            ("cpu", self.cpu, state[ALLOC_CPU], state[USED_CPU]),
+            ("memory", self.memory, state[ALLOC_MEMORY], state[USED_MEMORY]),
             *(
-                (amount, self._table.resource(name).alloc[rows], self._table.resource(name).used[rows])
+                (name, amount, self._table.resource(name).alloc[rows], self._table.resource(name).used[rows])
                 for name, amount in self.others.items()
             ),
         ):
             bit *= 2
             if request > 0:
-                codes[request > alloc - used] |= bit
-                codes[request > alloc] |= _UNRESOLVABLE
+                ours = alloc > 0 if name in self.delegated else True
+                codes[(request > alloc - used) & ours] |= bit
+                codes[(request > alloc) & ours] |= _UNRESOLVABLE
         return codes
 
     def status(self, code: int) -> Status:
