@@ -9,7 +9,6 @@ Not here: the command line (weir.cli.apiserver), HTTP (weir.apiserver.protocol).
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import secrets
@@ -50,6 +49,7 @@ from weir.objects.defaults import default
 from weir.objects.document import check as check_document
 from weir.objects.kinds import Kind
 from weir.objects.kinds import find as find_resource
+from weir.observe.interpreter import calm_collector
 from weir.observe.metrics import Registry
 from weir.store import Store, StoreUnavailable
 from weir.store.compact import keep_up
@@ -305,14 +305,12 @@ async def serve(running: Running, clock: Clock) -> None:
 
 
 def _tune_interpreter() -> None:
-    """Look for cycles rarely: requests make none, and each look walks everything that lives for good.
+    """Look for cycles rarely, and let the store's writer in soon.
 
-    And let the store's writer in soon: it wants the interpreter for moments, twice per group of writes, and a busy loop
-    would keep it, and the disk, waiting for Python's five milliseconds each time.
+    The writer wants the interpreter for moments, twice per group of writes, and a busy loop would keep it (and the
+    disk) waiting for Python's five milliseconds each time.
     """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 20)
+    calm_collector()
     sys.setswitchinterval(SWITCH_SECONDS)
 
 

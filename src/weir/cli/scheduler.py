@@ -119,6 +119,7 @@ async def _run(
     from weir.client.http import connect
     from weir.clock import RealClock
     from weir.observe.endpoint import serving
+    from weir.observe.interpreter import calm_collector
     from weir.observe.logs import Log, configure
     from weir.scheduler.config import SchedulerConfig
     from weir.scheduler.run import Scheduler
@@ -131,6 +132,7 @@ async def _run(
     log = Log("weir.scheduler")
     log.info("Scheduling", profiles=names, leaderElect=config.leader_elect)
     scheduler = Scheduler(client, gates, RealClock(), config=config, identity=identity, seed=seed, log=log)
+    calm_collector()
     try:
         async with AsyncExitStack() as stack:
             if metrics_port is not None:
