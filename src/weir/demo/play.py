@@ -22,7 +22,9 @@ from weir.errors import ApiError
 from weir.explain.verdict import NodeVerdict, Reason, WrongLabel
 from weir.explain.words import node_sentence, staying
 from weir.gates import ALL_FEATURES
-from weir.kubelet.classes import CLASSES, FAILED, ClassError, NodeClass
+from weir.kubelet.classes import CLASSES, FAILED, ClassError
+from weir.kubelet.devices import read_all
+from weir.kubelet.faults import POOL
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -118,6 +120,9 @@ class _Stage:
             self._try("Node", "", tainting.node, partial(cluster.taint, tainting.node, *tainting.taints))
         for name, off in (*((n, "true") for n in step.fail), *((n, None) for n in step.recover)):
             cluster.patch("Node", name, {"metadata": {"annotations": {FAILED: off}}})
+        for fault in step.device:
+            told = {key: value for key, value in fault.items() if key not in ("node", "device")}
+            cluster.degrade(fault["node"], fault.get("device", POOL), **told)
         for patch in step.patch:
             kind, namespace, name = split_object(patch.object)
             self._try(kind, namespace, name, partial(cluster.patch, kind, name, patch.merge, namespace))
@@ -133,8 +138,10 @@ class _Stage:
         known = CLASSES.get(node.node_class)
         if known is None:
             raise ClassError(f"node {node.name}: there is no class {node.node_class!r}")
-        chosen = NodeClass(
-            known.name, {**known.capacity, **node.capacity}, known.labels, known.taints, known.life
+        chosen = replace(
+            known,
+            capacity={**known.capacity, **node.capacity},
+            devices=known.devices if node.devices is None else read_all(node.devices),
         )
         self.cluster.add_node(node.name, node_class=chosen, taints=node.taints, labels=node.labels)
 

@@ -37,6 +37,7 @@ class NodeOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     taints: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     capacity: dict[str, str] = {}
+    devices: Any = None  #: as a class file has them: {count: 2}, or a list
 
 
 class Tainting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,6 +112,9 @@ class StepOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     taint: tuple[Tainting, ...] = ()
     fail: tuple[str, ...] = ()  #: nodes that are switched off
     recover: tuple[str, ...] = ()  #: nodes that are switched on again
+    device: tuple[
+        Document, ...
+    ] = ()  #: faults as of a class file's schedule, each with its node (weir.kubelet.faults)
     patch: tuple[Patch, ...] = ()
     delete: tuple[str, ...] = ()  #: Kind/name
     apply: tuple[Document, ...] = ()
@@ -200,6 +204,9 @@ def _check(step: StepOf) -> None:
                 parse_time(value)
         if outcome.object:
             split_object(outcome.object)
+    for fault in step.device:
+        if not isinstance(fault.get("node"), str):
+            raise StoryError(f"device: {fault!r} does not say on which node")
     for text in (*step.delete, *(patch.object for patch in step.patch)):
         split_object(text)
 
