@@ -33,6 +33,10 @@ def main(arguments: list[str]) -> int:
         print(
             f"NOT REPLAYED, needs {need}: {len(names)} ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})"
         )
+    for name, wrong in report.kept.items():
+        print(
+            f"AS KEPT {name}: shown as recorded; the running components came to something else ({wrong[0]})"
+        )
     for area, (good, bad) in sorted(report.areas().items()):
         print(f"{area}: {good} passed, {bad} failed")
     print(f"{len(report.passed)} passed, {len(report.failed)} failed")

@@ -1,7 +1,7 @@
-"""Where weir's answer differs from the recorded one on purpose, and which areas need parts that do not exist yet.
+"""Where weir's answer differs from the recorded one on purpose.
 
 One table, numbered; a difference that is not covered here is a failure. `paths` are removed from both
-sides before comparing; a fixture listed under NEEDS is not replayed and not counted.
+sides before comparing.
 """
 
 from __future__ import annotations
@@ -180,26 +180,4 @@ DECISIONS: tuple[Decision, ...] = (
 
 #: G-07, applied to every table (tests/golden/compare.py): ages depend on when the replay runs, so a cell that is an age
 #: only has to be an age.
-
-#: area → what has to exist before its fixtures mean anything
-NEEDS_AREA: dict[str, str] = {}
-
-#: single fixtures of other areas that show what a controller or the scheduler did
-NEEDS_FIXTURE: dict[str, str] = {
-    "device_taint/allocated-claim-c0": "the scheduler's dynamic resources plugin",
-    "device_taint/allocated-claim-c1": "the scheduler's dynamic resources plugin",
-    "device_taint/bound-pod": "the scheduler's dynamic resources plugin",
-    "device_taint/claims-table": "the scheduler's dynamic resources plugin",
-    "device_taint/sched-device-tainted-event": "the scheduler's dynamic resources plugin",
-    "device_taint/sched-device-tainted-pod": "the scheduler's dynamic resources plugin",
-    "device_taint/sched-no-class-pod": "the scheduler's dynamic resources plugin",
-    "device_taint/rule-status-first": "the device taint eviction controller",
-    "device_taint/pod-dp3": "the device taint eviction controller",
-    "device_taint/events-dp0": "the device taint eviction controller",
-    "extra/claimtemplate-claims": "the resource claim controller",
-    "extra/prefer-lt-placement-table": "the scheduler",
-    "extra/late-add-toleration": "the scheduler",
-    "deletes/deployment-replicasets": "the deployment controller",
-    "deletes/foreground-pods-after": "the garbage collector",
-    "deletes/background-rs-after": "the garbage collector",
-}
+#: G-08 and G-09 are about kubectl (tests/golden/kubectl_compare.py), G-10 about template hashes (tests/golden/live.py).

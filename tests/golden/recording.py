@@ -8,6 +8,7 @@ state before an exchange can be put in place.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -67,6 +68,24 @@ def read_area(file: Path) -> list[Exchange]:
         for each in found
         if "request" in each
     ]
+
+
+def merged(exchanges: list[Exchange], others: list[Exchange]) -> list[Exchange]:
+    """Return two parts of one recording as one, in the order the store's versions in the answers tell.
+
+    An answer without a version follows the one it follows in its own part.
+    """
+    known = {exchange.name for exchange in exchanges}
+    parts = [exchanges, [exchange for exchange in others if exchange.name not in known]]
+    placed: list[tuple[int, int, int, Exchange]] = []
+    for part, listed in enumerate(parts):
+        reached = 0
+        for number, exchange in enumerate(listed):
+            text = json.dumps(exchange.response)
+            seen = (int(found) for found in re.findall(r'"resourceVersion": "(\d+)"', text))
+            reached = max(reached, max(seen, default=0))
+            placed.append((reached, part, number, exchange))
+    return [exchange for *_, exchange in sorted(placed, key=lambda entry: entry[:3])]
 
 
 @dataclass

@@ -12,6 +12,24 @@ class Report:
     passed: list[str] = field(default_factory=list)
     failed: dict[str, list[str]] = field(default_factory=dict)
     waiting: dict[str, list[str]] = field(default_factory=dict)
+    #: passed only as a kept state is shown: a cluster in which the components run answered otherwise, maybe because it
+    #: lacks something no recording shows
+    kept: dict[str, list[str]] = field(default_factory=dict)
+
+    def tell(self, name: str, wrong: list[str]) -> None:
+        """Note one fixture."""
+        if wrong:
+            self.failed[name] = wrong
+        else:
+            self.passed.append(name)
+
+    def add(self, other: Report) -> None:
+        """Note what another report says too."""
+        self.passed += other.passed
+        self.failed.update(other.failed)
+        self.kept.update(other.kept)
+        for need, names in other.waiting.items():
+            self.waiting.setdefault(need, []).extend(names)
 
     def areas(self) -> dict[str, tuple[int, int]]:
         """Passed and failed per area."""

@@ -94,20 +94,32 @@ def before(exchange: Exchange, body: Document, *, spec_changed: bool | None = No
 
 
 def _undo_operation(document: Document, operation: Document) -> None:
-    parts = [part.replace("~1", "/").replace("~0", "~") for part in operation.get("path", "").split("/")[1:]]
-    if operation.get("op") not in ("add", "replace") or not parts:
+    op, parts = operation.get("op"), _parts(operation.get("path", ""))
+    if op not in ("add", "replace", "copy", "move") or not parts:
         return
-    target: Any = document
-    for part in parts[:-1]:
-        target = target.get(part) if isinstance(target, dict) else None
-    last = parts[-1]
+    target, last = _parent(document, parts), parts[-1]
     if isinstance(target, list) and last == "-" and target:
         target.pop()
     elif isinstance(target, dict) and last in target:
-        if operation["op"] == "add":
-            target.pop(last)
-        elif isinstance(target[last], str):
-            target[last] = "before"
+        if op == "replace":
+            target[last] = "before" if isinstance(target[last], str) else target[last]
+            return
+        value = target.pop(last)
+        if op == "move" and (origin := _parts(operation.get("from", ""))):
+            source = _parent(document, origin)
+            if isinstance(source, dict):
+                source[origin[-1]] = value
+
+
+def _parts(pointer: str) -> list[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def _parent(document: Document, parts: list[str]) -> Any:
+    target: Any = document
+    for part in parts[:-1]:
+        target = target.get(part) if isinstance(target, dict) else None
+    return target
 
 
 _WHOLE_LISTS = ("tolerations", "taints", "finalizers")

@@ -169,7 +169,8 @@ class Rollout:
         metadata = self.deployment["metadata"]
         if (metadata.get("annotations") or {}).get(REVISION) != str(revision):
             patch = {"metadata": {"annotations": {REVISION: str(revision)}}}
-            yield Patch(DEPLOYMENTS, metadata["name"], metadata["namespace"], patch)
+            # With the status, as Kubernetes' own does: annotations of a Deployment count as a new generation.
+            yield Patch(DEPLOYMENTS, metadata["name"], metadata["namespace"], patch, subresource="status")
 
     def _room(self, has: int) -> int:
         """Return how many pods the new ReplicaSet may have now."""

@@ -67,7 +67,9 @@ def sizes(actions):
 
 
 def status(actions):
-    (found,) = [p.patch["status"] for p in only(Patch, actions) if p.kind is DEPLOYMENTS and p.subresource]
+    (found,) = [
+        p.patch["status"] for p in only(Patch, actions) if p.kind is DEPLOYMENTS and "status" in p.patch
+    ]
     return found
 
 
