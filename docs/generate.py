@@ -9,6 +9,7 @@ from pathlib import Path
 from weir.lint.pages import pages
 
 REFERENCE = Path(__file__).parent / "reference"
+PICTURES = Path(__file__).parent / "pictures"
 
 
 def main() -> None:
@@ -16,6 +17,8 @@ def main() -> None:
     lint.mkdir(parents=True, exist_ok=True)
     for name, content in pages().items():
         (lint / name).write_text(content)
+    drawing = [sys.executable, "-m", "weir.cli.main", "demo", "failure-probability", "-o", "svg"]
+    (PICTURES / "demo.svg").write_bytes(subprocess.run(drawing, check=True, capture_output=True).stdout)
     functions = [sys.executable, "-m", "weir.cli.main", "cel", "functions", "-o", "markdown"]
     (REFERENCE / "cel.md").write_bytes(subprocess.run(functions, check=True, capture_output=True).stdout)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +146,46 @@ def test_a_terminal_sees_a_live_table_and_then_the_lines():
         False,
         True,
     )
+
+
+# ── what the pages show ──────────────────────────────────────────────────────────────────────────
+
+ROOT = Path(__file__).parents[2]
+
+
+def shown(page, command):
+    """The block of *page* that begins with *command*, and the same block as it is printed now."""
+    text = (ROOT / page).read_text()
+    (block,) = re.findall(rf"```console\n\$ {re.escape(command)}\n(.*?)```", text, re.DOTALL)
+    return text, block
+
+
+@pytest.mark.parametrize(
+    "page, command, words",
+    [
+        ("README.md", "weir demo inference", ("demo", "inference")),
+        ("docs/howto/write-a-story.md", "weir demo --folder stories", ("demo", "--folder", "stories")),
+    ],
+)
+def test_a_page_shows_what_the_demo_prints(page, command, words, tmp_path, monkeypatch, capsys):
+    """WEIR_UPDATE=1 writes it anew; how long it took is the reader's own."""
+    text, block = shown(page, command)
+    for story in re.findall(r"```yaml\n# (stories/\S+)\n(.*?)```", text, re.DOTALL):
+        (tmp_path / story[0]).parent.mkdir(exist_ok=True)
+        (tmp_path / story[0]).write_text(story[1])
+    monkeypatch.chdir(tmp_path)
+    code = run(list(words))
+    found = re.sub(r"in \d+\.\d s$", "in … s", capsys.readouterr().out, flags=re.MULTILINE)
+    if os.environ.get("WEIR_UPDATE"):
+        (ROOT / page).write_text(text.replace(f"$ {command}\n{block}", f"$ {command}\n{found}"))
+        block = found
+    assert (code, block) == (0, found)
+
+
+def test_the_picture_in_the_documents_is_the_one_that_is_drawn(capsys):
+    code = run(["demo", "failure-probability", "-o", "svg"])
+    assert (code, capsys.readouterr().out) == (0, (ROOT / "docs" / "pictures" / "demo.svg").read_text())
+
+
+def test_a_picture_shows_one_story_only(capsys):
+    assert (run(["demo", "-o", "svg"]), "a picture shows one story" in capsys.readouterr().err) == (2, True)

@@ -39,7 +39,7 @@ REAL_TICK: Final = timedelta(seconds=0.25)
     help="Your own stories (*.yaml) in place of the built-in ones.",
 )
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
+    "-o", "--output", type=click.Choice(["text", "json", "yaml", "svg"]), default="text", show_default=True
 )
 @click.option("--seed", type=int, default=0, help="Another history of the same stories.")
 def demo(
@@ -58,6 +58,7 @@ def demo(
     weir demo                      # all of them, about as fast as they can be read
     weir demo failure-probability  # one, by a part of its name
     weir demo kep-5500 --real-time
+    weir demo inference -o svg > inference.svg
     """
     from weir.demo.story import FOLDER, choose, find_stories
 
@@ -67,6 +68,8 @@ def demo(
         return 0
     if not chosen:
         raise click.UsageError(f"{folder or FOLDER} holds no stories (*.yaml)")
+    if output == "svg":
+        return _as_picture(chosen, seed)
     if output != "text":
         return _as_document(chosen, output, seed)
     return _tell(chosen, real_time, seed)
@@ -138,6 +141,22 @@ def _paint(line: Line, on: bool) -> str:
         case "note" | "why":
             return paint(line.text, DIM, on=on)
     return line.text
+
+
+def _as_picture(chosen: list[Story], seed: int) -> int:
+    from weir.demo.picture import picture
+    from weir.demo.play import Ended, Passing, play
+
+    if len(chosen) != 1:
+        names = ", ".join(story.name for story in chosen)
+        raise click.UsageError(f"a picture shows one story, and these were chosen: {names}")
+    moments = list(play(chosen[0], seed=seed))
+    ends = [moment for moment in moments if isinstance(moment, Ended)]
+    history = next((moment.history for moment in moments if isinstance(moment, Passing)), None)
+    if history is None:
+        raise click.UsageError(f"no time passes in {chosen[0].name}: there is nothing to draw")
+    click.echo(picture(chosen[0], ends, history), nl=False)
+    return 0 if all(end.fine for end in ends) else 1
 
 
 def _as_document(chosen: list[Story], form: str, seed: int) -> int:

@@ -223,8 +223,8 @@ class _Stage:
         return judge(outcome, facts, document, events, lives, self._why(outcome, name, lives))
 
     def _why(self, outcome: Outcome, name: str, lives: list[Life]) -> tuple[str, ...]:
-        """Return why each node took the pod or did not, in explain's words."""
-        if not outcome.pod or isinstance(outcome.refused, str):
+        """Return why each node took the pod (of a workload: its latest) or did not, in explain's words."""
+        if outcome.object or isinstance(outcome.refused, str):
             return ()
         asked = name in self.copies or not lives
         document = self.asked.get(name) if asked else lives[-1].document

@@ -98,6 +98,7 @@ def _life(life: Life, start: datetime, since: datetime) -> str:
     if life.node:
         return f"still {life.phase} on {life.node}"
     why = (life.condition("PodScheduled") or {}).get("message", "")
+    why = why.partition(" preemption: ")[0]  # what was tried besides, and long
     return f"{life.phase}: {why}" if why else f"{life.phase}, on no node"
 
 
@@ -109,8 +110,12 @@ def _copies(lives: Sequence[Life]) -> str:
 
 
 def _phases(lives: Sequence[Life]) -> str:
-    found = Counter(life.phase for life in lives if life.there and life.told_at is None)
-    return ", ".join(f"{number} {phase}" for phase, number in sorted(found.items())) or "no pods"
+    there = [life for life in lives if life.there and life.told_at is None]
+    found = []
+    for phase, number in sorted(Counter(life.phase for life in there).items()):
+        nodes = sorted({life.node for life in there if life.phase == phase and life.node})
+        found.append(f"{number} {phase} on {listed(nodes, 3)}" if nodes else f"{number} {phase}")
+    return ", ".join(found) or "no pods"
 
 
 def _value(value: Any) -> str:
