@@ -130,9 +130,17 @@ class KubectlReplay:
         self._manifests: dict[Named, dict[str, Any]] = {}
         (folder / "home").mkdir(exist_ok=True)
 
+    def know(self, commands: list[Command]) -> None:
+        """Learn the objects that commands which are not run were given."""
+        for command in commands:
+            if command.exit_code == 0:
+                self._manifests.update(command.manifests())
+
     async def run(self, commands: list[Command]) -> dict[str, list[str]]:
         """Return what is wrong with each command, nothing where all is as recorded."""
         found = {}
+        if not starts_cold(commands):
+            await self._run(WARMING)
         for number, command in enumerate(commands):
             name = f"{number:02d} kubectl {' '.join(command.arguments)}"
             found[name] = await self._command(command)
@@ -140,7 +148,8 @@ class KubectlReplay:
 
     async def _command(self, command: Command) -> list[str]:
         before = wanted_before(command)
-        self._manifests.update(command.manifests())
+        if command.exit_code == 0:
+            self._manifests.update(command.manifests())
         try:
             await arrange(self._client, before, self._manifests, command)
         except Missing as error:
@@ -204,13 +213,28 @@ class KubectlReplay:
                 seen, since = store.revision, loop.time()
 
 
+WARMING = Command(["api-resources"], "", [], [], 0, "", [])
+
+
+def starts_cold(commands: list[Command]) -> bool:
+    """Return whether the first command that asks for objects had to learn first what the server has."""
+    for command in commands:
+        paths = [request.path for request in command.requests]
+        if any(path.startswith(("/api/", "/apis/")) for path in paths):
+            return any(path.startswith("/api?") for path in paths)
+    return True
+
+
 def current_kubectl() -> str | None:
     """Return the kubectl that recordings are compared with: the one built with the other programs."""
     return find_kubectls().get("current")
 
 
-async def replay(file: Path, folder: Path, report: Report) -> None:
-    """Run the commands of *file* and tell *report*; *folder* is for what kubectl and the server keep."""
+async def replay(file: Path, folder: Path, report: Report, context: Path | None = None) -> None:
+    """Run the commands of *file* and tell *report*; *folder* is for what kubectl and the server keep.
+
+    *context* may be another part of the same recording, which knows manifests this one does not show.
+    """
     commands = read_commands(file)
     program = current_kubectl()
     if program is None:
@@ -219,7 +243,10 @@ async def replay(file: Path, folder: Path, report: Report) -> None:
         return
     trace = Trace()
     async with control_plane(folder, trace) as running:
-        found = await KubectlReplay(program, folder, running, trace).run(commands)
+        replaying = KubectlReplay(program, folder, running, trace)
+        if context is not None and context.exists():
+            replaying.know(read_commands(context))
+        found = await replaying.run(commands)
     for name, wrong in found.items():
         if wrong:
             report.failed[f"{file.stem}/{name}"] = wrong

@@ -8,6 +8,7 @@ labels, the object had.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -17,10 +18,15 @@ from tests.golden.kubectl_compare import Command
 from weir.apiserver import paths
 from weir.client.api import Client
 from weir.errors import NotFound
-from weir.objects.kinds import Kind, find
+from weir.objects.kinds import Kind, by_kind, find
 
 Document = dict[str, Any]
 Named = tuple[str, str, str, str]  #: apiVersion, plural, namespace, name
+
+
+NODES = by_kind("v1", "Node")
+ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 
 
 class Missing(Exception):
@@ -41,6 +47,8 @@ def wanted_before(command: Command) -> dict[Named, bool]:
             found.setdefault(named, False)
         elif request.status < 400:
             found.setdefault(named, "force=" not in request.path or request.status != 201)
+    for named in listed(command):
+        found.setdefault(named, True)
     for named in command.manifests():  # what is created was not there
         posted = any(
             r.method == "POST" and r.status in (201, 400, 422) and "/pods/" not in r.path
@@ -49,6 +57,21 @@ def wanted_before(command: Command) -> dict[Named, bool]:
         if posted:
             found.setdefault(named, False)
     return found
+
+
+def listed(command: Command) -> Iterator[Named]:
+    """Yield what a printed table shows of the one collection the command lists."""
+    asked = [paths.parse(r.method, r.path.partition("?")[0], False) for r in command.requests]
+    head, *rows = command.stdout.splitlines() or [""]
+    if command.arguments[0] != "get" or len(asked) != 1 or "NAME" not in head.split():
+        return
+    kind, column = asked[0].kind, head.split().index("NAME")
+    if kind is None or asked[0].name or kind.kind == "Event":
+        return
+    for row in rows:
+        cells = row.split()
+        namespace = cells[0] if column else asked[0].namespace
+        yield kind.api_version, kind.plural, namespace if kind.namespaced else "", cells[column]
 
 
 async def arrange(
@@ -65,12 +88,15 @@ async def arrange(
             document = manifests.get(named) or plain(kind, name, command)
             if document is None:
                 raise Missing(f"the command finds {plural} {name!r}, and no earlier one was given it")
-            await client.create(kind, document, namespace)
+            await client.create(
+                kind, applied(document) if command.arguments[0] == "apply" else document, namespace
+            )
         elif live is not None and not there:
             try:
                 await client.delete(kind, name, namespace, grace_period_seconds=0)
             except NotFound:
                 continue
+    await _nodes_before(client, command)
     labels = described_labels(command)
     for named, there in before.items():
         if there and labels is not None:
@@ -80,6 +106,47 @@ async def arrange(
             if kind.kind != "Lease":
                 patch = {"metadata": {"labels": labels}}
                 await client.patch(kind, named[3], patch, named[2])
+
+
+async def _nodes_before(client: Client, command: Command) -> None:
+    """Give nodes the cordons and taints that what the command said about them presupposes."""
+    for name, said in re.findall(
+        r"^node/(\S+) (cordoned|uncordoned|tainted|modified|untainted)$", command.stdout, re.M
+    ):
+        node = await client.find(NODES, name)
+        if node is None:
+            continue
+        spec = node.get("spec", {})
+        if said in ("cordoned", "uncordoned"):
+            if bool(spec.get("unschedulable")) is (said == "cordoned"):
+                patch: Document = {"spec": {"unschedulable": True if said == "uncordoned" else None}}
+                await client.patch(NODES, name, patch)
+            continue
+        for key, value, effect in re.findall(
+            r"(?:^| )([^ =:-]+)(?:=([^ :]*))?:(\w+)-?(?= |$)", " ".join(command.arguments)
+        ):
+            there = [
+                taint
+                for taint in spec.get("taints") or ()
+                if (taint["key"], taint["effect"]) == (key, effect)
+            ]
+            others = [taint for taint in spec.get("taints") or () if taint not in there]
+            if bool(there) is (said == "tainted"):
+                own = [] if said == "tainted" else [{"key": key, "value": value or "1", "effect": effect}]
+                await client.patch(NODES, name, {"spec": {"taints": [*others, *own]}})
+
+
+def applied(document: Document) -> Document:
+    """Return an object as `kubectl apply` leaves it, with what it remembers of the manifest."""
+    metadata = dict(document["metadata"])
+    text = msgspec.json.encode(
+        {**document, "metadata": {"annotations": {}, **metadata}}, order="sorted"
+    ).decode()
+    notes = {
+        **metadata.get("annotations", {}),
+        "kubectl.kubernetes.io/last-applied-configuration": text + "\n",
+    }
+    return {**document, "metadata": {**metadata, "annotations": notes}}
 
 
 def described_labels(command: Command) -> dict[str, str] | None:
@@ -107,7 +174,7 @@ def plain(kind: Kind, name: str, command: Command) -> Document | None:
     sets = {"selector": {"matchLabels": labels}, "template": template}
     specs: dict[str, Document] = {
         "Pod": {"spec": {**pod, "terminationGracePeriodSeconds": 0}},
-        "Node": {"spec": {}},
+        "Node": {"spec": {}, "status": {"capacity": ROOM, "allocatable": ROOM, "conditions": [READY]}},
         "Namespace": {},
         "ConfigMap": {},
         "Secret": {},

@@ -40,7 +40,7 @@ async def replay_folder(
     for file in files if commands else ():
         if (not only or file.stem == only) and kubectl.read_commands(file):
             with tempfile.TemporaryDirectory() as own:
-                await kubectl.replay(file, Path(own), report)
+                await kubectl.replay(file, Path(own), report, context / file.name if context else None)
     return report
 
 
