@@ -41,6 +41,22 @@ if TYPE_CHECKING:
     show_default=True,
     help="The Lease (in kube-system) that says who acts.",
 )
+@click.option(
+    "--concurrent-device-taint-eviction-syncs",
+    "device_evictions",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="How many pods the device taint eviction controller deletes at a time.",
+)
+@click.option(
+    "--concurrent-resource-claim-syncs",
+    "resource_claims",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="How many pods and claims the ResourceClaim controller works on at a time.",
+)
 @click.option("--list", "list_names", is_flag=True, help="Print the controllers there are, and leave.")
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
 def controller_manager(
@@ -50,6 +66,8 @@ def controller_manager(
     feature_gates: str | None,
     leader_elect: bool,
     leader_elect_resource_name: str,
+    device_evictions: int,
+    resource_claims: int,
     list_names: bool,
     verbose: bool,
 ) -> None:
@@ -60,6 +78,8 @@ def controller_manager(
     weir controller-manager --controllers=taint-eviction   # in place of a real cluster's own
     """
     from weir.controllers.catalog import CATALOG, UnknownController, choose
+    from weir.controllers.device_taint_eviction import DeviceTaintEviction
+    from weir.controllers.resource_claim import ResourceClaims
 
     if list_names:
         for name in CATALOG:
@@ -73,6 +93,11 @@ def controller_manager(
         chosen = choose([name.strip() for name in names.split(",") if name.strip()], gates)
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from None
+    for controller in chosen:
+        if isinstance(controller, DeviceTaintEviction):
+            controller.workers = device_evictions
+        elif isinstance(controller, ResourceClaims):
+            controller.workers = resource_claims
     if not chosen:
         raise click.BadParameter("none is left", param_hint="--controllers")
     click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)

@@ -11,11 +11,11 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from weir.clock import Clock
 
-__all__ = ["Closed", "WorkQueue", "work"]
+__all__ = ["Closed", "Meter", "WorkQueue", "work"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -27,6 +27,22 @@ class Closed(Exception):
     """The queue is closed and empty."""
 
 
+class Meter(Protocol):
+    """Who counts what a queue does."""
+
+    def added(self) -> None:
+        """A key waits for a worker."""
+
+    def retried(self) -> None:
+        """A key failed and comes again."""
+
+    def taken(self, waited_seconds: float) -> None:
+        """A worker has a key that waited so long."""
+
+    def done(self, worked_seconds: float) -> None:
+        """The work on a key took so long."""
+
+
 class WorkQueue(Generic[K]):
     """Keys waiting for a worker."""
 
@@ -36,12 +52,14 @@ class WorkQueue(Generic[K]):
         *,
         first_retry_seconds: float = FIRST_RETRY_SECONDS,
         longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
+        meter: Meter | None = None,
     ) -> None:
-        self._clock = clock
+        self._clock, self._meter = clock, meter
+        self._since: dict[K, float] = {}  # when keys began to wait; kept only for a meter
         self._first_retry, self._longest_retry = first_retry_seconds, longest_retry_seconds
         self._ready: deque[K] = deque()
         self._waiting: set[K] = set()  # in the queue, or to come again
-        self._working: set[K] = set()
+        self._working: dict[K, float] = {}  # and since when
         self._failures: dict[K, int] = {}
         self._later: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}  # the earliest time each delayed key is wanted
@@ -60,6 +78,11 @@ class WorkQueue(Generic[K]):
         """How many keys wait for their time."""
         return len(self._due)
 
+    def working_seconds(self) -> list[float]:
+        """Return for how long each key that is being worked on has been."""
+        now = self._clock.monotonic()
+        return [now - begun for begun in self._working.values()]
+
     # ----------------------------------------------------------------------------------------------- adding
 
     def add(self, key: K) -> None:
@@ -67,6 +90,9 @@ class WorkQueue(Generic[K]):
         if self._closed or key in self._waiting:
             return
         self._waiting.add(key)
+        if self._meter is not None:
+            self._meter.added()
+            self._since[key] = self._clock.monotonic()
         if key not in self._working:
             self._ready.append(key)
             self._wake()
@@ -90,6 +116,8 @@ class WorkQueue(Generic[K]):
         """Work on *key* again after a pause that doubles with every failure; return the pause in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
+        if self._meter is not None:
+            self._meter.retried()
         pause = min(self._first_retry * 2.0 ** min(failures, 60), self._longest_retry)
         self.add_after(key, pause)
         return pause
@@ -128,12 +156,16 @@ class WorkQueue(Generic[K]):
     def _take(self) -> K:
         key = self._ready.popleft()
         self._waiting.discard(key)
-        self._working.add(key)
+        now = self._working[key] = self._clock.monotonic()
+        if self._meter is not None:
+            self._meter.taken(now - self._since.pop(key, now))
         return key
 
     def done(self, key: K) -> None:
         """The work on *key* is over; if it was added meanwhile it comes again."""
-        self._working.discard(key)
+        begun = self._working.pop(key, None)
+        if self._meter is not None and begun is not None:
+            self._meter.done(self._clock.monotonic() - begun)
         if key in self._waiting:
             self._ready.append(key)
             self._wake()

@@ -42,6 +42,7 @@ CLASSES: Final = by_kind(_VERSION, "DeviceClass")
 RULES: Final = by_kind(_VERSION, "DeviceTaintRule")
 SLICES: Final = by_kind(_VERSION, "ResourceSlice")
 REMEMBERED: Final = 10_000  # pods whose eviction was seen to
+WORKERS: Final = 8
 
 V = TypeVar("V", bound=View)
 
@@ -75,6 +76,7 @@ class DeviceTaintEviction:
 
             evaluate = Expressions().evaluate
         self._gates, self._evaluate = gates, evaluate
+        self.workers = WORKERS
         kinds: list[Kind] = [SLICES, CLAIMS, PODS] if gates.enabled(DEVICE_TAINTS) else []
         if gates.enabled(DEVICE_TAINT_RULES):
             kinds[:0] = [CLASSES, RULES]  # so that a rule's first status comes before its pods

@@ -5,7 +5,28 @@ Spec: core.md 4.5 "Metrics", dra.md 6.4 and 7.7.
 
 from __future__ import annotations
 
-from weir.observe.metrics import Registry, exponential
+from weir.observe.metrics import CounterChild, HistogramChild, Registry, exponential
+
+
+class QueueMeter:
+    """The counts of one controller's queue."""
+
+    def __init__(
+        self, adds: CounterChild, retries: CounterChild, waits: HistogramChild, works: HistogramChild
+    ) -> None:
+        self._adds, self._retries, self._waits, self._works = adds, retries, waits, works
+
+    def added(self) -> None:
+        self._adds.inc()
+
+    def retried(self) -> None:
+        self._retries.inc()
+
+    def taken(self, waited_seconds: float) -> None:
+        self._waits.observe(waited_seconds)
+
+    def done(self, worked_seconds: float) -> None:
+        self._works.observe(worked_seconds)
 
 
 class ControllerMetrics:
@@ -14,6 +35,26 @@ class ControllerMetrics:
     def __init__(self, registry: Registry | None = None) -> None:
         self.registry = registry or Registry()
         counter, histogram = self.registry.counter, self.registry.histogram
+        name, seconds = ("name",), exponential(1e-8, 10, 12)
+        self.queue_depth = self.registry.gauge(
+            "workqueue_depth", "Keys that wait for a worker, by queue.", name
+        )
+        self.queue_unfinished = self.registry.gauge(
+            "workqueue_unfinished_work_seconds", "How long the keys being worked on have taken so far.", name
+        )
+        self.queue_longest = self.registry.gauge(
+            "workqueue_longest_running_processor_seconds",
+            "How long the key that has been worked on longest has taken so far.",
+            name,
+        )
+        self._queue_adds = counter("workqueue_adds_total", "Keys added, by queue.", name)
+        self._queue_retries = counter("workqueue_retries_total", "Keys that failed and came again.", name)
+        self._queue_waits = histogram(
+            "workqueue_queue_duration_seconds", "How long keys waited for a worker.", name, buckets=seconds
+        )
+        self._queue_works = histogram(
+            "workqueue_work_duration_seconds", "How long the work on a key took.", name, buckets=seconds
+        )
         self.pod_deletions = counter(
             "taint_eviction_controller_pod_deletions_total", "Pods deleted because of NoExecute taints."
         )
@@ -82,4 +123,13 @@ class ControllerMetrics:
             "How long one item took, its actions included.",
             ("controller",),
             buckets=exponential(0.001, 4, 8),
+        )
+
+    def queue(self, name: str) -> QueueMeter:
+        """Return what counts for the queue of one controller."""
+        return QueueMeter(
+            self._queue_adds.child(name),
+            self._queue_retries.child(name),
+            self._queue_waits.child(name),
+            self._queue_works.child(name),
         )

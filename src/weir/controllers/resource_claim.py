@@ -41,6 +41,7 @@ EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 LONGEST_BASE: Final = 57  # the server appends five characters, and a label ends at 63
 MOST_CONSUMERS: Final = 256
 REMEMBERED: Final = 10_000  # pods known to be gone
+WORKERS: Final = 32  # each waits for the server most of the time
 
 Document = dict[str, Any]
 
@@ -74,10 +75,9 @@ class ResourceClaims:
 
     name: Final = "resourceclaim-controller"
     event_source: Final = "resource_claim"
-    workers: Final = 32  # each waits for the server most of the time
 
     def __init__(self, gates: Gates) -> None:
-        self._gates = gates
+        self._gates, self.workers = gates, WORKERS
         on = gates.enabled("DynamicResourceAllocation")
         self.kinds: tuple[Kind, ...] = (TEMPLATES, CLAIMS, PODS) if on else ()
         self._gone: OrderedDict[str, None] = OrderedDict()

@@ -173,7 +173,11 @@ class _Worker:
     def __init__(self, owner: Controllers, controller: Controller) -> None:
         self._owner, self.controller = owner, controller
         self._clock, self._client = owner.clock, owner.client
-        self.queue: WorkQueue[Hashable] = WorkQueue(owner.clock)
+        name, metrics = controller.name, owner.metrics
+        self.queue: WorkQueue[Hashable] = WorkQueue(owner.clock, meter=metrics.queue(name))
+        metrics.queue_depth.child(name).look = lambda: len(self.queue)
+        metrics.queue_unfinished.child(name).look = lambda: sum(self.queue.working_seconds())
+        metrics.queue_longest.child(name).look = lambda: max(self.queue.working_seconds(), default=0.0)
         source = getattr(controller, "event_source", controller.name)
         self.recorder = Recorder(owner.client, owner.clock, source)
         self.tasks: list[asyncio.Task[None]] = []
