@@ -11,13 +11,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from weir.demo.history import History, Life
 from weir.demo.judge import Judged
 from weir.demo.play import Began, Ended
 from weir.demo.story import Story
 from weir.explain.words import counted, duration, listed
+
+
+#: How long the live table shows who is gone.
+FORGOTTEN: Final = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
@@ -135,9 +139,12 @@ def summary(stories: int, outcomes: int, wrong: int, virtual: timedelta, seconds
 
 
 def table_rows(history: History, start: datetime) -> list[tuple[str, str, str, str]]:
-    """Return the live table: pod, node, state, since when; the latest at the end."""
+    """Return the live table: pod, node, state, since when; who has been gone for a while is left out."""
     rows = [("POD", "NODE", "STATE", "SINCE")]
+    now = history.cluster.now
     for life in history.lives.values():
+        if life.gone_at is not None and now - life.gone_at > FORGOTTEN:
+            continue
         at, state = life.moments()[-1]
         state = {"created": "pending", f"bound to {life.node}": "starting"}.get(state, state)
         rows.append((life.name, life.node or "-", state, clock(at - start)))
