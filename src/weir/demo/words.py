@@ -19,7 +19,6 @@ from weir.demo.play import Began, Ended
 from weir.demo.story import Story
 from weir.explain.words import counted, duration, listed
 
-
 #: How long the live table shows who is gone.
 FORGOTTEN: Final = timedelta(minutes=2)
 
