@@ -11,6 +11,7 @@ Not here: events.k8s.io series (weir.client.series).
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -120,14 +121,18 @@ def timestamp(at: datetime) -> str:
 
 
 class Names:
-    """Names for events: the object's name and the time, never the same twice however fast events come."""
+    """Names for events: the object's name and the time, never the same twice however fast events come.
+
+    The nanoseconds tell sources apart that see the same thing at the same moment, which is usual in virtual time.
+    """
 
     def __init__(self) -> None:
         self._last = 0
 
-    def name(self, about: ObjectReference, now: datetime) -> str:
-        """Return the name of a new event about *about*."""
-        self._last = max(int(now.timestamp() * 1_000_000) * 1000, self._last + 1)
+    def name(self, about: ObjectReference, now: datetime, source: str = "") -> str:
+        """Return the name of a new event that *source* tells about *about*."""
+        nanoseconds = zlib.crc32(source.encode()) % 1000
+        self._last = max(int(now.timestamp() * 1_000_000) * 1000 + nanoseconds, self._last + 1)
         return f"{about.name}.{self._last:x}"
 
 
@@ -164,7 +169,7 @@ class Correlator:
         event, key = self._combined(event, now)
         before: Told | None = self._told.get(key)
         if before is None:
-            told = Told(event, self._names.name(event.about, now), 1, now, now)
+            told = Told(event, self._names.name(event.about, now, event.component), 1, now, now)
         else:
             told = Told(event, before.name, before.count + 1, before.first, now)
         self._told.put(key, told)

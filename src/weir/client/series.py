@@ -110,7 +110,7 @@ class Series:
         key = occurrence.key()
         told = self._told.get(key)
         if told is None or (told.count == 1 and now - told.began > FINISH):
-            name = self._names.name(occurrence.regarding, now)
+            name = self._names.name(occurrence.regarding, now, occurrence.controller)
             self._told[key] = told = Told(occurrence, name, now, last=now, written=now)
             return told
         told.count += 1

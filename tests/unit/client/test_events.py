@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.client.fake_server import FakeServer
 from weir.client.api import Client, Unreachable
-from weir.client.events import Correlator, Event, ObjectReference, Recorder, reference
+from weir.client.events import Correlator, Event, Names, ObjectReference, Recorder, reference
 from weir.client.series import Occurrence, Series, SeriesRecorder
 from weir.clock import VirtualClock
 from weir.errors import Forbidden
@@ -226,3 +226,12 @@ async def test_a_series_reaches_the_server(scene: Scene) -> None:
     [event] = scene.server.objects.values()
     assert event["series"]["count"] == 4
     task.cancel()
+
+
+def test_two_sources_that_tell_of_one_object_at_the_same_moment_do_not_share_a_name():
+    about = ObjectReference("DeviceTaintRule", "bad")
+    names = {
+        Names().name(about, T0, source)
+        for source in ("default-scheduler", "device-taint-eviction-controller")
+    }
+    assert len(names) == 2
