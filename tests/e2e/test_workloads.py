@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 from tests.e2e.test_up import kubectl, until, up
 
@@ -59,3 +61,51 @@ def test_daemonsets_and_statefulsets_have_a_history_and_go_back_in_it(kubectl, t
         daemons = walk(kubectl, "ds", SET.format(kind="DaemonSet", more=""))
         stateful = walk(kubectl, "sts", SET.format(kind="StatefulSet", more="serviceName: agent"))
     assert (daemons, stateful) == (went_back, went_back)
+
+
+REFUSED = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: stuck}
+spec:
+  selector: {matchLabels: {app: stuck}}
+  template:
+    metadata: {labels: {app: stuck}}
+    spec: {priorityClassName: missing, containers: [{name: c, image: "app:1"}]}
+"""
+
+
+def test_lint_names_the_workloads_of_a_running_cluster_that_are_refused(kubectl, tmp_path):
+    with up(tmp_path, "--nodes", "1", "--store", "memory"):
+        kubectl("create", "deployment", "fine", "--image=web:1")
+        kubectl("rollout", "status", "deployment/fine", "--timeout=60s")
+        kubectl("apply", "-f", "-", stdin=REFUSED)
+        until(lambda: "ReplicaFailure" in kubectl("get", "deployment", "stuck", "-o", "yaml"))
+        command = [sys.executable, "-m", "weir.cli.main", "lint", "--cluster"]
+        found = subprocess.run(
+            [*command, "--kubeconfig", str(kubectl.kubeconfig)], capture_output=True, text=True, timeout=60
+        )
+    lines = found.stdout.splitlines()
+    assert (found.returncode, lines[0].split(":")[0], len([line for line in lines if "W030" in line])) == (
+        1,
+        "deployment/default/stuck spec.template.spec",
+        1,
+    )
+
+
+def test_lint_of_a_cluster_that_does_not_answer_says_so(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "weir.cli.main",
+        "lint",
+        "--cluster",
+        "--kubeconfig",
+        str(tmp_path / "none"),
+    ]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (found.returncode in (2, 3), "Traceback" in found.stderr, len(found.stderr.splitlines())) == (
+        True,
+        False,
+        1,
+    )

@@ -36,6 +36,8 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "DaemonSet": ("apps/v1",),
     "Job": ("batch/v1",),
     "CronJob": ("batch/v1",),
+    "ReplicationController": ("v1",),
+    "Event": ("v1",),
 }
 PLACEMENT: Final = tuple(list(VERSIONS)[:6])
 DEVICES: Final = tuple(list(VERSIONS)[6:10])
@@ -52,9 +54,12 @@ class Snapshot:
 
 
 async def snapshot(
-    client: Client, kinds: Iterable[str] = (*PLACEMENT, *DEVICES), tick: Tick | None = None
+    client: Client,
+    kinds: Iterable[str] = (*PLACEMENT, *DEVICES),
+    tick: Tick | None = None,
+    namespace: str = "",
 ) -> Snapshot:
-    """Return every object of *kinds*; *tick* hears how many kinds are read, of how many."""
+    """Return every object of *kinds*, or of one *namespace*; *tick* hears how many kinds are read, of how many."""
     wanted = tuple(kinds)
     documents: list[Any] = []
     forbidden: list[str] = []
@@ -64,7 +69,7 @@ async def snapshot(
             if kind is None:
                 continue
             try:
-                documents += await _all(client, kind)
+                documents += await _all(client, kind, namespace if kind.namespaced else "")
             except NotFound:
                 continue
             except Forbidden:
@@ -75,6 +80,6 @@ async def snapshot(
     return Snapshot(documents, tuple(forbidden))
 
 
-async def _all(client: Client, kind: Kind) -> list[Any]:
-    listed = await client.list(kind)
+async def _all(client: Client, kind: Kind, namespace: str) -> list[Any]:
+    listed = await client.list(kind, namespace)
     return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in listed.documents()]

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.actions import Action, Patch, Record, WakeAt
 from weir.controllers.daemon_rule import ShouldRun, node_of, should_run, spec_for, template_pod
+from weir.controllers.failed_pods import Replacements
 from weir.controllers.known import NODES, PODS, Known
 from weir.controllers.ownership import Claimants, claim
 from weir.controllers.revisions import REVISIONS, hash_of, history
@@ -37,8 +38,6 @@ DAEMONSETS: Final = by_kind("apps/v1", "DaemonSet")
 HASH_LABEL: Final = "controller-revision-hash"
 GENERATION_LABEL: Final = "pod-template-generation"
 GENERATION: Final = "deprecated.daemonset.template.generation"
-FIRST_BACKOFF: Final = timedelta(seconds=1)
-LONGEST_BACKOFF: Final = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,7 @@ class DaemonSets:
             evaluate = Expressions().evaluate
         self._gates, self._evaluate = gates, evaluate
         self._claimants = Claimants()
-        self._backoff: dict[
-            tuple[str, str], tuple[datetime, timedelta]
-        ] = {}  # (uid, node) → not before, pause
+        self.replacements = Replacements()
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of an object makes worth looking at."""
@@ -80,7 +77,7 @@ class DaemonSets:
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
             if new is None:
-                self._forget(metadata["uid"])
+                self.replacements.forget(metadata["uid"])
             yield DaemonKey(metadata["namespace"], metadata["name"])
         elif kind in (PODS, REVISIONS):
             found = {owner_key(old, DAEMONSETS), owner_key(new, DAEMONSETS)} - {None}
@@ -105,20 +102,6 @@ class DaemonSets:
 
     def judge(self, pattern: core.Pod, node: Node) -> ShouldRun:
         return should_run(pattern, node, self._gates, self._evaluate)
-
-    def may_replace(self, uid: str, node: str, now: datetime) -> datetime | None:
-        """Return None when a failed pod may be replaced now (and count it), else when it may."""
-        not_before, pause = self._backoff.get((uid, node), (now, FIRST_BACKOFF))
-        if now < not_before:
-            return not_before
-        if now - not_before > 2 * LONGEST_BACKOFF:
-            pause = FIRST_BACKOFF
-        self._backoff[uid, node] = (now + pause, min(pause * 2, LONGEST_BACKOFF))
-        return None
-
-    def _forget(self, uid: str) -> None:
-        for key in [key for key in self._backoff if key[0] == uid]:
-            del self._backoff[key]
 
 
 class _Round:
@@ -229,7 +212,7 @@ class _Round:
     def _ended(self, pod: Pod, node: str) -> Iterator[Action]:
         where = f"{pod.metadata.namespace}/{pod.metadata.name} on node {node}"
         if pod.status.phase == "Failed":
-            later = self._controller.may_replace(self._uid, node, self._now)
+            later = self._controller.replacements.may(self._uid, node, self._now)
             if later is not None:
                 metadata = self._set["metadata"]
                 yield WakeAt(DaemonKey(metadata["namespace"], metadata["name"]), later)

@@ -1,7 +1,8 @@
 """How many pods of this ReplicaSet are too few or too many, and which go first?
 
 Pods that nobody owns and the selector selects are adopted, those it no longer selects are released. A ReplicaSet
-whose pods the API server refuses says so in its condition ReplicaFailure.
+whose pods the API server refuses says so in its condition ReplicaFailure; one whose pods kubelets reject makes new ones
+after a pause (weir.controllers.failed_pods).
 What surprises: pods that are not placed, not running or not ready go before those that are; then those on nodes that
 hold more of the set's pods, and of equal ones the youngest; `controller.kubernetes.io/pod-deletion-cost` comes in
 between. ReplicationControllers are the same thing with plain labels as selector.
@@ -18,6 +19,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.actions import Action, Patch, WakeAt
+from weir.controllers.failed_pods import EarlyLosses, not_before
 from weir.controllers.known import PODS, Known
 from weir.controllers.ownership import Claimants, claim
 from weir.controllers.views import Pod, parse_time, print_time
@@ -49,14 +51,18 @@ class ReplicaSets:
     def __init__(self, gates: Gates) -> None:
         self.kinds: tuple[Kind, ...] = (self.kind, PODS)
         self._claimants = Claimants()
+        self._lost = EarlyLosses()
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ReplicaSetKey]:
         """Yield the ReplicaSet that changed, or whose pod did, or that may want a pod nobody owns."""
         if kind is self.kind:
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
+            if new is None:
+                self._lost.forget(metadata["uid"])
             yield ReplicaSetKey(metadata["namespace"], metadata["name"])
             return
+        self._lost.changed(old, new)
         found = {owner_key(old, self.kind), owner_key(new, self.kind)} - {None}
         for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
             yield ReplicaSetKey(namespace, name)
@@ -71,7 +77,13 @@ class ReplicaSets:
         pods: list[Pod] = [pod for pod in claimed.mine if pod.active]
         wanted = replicaset["spec"].get("replicas", 1)
         if not replicaset["metadata"].get("deletionTimestamp"):
-            for _ in range(min(wanted - len(pods), AT_ONCE)):
+            later = None
+            if len(pods) < wanted:
+                lost = self._lost.until(replicaset["metadata"]["uid"], now)
+                later = max(filter(None, (not_before(claimed.mine, now), lost)), default=None)
+            if later is not None:
+                yield WakeAt(key, later)
+            for _ in range(min(wanted - len(pods), AT_ONCE) if later is None else 0):
                 yield make_pod(replicaset, self.kind)
             surplus = len(pods) - wanted
             for pod in leaving(pods, now)[: min(surplus, AT_ONCE)] if surplus > 0 else ():

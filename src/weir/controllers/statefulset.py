@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.actions import Action, Delete, Patch, WakeAt
+from weir.controllers.failed_pods import EarlyLosses, Replacements
 from weir.controllers.known import PODS, Known
 from weir.controllers.ownership import Claimants, claim
 from weir.controllers.revisions import REVISIONS, history, template_of
@@ -50,14 +51,20 @@ class StatefulSets:
 
     def __init__(self, gates: Gates) -> None:
         self._claimants = Claimants()
+        self._replacements, self._lost = Replacements(), EarlyLosses()
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[StatefulSetKey]:
         """Yield the StatefulSet that changed, or whose pod did, or that may want a pod nobody owns."""
         if kind is STATEFULSETS:
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
+            if new is None:
+                self._replacements.forget(metadata["uid"])
+                self._lost.forget(metadata["uid"])
             yield StatefulSetKey(metadata["namespace"], metadata["name"])
         elif kind in (PODS, REVISIONS):
+            if kind is PODS:
+                self._lost.changed(old, new)
             found = {owner_key(old, STATEFULSETS), owner_key(new, STATEFULSETS)} - {None}
             for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
                 yield StatefulSetKey(namespace, name)
@@ -67,14 +74,24 @@ class StatefulSets:
         stateful = known.get(STATEFULSETS, key.name, key.namespace)
         if stateful is None:
             return
-        yield from _Round(key, stateful, known, now).actions()
+        later = self._lost.until(stateful["metadata"]["uid"], now)
+        yield from _Round(key, stateful, known, now, self._replacements, later).actions()
 
 
 class _Round:
     """One look at one StatefulSet."""
 
-    def __init__(self, key: StatefulSetKey, stateful: Document, known: Known, now: datetime) -> None:
-        self._key, self._set, self._now = key, stateful, now
+    def __init__(
+        self,
+        key: StatefulSetKey,
+        stateful: Document,
+        known: Known,
+        now: datetime,
+        replacements: Replacements,
+        later: datetime | None,
+    ) -> None:
+        self._key, self._set, self._now, self._replacements = key, stateful, now, replacements
+        self._later = later  # no new pods before, since the last ones were lost before they ran
         spec = self._spec = stateful["spec"]
         self._first: int = (spec.get("ordinals") or {}).get("start", 0)
         self._wanted = range(self._first, self._first + spec.get("replicas", 1))
@@ -128,7 +145,7 @@ class _Round:
                     return
             elif pod.terminated:
                 if not pod.deleting:
-                    yield self._remove(pod)
+                    yield self._replace(pod)
                 if self._ordered:
                     return
             else:
@@ -188,6 +205,9 @@ class _Round:
             yield Patch(PODS, pod.metadata.name, self._key.namespace, {"metadata": {"labels": wanted}})
 
     def _make(self, number: int) -> Iterator[Action]:
+        if self._later is not None:
+            yield WakeAt(self._key, self._later)
+            return
         name = f"{self._key.name}-{number}"
         old = self._rolls and number - self._first < self._partition
         revision = self._current if old else self._history.update
@@ -203,6 +223,12 @@ class _Round:
         labels = {NAME_LABEL: name, INDEX_LABEL: str(number), HASH_LABEL: revision["metadata"]["name"]}
         made = make_pod(self._set, STATEFULSETS, name=name, labels=labels, spec=spec, template=template)
         yield replace(made, told=f"create Pod {name} in StatefulSet {self._key.name} successful")
+
+    def _replace(self, pod: Pod) -> Action:
+        """Make way for the next pod of the name; for one that keeps failing, after a pause."""
+        uid, name = self._set["metadata"]["uid"], pod.metadata.name
+        later = self._replacements.may(uid, name, self._now) if pod.status.phase == "Failed" else None
+        return self._remove(pod) if later is None else WakeAt(self._key, later)
 
     def _remove(self, pod: Pod) -> Delete:
         told = f"delete Pod {pod.metadata.name} in StatefulSet {self._key.name} successful"

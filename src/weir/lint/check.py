@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from weir.gates import Gates
+from weir.lint.live import Troubles
 from weir.lint.rule import Finding, Problem, Rule, show_path
 from weir.lint.rules import RULES
 from weir.lint.subject import Facts, Subject
@@ -28,8 +30,11 @@ def lint(
     *,
     known: Iterable[Document] = (),
     rules: Sequence[Rule] = RULES,
+    troubles: Troubles | None = None,
 ) -> list[Finding]:
     """Return what *rules* find in *documents*, by file and line; *known* documents only lend their nodes.
+
+    *troubles* are a live cluster's, whose objects have no lines.
 
     >>> from weir.gates import ALL_FEATURES
     >>> from weir.objects.manifest import read_manifest
@@ -39,7 +44,7 @@ def lint(
     """
     subjects = [Subject(item) for document in documents for item in document.items()]
     background = [Subject(item) for document in known for item in document.items()]
-    facts = Facts.of([*subjects, *background], gates)
+    facts = Facts.of([*subjects, *background], gates, troubles)
     findings = [finding for subject in subjects for finding in _check(subject, facts, rules)]
     return sorted(findings, key=lambda found: (found.file, found.line, found.column, found.rule.code))
 
@@ -55,7 +60,9 @@ def _check(subject: Subject, facts: Facts, rules: Sequence[Rule]) -> Iterator[Fi
 def _place(subject: Subject, rule: Rule, problem: Problem) -> Finding:
     document = subject.document
     place = document.place_of(problem.path)
-    source = document.lines[place.line - 1] if place.line <= len(document.lines) else ""
+    if not document.lines:  # read from a cluster, not from text
+        place = replace(place, line=0, column=0)
+    source = document.lines[place.line - 1] if 0 < place.line <= len(document.lines) else ""
     return Finding(
         rule=rule,
         severity=problem.severity or rule.severity,

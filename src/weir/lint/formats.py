@@ -29,7 +29,8 @@ def plain(text: str, style: str) -> str:
 def text(findings: Sequence[Finding], paint: Paint = plain) -> Iterator[str]:
     """Yield lines for people: place, message, the source line with a caret, and the fix."""
     for found in findings:
-        place = paint(f"{found.file}:{found.line}:{found.column}:", "bold")
+        at = f"{found.file}:{found.line}:{found.column}:" if found.line else f"{found.file} {found.field}:"
+        place = paint(at, "bold")
         severity = paint(found.severity.value, found.severity.value)
         yield f"{place} {severity} {found.rule.code}: {found.message}"
         if found.source.strip():
@@ -49,11 +50,12 @@ def _blank(char: str) -> str:
     return "  " if unicodedata.east_asian_width(char) in "WF" else " "
 
 
-def summary(findings: Sequence[Finding], objects: int, files: int) -> str:
-    """Return the one line that ends a text report."""
+def summary(findings: Sequence[Finding], objects: int, files: int, *, live: bool = False) -> str:
+    """Return the one line that ends a text report; *live* objects stand in no files."""
     counts = {s: sum(found.severity is s for found in findings) for s in Severity}
     words = [f"{n} {s.value}{'s' if n != 1 else ''}" for s, n in counts.items() if n]
-    looked = f"{objects} object{'s' if objects != 1 else ''} in {files} file{'s' if files != 1 else ''}"
+    looked = f"{objects} object{'s' if objects != 1 else ''} in "
+    looked += "the cluster" if live else f"{files} file{'s' if files != 1 else ''}"
     return f"{', '.join(words) if words else 'no findings'} ({looked})"
 
 
@@ -111,11 +113,8 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
 
 
 def _sarif_result(found: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
-    region = {
-        "startLine": found.line,
-        "startColumn": found.column,
-        "endColumn": found.column + found.width,
-    }
+    line, column = max(found.line, 1), max(found.column, 1)  # of a live object there is only the beginning
+    region = {"startLine": line, "startColumn": column, "endColumn": column + found.width}
     location = {"physicalLocation": {"artifactLocation": {"uri": found.file}, "region": region}}
     return {
         "ruleId": found.rule.code,

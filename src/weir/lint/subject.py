@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from weir.gates import Gates
+from weir.lint.live import Troubles
 from weir.lint.rule import Path
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration, View, ViewError, read
 from weir.objects.manifest import Document
@@ -41,6 +42,12 @@ class Subject:
         name = metadata.get("name") or metadata.get("generateName") or "(no name)"
         namespace = metadata.get("namespace")
         return f"{self.kind or 'object'} {f'{namespace}/' if namespace else ''}{name}"
+
+    @cached_property
+    def key(self) -> tuple[str, str, str]:
+        """Kind, namespace and name, as a live cluster names it."""
+        metadata = _mapping(_mapping(self.value).get("metadata"))
+        return self.kind, str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
     @cached_property
     def owns_pods(self) -> bool:
@@ -103,16 +110,17 @@ class Subject:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known beyond one object: the nodes of the run, and the gates."""
+    """What is known beyond one object: the nodes of the run, the gates, and what a live cluster tells."""
 
     gates: Gates
     taints: tuple[Taint, ...] = ()  #: distinct taints of all known nodes
     labels: Mapping[str, frozenset[str]] = field(default_factory=dict)  #: label key → known values
     nodes: int = 0
+    troubles: Troubles = field(default_factory=Troubles)  #: of a live cluster's workloads
 
     @classmethod
-    def of(cls, subjects: Iterable[Subject], gates: Gates) -> Facts:
-        """Return the facts that the Nodes among *subjects* tell."""
+    def of(cls, subjects: Iterable[Subject], gates: Gates, troubles: Troubles | None = None) -> Facts:
+        """Return the facts that the Nodes among *subjects* tell, beside the *troubles* of a live cluster."""
         taints: dict[Taint, None] = {}
         labels: dict[str, set[str]] = {}
         nodes = 0
@@ -126,7 +134,8 @@ class Facts:
             for key, value in _mapping(metadata.get("labels")).items():
                 if isinstance(value, str):
                     labels.setdefault(str(key), set()).add(value)
-        return cls(gates, tuple(taints), {key: frozenset(values) for key, values in labels.items()}, nodes)
+        known = {key: frozenset(values) for key, values in labels.items()}
+        return cls(gates, tuple(taints), known, nodes, troubles or Troubles())
 
     @cached_property
     def values_by_key(self) -> Mapping[str, tuple[str, ...]]:

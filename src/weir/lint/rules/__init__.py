@@ -24,6 +24,8 @@ from weir.lint.rules import (
     w021_constant_expression,
     w022_expression_fails,
     w023_expression_noexecute,
+    w030_refused_pods,
+    w031_hot_loop,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -45,4 +47,6 @@ RULES: Final[tuple[Rule, ...]] = (
     w021_constant_expression.RULE,
     w022_expression_fails.RULE,
     w023_expression_noexecute.RULE,
+    w030_refused_pods.RULE,
+    w031_hot_loop.RULE,
 )

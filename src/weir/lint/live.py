@@ -1,0 +1,229 @@
+"""Which workloads of a running cluster are stuck: their pods refused, or made and lost again and again?
+
+Read from what the cluster says of itself: conditions (ReplicaFailure, ReplicaSetCreateError), events (FailedCreate,
+FailedDaemonPod, evictions, rejections by kubelets) and pods that failed. Whatever is found is told of the workload a
+person wrote, not of the ReplicaSet or pod below it.
+What surprises: pods of a loop are mostly gone when somebody looks; their events name them, and their owner is found by
+the beginning of their name. A refusal that was followed by a success is over.
+Not here: reading the cluster (weir.cli.lint), the rules that report it (W030, W031).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+#: A refused workload is tried again after at most this long; what is older says nothing of now.
+RECENT: Final = timedelta(minutes=30)
+LOOPING: Final = timedelta(hours=1)
+#: This many pods lost within the hour are a loop; fewer are bad luck.
+LOOP: Final = 3
+#: Reasons for which kubelets reject pods, and controllers evict them.
+REJECTED: Final = re.compile(
+    r"TaintToleration|NodeAffinity|NodeName|NodePorts|OutOf\w+|UnexpectedAdmissionError|Evicted|"
+    r"TaintManagerEviction|DeviceTaintManagerEviction|Preempt\w*"
+)
+_GENERATED: Final = re.compile(r"^(.+)-[a-z0-9]{5}$")
+_NUMBERED: Final = re.compile(r"^(.+)-\d+$")
+
+Document = Mapping[str, Any]
+Name = tuple[str, str, str]  #: kind, namespace, name
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What the server answered to a workload's pods."""
+
+    message: str
+    times: int = 0  #: 0 when only a condition tells of it
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Pods of one workload that were lost for one reason."""
+
+    reason: str
+    pods: int
+    message: str
+
+
+@dataclass
+class Troubles:
+    """What is wrong with workloads, by kind, namespace and name."""
+
+    refused: dict[Name, Refusal] = field(default_factory=dict)
+    loops: dict[Name, Loop] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], now: datetime) -> Troubles:
+        """Return what *documents* (workloads, pods, events) tell at *now*."""
+        found, cluster = cls(), _Cluster(documents)
+        found._read_events(cluster, now)
+        found._read_conditions(cluster)
+        found._read_pods(cluster, now)
+        return found
+
+    def _read_conditions(self, cluster: _Cluster) -> None:
+        for name, document in cluster.workloads.items():
+            for condition in (document.get("status") or {}).get("conditions") or ():
+                failing = condition.get("type") == "ReplicaFailure" and condition.get("status") == "True"
+                uncreated = condition.get("reason") == "ReplicaSetCreateError"
+                if failing or uncreated:
+                    known = self.refused.get(cluster.top(name))
+                    times = known.times if known is not None else 0
+                    self.refused[cluster.top(name)] = Refusal(str(condition.get("message", "")), times)
+
+    def _read_events(self, cluster: _Cluster, now: datetime) -> None:
+        last: dict[Name, dict[str, datetime]] = {}
+        told: dict[Name, Refusal] = {}
+        lost: dict[tuple[Name, str], tuple[int, str]] = {}
+        for event in cluster.events:
+            about, reason, at = _about(event), str(event.get("reason", "")), _when(event)
+            if at is None or now - at > LOOPING:
+                continue
+            if reason in ("FailedCreate", "SuccessfulCreate"):
+                times = last.setdefault(about, {})
+                times[reason] = max(at, times.get(reason, at))
+                if reason == "FailedCreate" and now - at <= RECENT:
+                    message = str(event.get("message", "")).removeprefix("Error creating: ")
+                    told[about] = Refusal(message, _count(event))
+            owner = about if reason == "FailedDaemonPod" else cluster.owner_of(about)
+            losing = reason == "FailedDaemonPod" or REJECTED.fullmatch(reason)
+            cancelled = str(event.get("message", "")).startswith("Cancelling deletion")
+            if owner is not None and losing and not cancelled:
+                number, message = lost.get((cluster.top(owner), reason), (0, ""))
+                number += _count(event)
+                lost[cluster.top(owner), reason] = (number, str(event.get("message", "")) or message)
+        for name, refusal in told.items():
+            times = last[name]
+            over = times.get("SuccessfulCreate", times["FailedCreate"]) > times["FailedCreate"]
+            if name in cluster.workloads and not over and not cluster.is_whole(name):
+                self.refused[cluster.top(name)] = refusal
+        for (name, reason), (number, message) in lost.items():
+            if number >= LOOP and name in cluster.workloads:
+                self._note(name, Loop(reason, number, message))
+
+    def _read_pods(self, cluster: _Cluster, now: datetime) -> None:
+        failed: dict[tuple[Name, str], list[Document]] = {}
+        for pod in cluster.pods:
+            status = pod.get("status") or {}
+            created = _time(pod["metadata"].get("creationTimestamp"))
+            if status.get("phase") != "Failed" or created is None or now - created > LOOPING:
+                continue
+            owner = cluster.owner_of(_name(pod))
+            reason = str(status.get("reason") or "Error")
+            if owner is None or (owner[0] == "Job" and not REJECTED.fullmatch(reason)):
+                continue  # a Job's pods may fail; it gives up by itself
+            failed.setdefault((cluster.top(owner), reason), []).append(pod)
+        for (name, reason), pods in failed.items():
+            if len(pods) >= LOOP:
+                self._note(
+                    name, Loop(reason, len(pods), str((pods[-1].get("status") or {}).get("message", "")))
+                )
+
+    def _note(self, name: Name, loop: Loop) -> None:
+        known = self.loops.get(name)
+        if known is None or known.pods < loop.pods:
+            self.loops[name] = loop
+
+
+class _Cluster:
+    """Workloads, pods and events, and who owns whom."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self.workloads: dict[Name, Document] = {}
+        self.pods: list[Document] = []
+        self.events: list[Document] = []
+        self._pods: dict[Name, Document] = {}
+        for document in documents:
+            kind = document.get("kind")
+            if kind == "Event":
+                self.events.append(document)
+            elif kind == "Pod":
+                self.pods.append(document)
+                self._pods[_name(document)] = document
+            elif kind != "Node":
+                self.workloads[_name(document)] = document
+
+    def owner_of(self, pod: Name) -> Name | None:
+        """Return the workload that made a pod, by what the pod says or else by its name."""
+        found = self._pods.get(pod)
+        if found is not None:
+            return _controller(found)
+        _, namespace, name = pod
+        for pattern, kinds in (
+            (_GENERATED, ("ReplicaSet", "DaemonSet", "Job", "ReplicationController")),
+            (_NUMBERED, ("StatefulSet",)),
+        ):
+            match = pattern.match(name)
+            for kind in kinds if match is not None else ():
+                if match is not None and (kind, namespace, match.group(1)) in self.workloads:
+                    return kind, namespace, match.group(1)
+        return None
+
+    def top(self, name: Name) -> Name:
+        """Return the workload that a person wrote: the owner of the owner, as far up as it goes."""
+        for _ in range(4):
+            document = self.workloads.get(name)
+            above = _controller(document) if document is not None else None
+            if above is None or above not in self.workloads:
+                return name
+            name = above
+        return name
+
+    def is_whole(self, name: Name) -> bool:
+        """Return whether a workload has all the pods it asks for."""
+        document = self.workloads[name]
+        status, spec = document.get("status") or {}, document.get("spec") or {}
+        if name[0] == "DaemonSet":
+            wanted, has = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)
+            return bool(wanted and has >= wanted)
+        if name[0] in ("ReplicaSet", "StatefulSet", "ReplicationController"):
+            return bool(status.get("replicas", 0) >= spec.get("replicas", 1))
+        return False
+
+
+def is_own(document: Document) -> bool:
+    """Return whether a person wrote the object: no controller made it."""
+    return _controller(document) is None
+
+
+def _controller(document: Document) -> Name | None:
+    metadata = document.get("metadata") or {}
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner.get("kind", "")), str(metadata.get("namespace", "")), str(owner.get("name", ""))
+    return None
+
+
+def _name(document: Document) -> Name:
+    metadata = document.get("metadata") or {}
+    return str(document.get("kind", "")), str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+
+
+def _about(event: Document) -> Name:
+    involved = event.get("involvedObject") or event.get("regarding") or {}
+    return str(involved.get("kind", "")), str(involved.get("namespace", "")), str(involved.get("name", ""))
+
+
+def _when(event: Document) -> datetime | None:
+    series = event.get("series") or {}
+    for text in (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime")):
+        if text:
+            return _time(text)
+    return None
+
+
+def _count(event: Document) -> int:
+    found = (event.get("series") or {}).get("count") or event.get("count") or 1
+    return found if isinstance(found, int) else 1
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except (TypeError, ValueError):
+        return None

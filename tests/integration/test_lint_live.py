@@ -1,0 +1,101 @@
+"""`weir lint --cluster`: which workloads of a running cluster are stuck, and which are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.test_refusals import refused
+from tests.integration.test_workloads import web
+from weir.cluster import Cluster
+from weir.gates import ALL_FEATURES
+from weir.lint.check import lint
+from weir.lint.live import Troubles, is_own
+from weir.objects.manifest import Document
+
+KINDS = ("Node", "Pod", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob", "Event")
+
+
+def documents(cluster):
+    versions = {
+        "Deployment": "apps/v1",
+        "ReplicaSet": "apps/v1",
+        "DaemonSet": "apps/v1",
+        "StatefulSet": "apps/v1",
+    }
+    return [
+        {"kind": kind, "apiVersion": versions.get(kind, "v1"), **each}
+        for kind in KINDS
+        for each in cluster.list(kind)
+    ]
+
+
+def codes(cluster):
+    """Return what is found in what people wrote: (code, object)."""
+    found = documents(cluster)
+    troubles = Troubles.of(found, cluster.now)
+    own = [
+        Document(each, "x", ()) for each in found if each["kind"] not in ("Node", "Event") and is_own(each)
+    ]
+    return sorted(
+        (f.rule.code, f.object) for f in lint(own, ALL_FEATURES, troubles=troubles) if f.severity.fails
+    )
+
+
+@pytest.fixture
+def cluster():
+    with Cluster(nodes=2) as cluster:
+        cluster.advance(5)
+        yield cluster
+
+
+def test_a_healthy_cluster_has_no_findings(cluster):
+    cluster.apply(web(3))
+    cluster.advance(30)
+    assert codes(cluster) == []
+
+
+@pytest.mark.parametrize(
+    "kind, more", [("Deployment", {}), ("DaemonSet", {}), ("StatefulSet", {"serviceName": "s"})]
+)
+def test_a_refused_workload_is_named_once_by_what_a_person_wrote(cluster, kind, more):
+    cluster.apply(refused(kind, **more))
+    cluster.advance(900)
+    assert codes(cluster) == [("W030", f"{kind} default/web")]
+
+
+def test_a_repaired_workload_is_no_longer_named(cluster):
+    cluster.apply(refused("DaemonSet"))
+    cluster.advance(60)
+    repaired = refused("DaemonSet")
+    repaired["spec"]["template"]["spec"].pop("priorityClassName")
+    cluster.apply(repaired)
+    cluster.advance(30)
+    assert codes(cluster) == []
+
+
+def test_pods_that_kubelets_reject_again_and_again_are_a_loop():
+    off = {"TaintTolerationComparisonOperators": False}
+    on = {"TaintTolerationComparisonOperators": True}
+    gates = {"apiserver": on, "scheduler": on, "controllers": on, "kubelet": off}
+    with Cluster(gates=gates) as cluster:
+        cluster.add_nodes(1, taints=["sla=950:NoExecute"])
+        document = web(1)
+        entry = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}
+        document["spec"]["template"]["spec"]["tolerations"] = [entry]
+        cluster.apply(document)
+        cluster.advance(20)
+        assert ("W031", "Deployment default/web") in codes(cluster)
+
+
+def test_pods_that_are_evicted_again_and_again_are_a_loop():
+    off = {"TaintTolerationComparisonOperators": False}
+    on = {"TaintTolerationComparisonOperators": True}
+    gates = {"apiserver": on, "scheduler": on, "controllers": off, "kubelet": on}
+    with Cluster(gates=gates) as cluster:
+        cluster.add_nodes(1, taints=["sla=950:NoExecute"])
+        document = web(1)
+        entry = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}
+        document["spec"]["template"]["spec"]["tolerations"] = [entry]
+        cluster.apply(document)
+        cluster.advance(20)
+        assert ("W031", "Deployment default/web") in codes(cluster)
