@@ -99,13 +99,15 @@ class Allocator:
         """Return an allocation of all *claims* on *node*, or why there is none; raises AllocationError."""
         attempt = _Attempt(self, claims, node, most_steps)
         if attempt.solve():
-            return attempt.result(share_id)
+            return attempt.solution().written(claims, share_id)
         return Unallocatable(attempt.message(), tuple(attempt.refusals()))
 
-    def score(self, claims: Sequence[ResourceClaim], node: Node, most_steps: int = MOST_STEPS) -> int | str:
-        """Return how well *claims* would fare on *node*, or what Kubernetes says of it; raises AllocationError."""
+    def solve(
+        self, claims: Sequence[ResourceClaim], node: Node, most_steps: int = MOST_STEPS
+    ) -> Solution | str:
+        """Return the devices that *claims* get on *node*, or what Kubernetes says of it; raises AllocationError."""
         attempt = _Attempt(self, claims, node, most_steps)
-        return attempt.score() if attempt.solve() else attempt.message()
+        return attempt.solution() if attempt.solve() else attempt.message()
 
     def find_class(self, name: str) -> DeviceClass | None:
         return self._classes.get(name)
@@ -174,6 +176,30 @@ class Allocator:
         if not taints:
             return []
         return untolerated(taints, ask.asked.tolerations or (), self._gates, self._evaluate)
+
+
+class Solution:
+    """The devices found on one node, for claims that ask for the same as those they were searched for."""
+
+    __slots__ = ("_node", "_picks")
+
+    def __init__(self, node: str, picks: list[list[Pick]]) -> None:
+        self._node, self._picks = node, picks
+
+    @property
+    def score(self) -> int:
+        """How early in their lists the alternatives stand that were chosen."""
+        return sum(8 - index for picks in self._picks for index in alternatives_chosen(picks))
+
+    def written(self, claims: Sequence[ResourceClaim], share_id: Callable[[], str]) -> Allocation:
+        """Return it as the API writes it into *claims*."""
+        return Allocation(
+            tuple(
+                written(claim, picks, self._node, share_id)
+                for claim, picks in zip(claims, self._picks, strict=True)
+            ),
+            self.score,
+        )
 
 
 class _Attempt:
@@ -393,17 +419,9 @@ class _Attempt:
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
-    def result(self, share_id: Callable[[], str]) -> Allocation:
-        """Return what was found as the API writes it."""
-        claims = tuple(
-            written(claim, picks, self.node.name, share_id)
-            for claim, picks in zip(self.claims, self.picks, strict=True)
-        )
-        return Allocation(claims, self.score())
-
-    def score(self) -> int:
-        """Return how early in their lists the alternatives stand that were chosen."""
-        return sum(8 - index for picks in self.picks for index in alternatives_chosen(picks))
+    def solution(self) -> Solution:
+        """Return what was found."""
+        return Solution(self.node.name, self.picks)
 
     def message(self) -> str:
         """Return what Kubernetes says when nothing was found."""

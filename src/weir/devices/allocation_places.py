@@ -31,6 +31,7 @@ class Places:
         self._local: dict[str, dict[PoolKey, None]] = {}  # by node name
         self._wide: dict[PoolKey, None] = {}
         self._sorted: dict[str, list[Place]] = {}  # by node name; "" for what is not local
+        self._local_devices: dict[str, list[tuple[Place, TrackedDevice]]] = {}  # while nothing is wide
         for pool in tracker.pools():
             self._add(pool)
 
@@ -51,6 +52,7 @@ class Places:
                 touched |= self._add(pool)
         for node in touched:
             self._sorted.pop(node, None)
+            self._local_devices.pop(node, None)
         return touched
 
     def pool_of(self, slice_name: str) -> PoolKey | None:
@@ -82,9 +84,17 @@ class Places:
 
     def devices_on(self, node: Node) -> list[tuple[Place, TrackedDevice]]:
         """Return the devices of usable pools that can be used from *node*, in the order of the search."""
+        if self._wide:
+            return self._devices(self.on(node), node)
+        found = self._local_devices.get(node.name)
+        if found is None:
+            found = self._local_devices[node.name] = self._devices(self.on(node), node)
+        return found
+
+    def _devices(self, places: Iterable[Place], node: Node) -> list[tuple[Place, TrackedDevice]]:
         return [
             (place, device)
-            for place in self.on(node)
+            for place in places
             if place.pool.usable
             for device in place.devices
             if self.usable_on(place, device, node)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from weir.cel import types
@@ -33,6 +33,8 @@ MAX_BYTES: Final = 10_240
 COST_LIMIT: Final = 1_000_000
 #: Programs a scheduler keeps: upstream's number.
 CACHE_CAPACITY: Final = 10
+#: Expressions whose verdict is kept.
+_CHECKED: Final = 512
 _MISSING_KEY: Final = "no such key:"
 _ADVICE: Final = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
@@ -149,6 +151,7 @@ def _without_includes(library: Library) -> Library:
     return Library(library.name, kept, library.types, library.macros, library.check_format)
 
 
+@lru_cache(maxsize=_CHECKED)  # claims of one template all bring the same selector
 def check_expression(
     expression: str, *, list_attributes: bool = False, multiple_allocations: bool = False
 ) -> Refusal | None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from weir.devices.allocation import Solution
 from weir.devices.outcome import CANNOT_ALLOCATE, INVALID_POOLS
 from weir.objects.core import Node
 from weir.objects.resource import ResourceClaim
@@ -39,6 +40,7 @@ class ClaimStanding:
         self._codes: Ids = np.zeros(0, np.int32)
         self._scores: Ints = np.zeros(0, np.int64)
         self._stale: Bools = np.zeros(0, np.bool_)
+        self._found: dict[int, Solution] = {}  # where claims fit, as long as the row is not stale
         self._nodes_version: object = None
         self._classes_version = -1
         self._cursor = -1
@@ -51,14 +53,20 @@ class ClaimStanding:
             node = self._table.nodes[row]
             if node is None:
                 continue
-            found = self._claims.allocator.score(wanted, node)
+            found = self._claims.allocator.solve(wanted, node)
             self.judged += 1
             if isinstance(found, str):
                 self._codes[row], self._scores[row] = _MESSAGES[found], 0
             else:
-                self._codes[row], self._scores[row] = FITS, found
+                self._codes[row], self._scores[row] = FITS, found.score
+                self._found[row] = found
             self._stale[row] = False
         return self._codes[rows]
+
+    def solution(self, wanted: Sequence[ResourceClaim], row: int) -> Solution:
+        """Return the devices that *wanted* get in a row that was found to have them."""
+        self.codes(wanted, np.array([row]))
+        return self._found[row]
 
     def scores(self) -> Ints:
         """Return the score of every row that was judged."""

@@ -124,7 +124,8 @@ def class_key(pod: Pod) -> Hashable:
         spec.node_name,
         spec.host_network,
         spec.scheduler_name,
-        _frozen(spec.resource_claims) if spec.resource_claims else None,
+        # Which claims is asked pod by pod: those of a template have another name for each.
+        bool(spec.resource_claims),
         # The selector of the default spread constraints comes from the pod's controller.
         next((owner.uid for owner in metadata.owner_references or () if owner.controller), ""),
     )

@@ -25,6 +25,7 @@ from weir.scheduler.wakeups import (
     NEW_POD,
     POPPED_EARLY,
     TIMEOUT,
+    WATCHED,
     WILDCARDS,
     ClusterEvent,
     Hints,
@@ -58,6 +59,11 @@ class QueuedPod:
     @property
     def key(self) -> str:
         return self.pod.key
+
+    @property
+    def kept_by(self) -> frozenset[str]:
+        """The plugins whose events can wake it."""
+        return frozenset({self.gated_by}) if self.gated_by else self.rejected_by
 
     @property
     def order(self) -> tuple[int, float]:
@@ -138,6 +144,7 @@ class SchedulingQueue:
         self._backoff = _Heap()  # rejected pods
         self._error_backoff = _Heap()
         self._asleep: dict[str, QueuedPod] = {}
+        self._kept_by: Counter[str] = Counter()  # plugins, by the sleeping pods they keep asleep
         self._in_flight: dict[str, tuple[QueuedPod, int]] = {}
         self._events: list[ClusterEvent] = []  # since the oldest pod in flight was popped
         self._events_start = 0
@@ -175,7 +182,7 @@ class SchedulingQueue:
             self._active.push(item, item.order)
         elif pod.key in self._asleep:
             if item.gated_by:
-                del self._asleep[pod.key]
+                self._get_up(pod.key)
                 self._enqueue(item, next((e.label for e in own_events(old, pod)), FORCED), now)
                 return
             for event in own_events(old, pod):
@@ -185,7 +192,7 @@ class SchedulingQueue:
 
     def delete(self, key: str) -> None:
         """Forget a pod: it is gone, or it has been placed."""
-        self._asleep.pop(key, None)
+        self._get_up(key)
         self.held.pop(key, None)
         for heap in (self._active, self._backoff, self._error_backoff):
             heap.remove(key)
@@ -203,7 +210,7 @@ class SchedulingQueue:
         missing = not gates and self._claims is not None and self._claims.gate(item.pod)
         if gates or missing or item.key in self.held:
             item.gated_by = "SchedulingGates" if gates else DEVICES if missing else "DefaultPreemption"
-            self._asleep[item.key] = item
+            self._fall_asleep(item)
             self._incoming("gated", event)
             return
         item.gated_by = ""
@@ -215,7 +222,7 @@ class SchedulingQueue:
         self.held.pop(key, None)
         item = self._asleep.get(key)
         if item is not None and item.gated_by == "DefaultPreemption":
-            del self._asleep[key]
+            self._get_up(key)
             self._to_backoff_or_active(item, FORCED, now)
 
     # ── taking turns ─────────────────────────────────────────────────────────────────────────────
@@ -266,7 +273,7 @@ class SchedulingQueue:
             if self._helps(item, event):
                 self._wake(item, event, now)
                 return
-        self._asleep[item.key] = item
+        self._fall_asleep(item)
         self._incoming("unschedulable", ATTEMPT_FAILED)
 
     def _trim(self) -> None:
@@ -281,6 +288,8 @@ class SchedulingQueue:
     def happened(self, event: ClusterEvent, now: float) -> int:
         """Wake the pods that *event* can help and return how many; pods in flight will hear of it."""
         self._record(event)
+        if not self._concerns_anybody(event.label):
+            return 0
         if event.pods is None:
             candidates: Iterable[QueuedPod] = self._asleep.values()
         else:
@@ -289,6 +298,25 @@ class SchedulingQueue:
         for item in woken:
             self._wake(item, event, now)
         return len(woken)
+
+    def _concerns_anybody(self, label: str) -> bool:
+        """Return whether a plugin that keeps some pod asleep hears of such events at all."""
+        if label in WILDCARDS:
+            return True
+        return any(plugin not in WATCHED or label in WATCHED[plugin] for plugin in self._kept_by)
+
+    def _fall_asleep(self, item: QueuedPod) -> None:
+        self._get_up(item.key)
+        self._asleep[item.key] = item
+        for plugin in item.kept_by:
+            self._kept_by[plugin] += 1
+
+    def _get_up(self, key: str) -> None:
+        item = self._asleep.pop(key, None)
+        for plugin in item.kept_by if item is not None else ():
+            self._kept_by[plugin] -= 1
+            if not self._kept_by[plugin]:
+                del self._kept_by[plugin]
 
     def _record(self, event: ClusterEvent) -> None:
         if self._in_flight:
@@ -306,7 +334,7 @@ class SchedulingQueue:
         return any(self._hints.helps(plugin, item.pod, event) for plugin in item.rejected_by)
 
     def _wake(self, item: QueuedPod, event: ClusterEvent, now: float) -> None:
-        self._asleep.pop(item.key, None)
+        self._get_up(item.key)
         if item.gated_by:
             self._enqueue(item, event.label, now)
             return

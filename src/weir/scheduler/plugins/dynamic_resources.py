@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from weir.devices.claims import reserved_for
-from weir.devices.outcome import CANNOT_ALLOCATE, INVALID_POOLS, Allocation, AllocationError
+from weir.devices.outcome import CANNOT_ALLOCATE, INVALID_POOLS, AllocationError
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.resource import ResourceClaim
@@ -280,11 +280,8 @@ class BoundDynamicResources:
         bindings = [
             ClaimBinding(claim, None) for claim in self._allocated if not reserved_for(claim, self._pod)
         ]
-        if plan.wanted:
-            place = self._table.nodes[row]
-            assert place is not None
-            found = self._claims.allocator.allocate(plan.wanted, place, self._share_id)
-            assert isinstance(found, Allocation), "the node was just found to have the devices"
+        if plan.standing is not None:
+            found = plan.standing.solution(plan.wanted, row).written(plan.wanted, self._share_id)
             for claim, allocation in zip(plan.wanted, found.claims, strict=True):
                 self._claims.promise(claim.metadata.uid, allocation)
                 bindings.append(ClaimBinding(claim, allocation))
