@@ -140,7 +140,16 @@ class Question:
     remembered.
     """
 
-    __slots__ = ("_all_true", "_class", "_class_name", "_expressions", "_of_class", "_own", "_selector")
+    __slots__ = (
+        "_all_true",
+        "_class",
+        "_class_name",
+        "_expressions",
+        "_of_class",
+        "_own",
+        "_selector",
+        "_worded",
+    )
 
     def __init__(
         self, rule: DeviceTaintRule, classes: Mapping[str, DeviceClass], expressions: Selectors
@@ -152,6 +161,7 @@ class Question:
         self._class = classes.get(self._class_name) if self._class_name is not None else None
         self._of_class = (self._class.spec.selectors or ()) if self._class else ()
         self._all_true = _Expressions((*self._of_class, *self._own), expressions)
+        self._worded: dict[Hashable, Selection] = {}  # what was said about devices like these
 
     def __call__(self, device: Candidate) -> Selection:
         """Return whether the rule selects *device*, and if not, why."""
@@ -172,14 +182,24 @@ class Question:
             return NO_SUCH_CLASS
         if (known := self._all_true(device)) is True:
             return SELECTED
-        if self._class is not None:  # which of them is not true, and why
+        if known is False and self._class is None:
+            return SELECTOR_FALSE
+        key = self._all_true.key(device)
+        worded = self._worded.get(key) if key is not None else None
+        if worded is None:
+            worded = self._word(device)
+            if key is not None and len(self._worded) < _MOST_ANSWERS:
+                self._worded[key] = worded
+        return worded
+
+    def _word(self, device: Candidate) -> Selection:
+        """Return which of the expressions is not plainly true, and why."""
+        if self._class is not None:
             judged = _all_true(self._of_class, device, self._expressions)
             if judged is SELECTOR_FALSE:
                 return NOT_IN_CLASS
             if not judged:
                 return Selection(judged.outcome, f"class {self._class.name}: {judged.problem}")
-        elif known is False:
-            return SELECTOR_FALSE
         return _all_true(self._own, device, self._expressions)
 
     def among(
@@ -226,6 +246,12 @@ class _Expressions:
         if alike is None or written is None or device._seen is None:
             return None
         return self._known.get(alike(device.id, written))
+
+    def key(self, device: Candidate) -> Hashable | None:
+        """Return what devices that get the same answer share; None for one that has to be asked itself."""
+        if self._alike is None or device.device is None or device._seen is None:
+            return None
+        return self._alike(device.id, device.device)
 
     def __call__(self, device: Candidate) -> bool | None:
         try:

@@ -53,6 +53,19 @@ class TrackedDevice(Candidate):
         self.rule_taints: tuple[TrackedTaint, ...] = ()
         self.numbered: list[tuple[object, ...]] = []  # identities of the driver taints
 
+    def looks_like(self, other: TrackedDevice) -> bool:
+        """Return whether expressions see the same in both; what was read of *other* need not be read again."""
+        mine, its = self.device, other.device
+        assert mine is not None and its is not None
+        if (mine.attributes, mine.capacity, mine.allow_multiple_allocations) != (
+            its.attributes,
+            its.capacity,
+            its.allow_multiple_allocations,
+        ):
+            return False
+        self._seen, self._error = other._seen, other._error
+        return True
+
     @property
     def taints(self) -> tuple[TrackedTaint, ...]:
         """All taints: the device's own, those of taint slices, those of rules."""
@@ -129,6 +142,7 @@ class Tracker:
         self._summaries: dict[PoolKey, Pool] = {}
         self._tracked: dict[str, tuple[TrackedDevice, ...]] = {}
         self._failed: set[str] = set()  # slices that could not be tracked because of a broken rule
+        self._broken: set[str] = set()  # rules that do not compile
         self._by_driver: dict[str, dict[PoolKey, None]] = {}
         self._by_pool: dict[str, dict[PoolKey, None]] = {}
         self._by_device: dict[str, dict[TrackedDevice, None]] = {}
@@ -272,11 +286,18 @@ class Tracker:
         devices: list[TrackedDevice] = []
         entries: list[list[_Rule]] = []
         problems: dict[str, Problem] = {}
+        unsure = self._broken or found.name in self._failed
+        before = {} if unsure else {one.id: one for one in self._tracked.get(found.name, ())}
         try:
             for device in found.spec.devices or ():
                 tracked = TrackedDevice(DeviceID(driver, pool, device.name), device, found.name)
                 devices.append(tracked)
-                entries.append(self._selecting(tracked, problems))
+                known = before.get(tracked.id)
+                if known is not None and tracked.looks_like(known):
+                    # Only its taints changed, as often happens: what selected it selects it still.
+                    entries.append([self._rules[_rule_name(taint)] for taint in known.rule_taints])
+                else:
+                    entries.append(self._selecting(tracked, problems))
         except _Broken as broken:
             self._failed.add(found.name)
             return [broken.problem]
@@ -382,6 +403,7 @@ class Tracker:
     def remove_rule(self, name: str) -> Update:
         """Forget a rule that was deleted."""
         entry = self._rules.pop(name, None)
+        self._broken.discard(name)
         if entry is None:
             return Update()
         self._index(entry.rule, None)
@@ -419,6 +441,7 @@ class Tracker:
         if old is not None and not again and old.rule.spec.device_selector == new.spec.device_selector:
             entry.selected = dict(old.selected)
         else:
+            self._broken.discard(new.name)
             try:
                 entry.ask.among(
                     self._asked(new), entry.selected, lambda answer: self._note(entry, answer, problems)
@@ -481,6 +504,7 @@ class Tracker:
         """Remember the first problem of a rule; raises when it means that nothing may be updated."""
         name = entry.rule.name
         if answer.outcome is Outcome.BROKEN:
+            self._broken.add(name)
             raise _Broken(Problem(name, "", f"DeviceTaintRule {name}: {answer.problem}"))
         problems.setdefault(name, Problem(name, RUNTIME_ERROR, answer.problem))
 

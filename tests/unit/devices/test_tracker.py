@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of, taint_slice
+from weir.devices.selector import Question
 from weir.devices.tracker import RUNTIME_ERROR, Tracker
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceSlice
@@ -131,6 +133,31 @@ class TestTrouble:
         assert texts(found) == [["a:None"]]
         assert found.remove_rule("r").slices == ("s",)
         assert texts(found) == [["c:None"]]
+
+    def test_a_broken_rule_stays_broken_when_only_its_taint_is_edited(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0", "a:None")), rule("r", BROKEN, "b:None"))
+        found.put_rule(rule("r", BROKEN, "c:None"))
+        found.put_slice(slice_of("s", device("gpu-0", "d:None")))
+        assert texts(found) == [["a:None"]]
+
+    def test_a_slice_whose_taints_alone_change_asks_no_rule_and_tells_no_problem_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        failing = {"selectors": [{"cel": {"expression": f"device.attributes['{DRIVER}'].nope"}}]}
+        models = {"selectors": [{"cel": {"expression": f"device.attributes['{DRIVER}'].model == 'a100'"}}]}
+        found = tracker(
+            slice_of("s", device("gpu-0", "a:None", attributes=MODEL)),
+            rule("f", failing, "f:None"),
+            rule("m", models, "m:None"),
+        )
+        monkeypatch.setattr(Question, "__call__", lambda *_: pytest.fail("a rule was asked"))
+        update = found.put_slice(slice_of("s", device("gpu-0", "b:None", attributes=MODEL)))
+        assert (texts(found), update.problems) == ([["b:None", "m:None"]], ())
+        monkeypatch.undo()
+        found.put_slice(slice_of("s", device("gpu-0", "b:None", attributes={"model": {"string": "h100"}})))
+        assert texts(found) == [["b:None"]]
+        found.remove_rule("m")
+        assert texts(found) == [["b:None"]]
 
     def test_a_device_that_cannot_be_read_is_selected_by_name_only(self) -> None:
         odd = device("gpu-0", attributes={"v": {"version": "not one"}})
