@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from typing import Protocol
@@ -46,6 +49,9 @@ class RealClock:
         await asyncio.sleep(seconds)
 
 
+_BACKDATED: ContextVar[float | None] = ContextVar("backdated", default=None)
+
+
 class VirtualClock:
     """A clock that moves only when told to.
 
@@ -61,18 +67,36 @@ class VirtualClock:
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._start = start.timestamp()
+        self._first = datetime.fromtimestamp(self._start, UTC)
         self._elapsed = 0.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._count = 0
 
     def time(self) -> float:
-        return self._start + self._elapsed
+        return self._start + self.monotonic()
 
     def monotonic(self) -> float:
-        return self._elapsed
+        then = _BACKDATED.get()
+        return self._elapsed if then is None else then
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self._start, UTC) + timedelta(seconds=self._elapsed)
+        return self._first + timedelta(seconds=self.monotonic())
+
+    def at(self, elapsed: float) -> datetime:
+        """Return the time of day when `monotonic` said *elapsed*."""
+        return self._first + timedelta(seconds=elapsed)
+
+    @contextmanager
+    def backdated(self, elapsed: float) -> Iterator[None]:
+        """For the caller, and for nobody else, it is the time when `monotonic` said *elapsed*.
+
+        For what was due then and is written down only now. Nothing in here may sleep.
+        """
+        token = _BACKDATED.set(elapsed)
+        try:
+            yield
+        finally:
+            _BACKDATED.reset(token)
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:

@@ -33,19 +33,23 @@ from weir.apiserver.http import Request
 from weir.apiserver.run import Options, Running, build, open_store
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Transport
 from weir.client.cache import Informer, decode_document
+from weir.client.heartbeats import Heartbeats
 from weir.client.local import LocalTransport
 from weir.client.older import OlderTransport, forget
 from weir.clock import Clock, VirtualClock
 from weir.controllers.catalog import choose
+from weir.controllers.node_lifecycle import NodeLifecycle
 from weir.controllers.run import Controllers
 from weir.errors import NotFound
 from weir.gates import ALL_FEATURES, Gates, GatesLike
 from weir.kubelet.classes import CLASSES, NodeClass, node_document, parse_taint
 from weir.kubelet.faults import POOL, with_fault
+from weir.kubelet.onlookers import Onlookers
 from weir.kubelet.run import Kubelets
 from weir.objects.kinds import KINDS, Kind, by_kind
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
+from weir.store.compact import keep_up
 
 if TYPE_CHECKING:
     from weir.explain.verdict import Explanation
@@ -58,6 +62,7 @@ PODS: Final = by_kind("v1", "Pod")
 EVENTS: Final = by_kind("v1", "Event")
 SETTLE_SECONDS: Final = 0.001
 AT_ONCE: Final = 50
+UPKEEP_SECONDS: Final = 60.0  # how long an event may outlive its hour
 #: What the node lifecycle controller sets and takes away (core.md 4.6).
 CONDITION_TAINTS: Final = frozenset(
     f"node.kubernetes.io/{name}"
@@ -135,7 +140,10 @@ class ControlPlane:
         *,
         controllers: Iterable[str] = ("*",),
         seed: int = 0,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
+        """With *heartbeats* (virtual time) nodes' reports are postponed while nobody can see them."""
+
         def client(component: str, agent: str) -> Client:
             return local_client(running, clock, agent, older=component in gates.older)
 
@@ -143,13 +151,16 @@ class ControlPlane:
         self.scheduler = Scheduler(
             client("scheduler", "kube-scheduler"), gates.scheduler, clock, config=config, seed=seed
         )
+        chosen = choose(list(controllers), gates.controllers)
+        for controller in chosen:
+            if isinstance(controller, NodeLifecycle):
+                controller.heartbeats = heartbeats
         self.controllers = Controllers(
-            client("controllers", "kube-controller-manager"),
-            clock,
-            choose(list(controllers), gates.controllers),
-            seed=seed + 100,
+            client("controllers", "kube-controller-manager"), clock, chosen, seed=seed + 100
         )
-        self.kubelets = Kubelets(client("kubelet", "kubelet"), gates.kubelet, clock, seed=seed + 200)
+        self.kubelets = Kubelets(
+            client("kubelet", "kubelet"), gates.kubelet, clock, seed=seed + 200, heartbeats=heartbeats
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -205,11 +216,17 @@ class Cluster:
         gates: GatesLike | Mapping[str, GatesLike] | ComponentGates = None,
         nodes: int = 0,
         controllers: Iterable[str] = ("*",),
+        every_heartbeat: bool = False,
     ) -> None:
-        """*gates* default to everything on; a mapping from component to gates sets them apart."""
+        """*gates* default to everything on; a mapping from component to gates sets them apart.
+
+        Reports of nodes that nobody can see are not carried out one by one unless *every_heartbeat* is asked for;
+        apart from resourceVersions and counts of requests the history is the same.
+        """
         self.clock = clock or VirtualClock()
-        self._controllers, self._seed = list(controllers), seed
+        self._controllers, self._seed, self._every_heartbeat = list(controllers), seed, every_heartbeat
         self._followers: builtins.list[asyncio.Task[None]] = []
+        self._onlookers = Onlookers(lambda asked: self._running.server.handle(asked))
         self._loop = asyncio.new_event_loop()
         self._gates = ComponentGates.of(gates)
         try:
@@ -233,6 +250,9 @@ class Cluster:
         )
         store = await open_store(options, self.clock)
         running = await build(options, store, self.clock)
+        running.chores.append(
+            asyncio.ensure_future(keep_up(store, self.clock, interval_seconds=UPKEEP_SECONDS))
+        )
         return running, Client(self._transport(), clock=self.clock, user_agent="weir")
 
     def _transport(self) -> LocalTransport:
@@ -244,12 +264,18 @@ class Cluster:
             token = f"Bearer {self._running.admin_token}".encode()
             return Request(method, path, query, {**headers, b"authorization": token}, body)
 
-        return LocalTransport(lambda asked: self._running.server.handle(asked), request)
+        return LocalTransport(self._onlookers.handle, request)
 
     async def _begin(self) -> None:
         self.plane = ControlPlane(
-            self._running, self.clock, self._gates, controllers=self._controllers, seed=self._seed
+            self._running,
+            self.clock,
+            self._gates,
+            controllers=self._controllers,
+            seed=self._seed,
+            heartbeats=None if self._every_heartbeat else Heartbeats(self.clock),
         )
+        self._onlookers.look_at(self.plane.kubelets.reports)
         self.plane.start()
         await self.clock.settle()
 
@@ -266,6 +292,7 @@ class Cluster:
     def set_gates(self, gates: GatesLike | Mapping[str, GatesLike] | ComponentGates) -> None:
         """Restart every component with other feature gates, on what is stored: an upgrade or a downgrade."""
         self._gates = ComponentGates.of(gates)
+        self._wait(self.plane.kubelets.reports.catch_up())
         self._wait(self.plane.stop())
         self._wait(self._restart_server())
         self._wait(self._begin())
@@ -274,6 +301,7 @@ class Cluster:
         """Put another server on the same store, as a new version of it would be."""
         old = self._running
         self._running = await build(replace(old.options, gates=self._gates.apiserver), old.store, self.clock)
+        self._running.chores = old.chores
         old.server.watches.close()  # who followed the old one comes to the new one
         await old.webhook_client.close()
 

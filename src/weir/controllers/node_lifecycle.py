@@ -3,7 +3,8 @@
 Spec: core.md 4.6 "Node lifecycle controller".
 What surprises: NoSchedule taints follow conditions at once, NoExecute taints wait in a queue of their zone and may
 wait for ever when the whole cluster looks dead. A node is measured by when this process last saw it
-report, so a restart gives every node a new grace period.
+report, so a restart gives every node a new grace period. Every five seconds only those are looked at that changed,
+that are not well, or whose grace is over: nodes that are well cost nothing.
 Not here: who leaves because of the taints (weir.controllers.taint_eviction), zones and rates (.zones).
 """
 
@@ -12,25 +13,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
+from weir.client.heartbeats import Heartbeats
 from weir.controllers.actions import Action, Patch, Record, WakeAt
 from weir.controllers.known import NODES, PODS, Known
 from weir.controllers.views import Condition, Node, parse_time, print_time
-from weir.controllers.zones import EXCLUDED, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
+from weir.controllers.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
 from weir.gates import Gates
 from weir.objects.core import Taint
 from weir.objects.kinds import Kind, by_kind
 
 LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
 LEASE_NAMESPACE: Final = "kube-node-lease"
-CHECK_SECONDS: Final = 5.0
+CHECK_PERIOD: Final = timedelta(seconds=5)
 GRACE: Final = timedelta(seconds=50)
 STARTUP_GRACE: Final = timedelta(seconds=60)
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+EVICTING_KEYS: Final = frozenset({NOT_READY, UNREACHABLE})
 #: (condition, status) → the key of the taint it stands for
 CONDITION_TAINTS: Final = {
     ("Ready", "False"): NOT_READY,
@@ -64,14 +68,14 @@ class HealthKey:
 
 @dataclass(frozen=True)
 class CheckKey:
-    """Time to look at every node."""
+    """Time to look at the nodes."""
 
     due: str = "check"
 
 
 @dataclass(frozen=True)
 class DisruptionKey:
-    """Every node was looked at: how are the zones?"""
+    """The nodes were looked at: how are the zones?"""
 
     due: str = "disruption"
 
@@ -101,24 +105,40 @@ class NodeLifecycle:
     kinds: Final[tuple[Kind, ...]] = (NODES, PODS, LEASES)
     first_keys: Final = (CheckKey(),)
 
-    def __init__(self, gates: Gates, *, grace: timedelta = GRACE) -> None:
-        """*grace* is how long a node that reported once may be silent."""
-        self._grace = grace
+    def __init__(
+        self, gates: Gates, *, grace: timedelta = GRACE, heartbeats: Heartbeats | None = None
+    ) -> None:
+        """*grace* is how long a node that reported once may be silent; *heartbeats* tells of nodes that report
+        without saying so (only simulations have it)."""
+        self._grace, self.heartbeats = grace, heartbeats
         self._registered: dict[str, str] = {}  # uids of the nodes people were told of
+        self._moved: dict[str, None] = {}  # nodes that came or went since
         self._health: dict[str, Health] = {}
         self._ready: dict[str, str] = {}  # what each node's Ready condition is, or is about to be
+        self._counted = Counted()
+        self._changed: dict[str, None] = {}  # nodes that changed, or reported, since the last check
+        self._unwell: dict[str, None] = {}  # nodes that are looked at in every check
+        self._graces: list[tuple[datetime, str]] = []  # a heap: when to look whether a node fell silent
+        self._waiting: dict[str, datetime] = {}  # the earliest entry of each node in it
+        self._checked_at: datetime | None = None
         self._queues: dict[str, ZoneQueue] = {}
-        self._states: dict[str, ZoneState] = {}
         self._stopped = False  # every zone looks dead: nobody is evicted
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of an object makes worth looking at."""
+        if kind is LEASES:
+            metadata = (new or old)["metadata"]
+            if metadata["namespace"] == LEASE_NAMESPACE:
+                self._changed[metadata["name"]] = None
+            return
         if kind is not NODES:
             return
+        if old is None or new is None:
+            self._moved[(new or old).name] = None
         if new is None:
-            self._health.pop(old.name, None)
-            self._ready.pop(old.name, None)
+            self._forget(old.name)
             return
+        self._changed[new.name] = None
         yield NodeKey(new.name)
         if old is None or ready_status(old) != ready_status(new):
             yield HealthKey(new.name)
@@ -135,11 +155,12 @@ class NodeLifecycle:
                 if node is not None:
                     yield from self._check(node, known, now)
             case CheckKey():
+                self._checked_at = now
                 yield from self._register(known)
-                for node in sorted(known.all(NODES), key=lambda node: str(node.name)):
-                    yield WakeAt(HealthKey(node.name), now)
+                for name in self._to_check(now):
+                    yield WakeAt(HealthKey(name), now)
                 yield WakeAt(DisruptionKey(), now)
-                yield WakeAt(CheckKey(), now + timedelta(seconds=CHECK_SECONDS))
+                yield WakeAt(CheckKey(), now + CHECK_PERIOD)
             case DisruptionKey():
                 yield from self._disruption(known, now)
             case ZoneKey(zone):
@@ -147,13 +168,15 @@ class NodeLifecycle:
 
     def _register(self, known: Known) -> Iterator[Action]:
         """Tell of nodes that came and went since the last round."""
-        there = {node.name: node.metadata.uid for node in known.all(NODES)}
-        for name in sorted(there.keys() - self._registered.keys()):
-            yield node_event(name, there[name], "RegisteredNode", f"Registered Node {name} in Controller")
-        for name in sorted(self._registered.keys() - there.keys()):
-            uid = self._registered[name]
-            yield node_event(name, uid, "RemovingNode", f"Removing Node {name} from Controller")
-        self._registered = there
+        moved, self._moved = sorted(self._moved), {}
+        there = {name: node.metadata.uid for name in moved if (node := known.node(name)) is not None}
+        for name, uid in there.items():
+            if name not in self._registered:
+                yield node_event(name, uid, "RegisteredNode", f"Registered Node {name} in Controller")
+            self._registered[name] = uid
+        for name in moved:
+            if name not in there and (uid := self._registered.pop(name, "")):
+                yield node_event(name, uid, "RemovingNode", f"Removing Node {name} from Controller")
 
     # ── conditions → NoSchedule taints ───────────────────────────────────────────────────────────
 
@@ -167,11 +190,38 @@ class NodeLifecycle:
 
     # ── health ───────────────────────────────────────────────────────────────────────────────────
 
+    def _to_check(self, now: datetime) -> list[str]:
+        """Return the nodes to be looked at, by name: about all others nothing new can be said."""
+        chosen = {*self._changed, *self._unwell}
+        if self.heartbeats is not None:
+            chosen.update(self.heartbeats.take_ended())
+        self._changed = {}
+        while self._graces and self._graces[0][0] < now:
+            over, name = heappop(self._graces)
+            if self._waiting.get(name) == over:
+                del self._waiting[name]
+                chosen.add(name)
+        return sorted(chosen)
+
+    def _wait_for_silence(self, node: str, over: datetime) -> None:
+        """See to it that the node is looked at when its grace is over."""
+        if node not in self._waiting or over < self._waiting[node]:
+            # One that comes too early does no harm, so a report moves nothing.
+            self._waiting[node] = over
+            heappush(self._graces, (over, node))
+
+    def _forget(self, name: str) -> None:
+        self._health.pop(name, None)
+        self._ready.pop(name, None)
+        self._unwell.pop(name, None)
+        self._counted.drop(name)
+
     def _check(self, node: Node, known: Known, now: datetime) -> Iterator[Action]:
         health = self._observe(node, known, now)
         ready = ready_status(node)
         grace = self._grace if node.status.condition("Ready") is not None else STARTUP_GRACE
-        if now > health.seen_at + grace and (lost := list(unknown_conditions(node, now))):
+        kept = self.heartbeats is not None and self.heartbeats.keeps(node.name)
+        if not kept and now > health.seen_at + grace and (lost := list(unknown_conditions(node, now))):
             yield status_patch(NODES, node.name, "", lost)
             if ready == "True":
                 message = f"Node {node.name} status is now: NodeNotReady"
@@ -180,6 +230,13 @@ class NodeLifecycle:
                 yield from self._pods_not_ready(node, known, now)
             ready = "Unknown"
         self._ready[node.name] = ready
+        self._counted.put(node, ready)
+        if ready == "True" and not {t.key for t in node.taints if t.effect == "NoExecute"} & EVICTING_KEYS:
+            self._unwell.pop(node.name, None)
+        else:
+            self._unwell[node.name] = None
+        if ready != "Unknown" and not kept:
+            self._wait_for_silence(node.name, health.seen_at + grace)
         yield from self._evicting_taints(node, ready, now)
 
     def _observe(self, node: Node, known: Known, now: datetime) -> Health:
@@ -196,10 +253,22 @@ class NodeLifecycle:
             born = parse_time(node.metadata.creation_timestamp)
             seen = born if ready is None and renewed is None and born is not None else now
             health = self._health[node.name] = Health(seen, (told, renewed))
-        elif (told or health.reported[0], renewed) != health.reported:
-            health.seen_at = now
-            health.reported = (told or health.reported[0], renewed)
+        elif (reported := (told or health.reported[0], renewed)) != health.reported:
+            texts = [renewed] if renewed != health.reported[1] else []
+            if reported[0] != health.reported[0]:
+                texts.append(ready.last_heartbeat_time if ready is not None else None)
+            seen = max(self._would_have_seen(node.name, text, now) for text in texts)
+            health.seen_at = max(health.seen_at, seen)
+            health.reported = reported
         return health
+
+    def _would_have_seen(self, node: str, text: str | None, now: datetime) -> datetime:
+        """Return when a report was seen: now, or by the check after the time at which a postponed one was due."""
+        due = self.heartbeats.made_at(node, text) if self.heartbeats is not None and text else None
+        if due is None or self._checked_at is None or due > self._checked_at:
+            return now
+        checks_ago = (self._checked_at - due) // CHECK_PERIOD
+        return self._checked_at - checks_ago * CHECK_PERIOD
 
     def _pods_not_ready(self, node: Node, known: Known, now: datetime) -> Iterator[Action]:
         for pod in known.pods_on(node.name):
@@ -256,33 +325,26 @@ class NodeLifecycle:
     # ── zones ────────────────────────────────────────────────────────────────────────────────────
 
     def _disruption(self, known: Known, now: datetime) -> Iterator[Action]:
-        nodes: list[Node] = known.all(NODES)
-        zones: dict[str, list[bool]] = {}
-        for node in nodes:
-            ready = self._ready.get(node.name, "")
-            if ready and EXCLUDED not in node.labels:
-                zones.setdefault(zone_of(node), []).append(ready == "True")
-        self._states = {zone: zone_state(answers) for zone, answers in zones.items()}
-        all_dead = bool(zones) and all(s is ZoneState.FULL_DISRUPTION for s in self._states.values())
+        zones = self._counted.zones()
+        states = {zone: zone_state(ready, unready) for zone, (ready, unready) in zones.items()}
+        all_dead = bool(zones) and all(state is ZoneState.FULL_DISRUPTION for state in states.values())
         if all_dead:
             for queue in self._queues.values():
                 queue.rate = 0.0
             if not self._stopped:
                 self._stopped = True
-                for node in nodes:
+                for node in known.all(NODES):
                     self._queue(zone_of(node)).remove(node.name)
-                    if any(
-                        t.effect == "NoExecute" and t.key in (NOT_READY, UNREACHABLE) for t in node.taints
-                    ):
+                    if any(t.effect == "NoExecute" and t.key in EVICTING_KEYS for t in node.taints):
                         yield set_taints(node, without(node, NOT_READY, UNREACHABLE))
             return
         if self._stopped:
             self._stopped = False
             for health in self._health.values():
                 health.seen_at = now
-        for zone, answers in zones.items():
+        for zone, (ready, unready) in zones.items():
             queue = self._queue(zone)
-            queue.rate = rate_of(self._states[zone], len(answers))
+            queue.rate = rate_of(states[zone], ready + unready)
             if queue.due(now) is not None:
                 yield WakeAt(ZoneKey(zone), now)
 

@@ -7,7 +7,6 @@ down; where nothing is ready anywhere, nobody is evicted at all.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -36,19 +35,43 @@ def zone_of(node: Node) -> str:
     return f"{region}:\x00:{zone}" if region or zone else ""
 
 
-def zone_state(ready: Iterable[bool]) -> ZoneState:
-    """Return the state of a zone from whether each of its nodes is ready.
+def zone_state(ready: int, unready: int) -> ZoneState:
+    """Return the state of a zone from how many of its nodes are ready and how many are not.
 
-    >>> zone_state([True, False, False, False]), zone_state([False])
+    >>> zone_state(1, 3), zone_state(0, 1)
     (<ZoneState.PARTIAL_DISRUPTION: 'PartialDisruption'>, <ZoneState.FULL_DISRUPTION: 'FullDisruption'>)
     """
-    answers = list(ready)
-    bad = answers.count(False)
-    if bad and bad == len(answers):
+    if unready and not ready:
         return ZoneState.FULL_DISRUPTION
-    if bad > 2 and bad / len(answers) >= UNHEALTHY_SHARE:
+    if unready > 2 and unready / (ready + unready) >= UNHEALTHY_SHARE:
         return ZoneState.PARTIAL_DISRUPTION
     return ZoneState.NORMAL
+
+
+class Counted:
+    """How many nodes of each zone are ready, kept by change. Nodes that opted out do not count."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, tuple[str, bool]] = {}  # node → (zone, ready)
+        self._zones: dict[str, list[int]] = {}  # zone → [unready, ready]
+
+    def put(self, node: Node, ready: str) -> None:
+        """Count *node*, whose Ready condition is *ready* (nothing when it has none: it does not count)."""
+        self.drop(node.name)
+        if ready and EXCLUDED not in node.labels:
+            zone, well = zone_of(node), ready == "True"
+            self._nodes[node.name] = (zone, well)
+            self._zones.setdefault(zone, [0, 0])[well] += 1
+
+    def drop(self, node: str) -> None:
+        """Count *node* no more."""
+        if (known := self._nodes.pop(node, None)) is not None:
+            zone, well = known
+            self._zones[zone][well] -= 1
+
+    def zones(self) -> dict[str, tuple[int, int]]:
+        """Return how many are ready and how many are not, for every zone that has nodes."""
+        return {zone: (well, unwell) for zone, (unwell, well) in self._zones.items() if well or unwell}
 
 
 def rate_of(state: ZoneState, nodes: int) -> float:

@@ -1,10 +1,9 @@
 """Thousands of kubelets in one process: they report, admit pods, and let them live and end.
 
-Every node with the label `weir.dev/simulated=true` is played, wherever it was created. A node reports by renewing its
-Lease every ten seconds and its status every five minutes; the annotation `weir.dev/failed` switches it off
-as if somebody had pulled the plug, and taking it away switches it on again.
-Not here: admission (weir.kubelet.admit), what happens when (weir.kubelet.phases), node classes (.classes), devices and
-their driver (.driver_run).
+Every node with the label `weir.dev/simulated=true` is played, wherever it was created. The annotation
+`weir.dev/failed` switches a node off as if somebody had pulled the plug, and taking it away switches it on again.
+Not here: when nodes report (weir.kubelet.reports), admission (.admit), what happens when (.phases), node
+classes (.classes), devices and their driver (.driver_run).
 """
 
 from __future__ import annotations
@@ -21,11 +20,12 @@ from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.cache import Informer, ObjectKey, decode_document, wait_all_synced
 from weir.client.events import ObjectReference, Recorder
+from weir.client.heartbeats import Heartbeats
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.gates import Gates
 from weir.kubelet.admit import Admission, admit, needs_admission
-from weir.kubelet.classes import LIFE, SIMULATED, healthy, is_off
+from weir.kubelet.classes import LIFE, SIMULATED, is_off
 from weir.kubelet.driver_run import Drivers
 from weir.kubelet.phases import (
     Life,
@@ -38,6 +38,7 @@ from weir.kubelet.phases import (
 )
 from weir.kubelet.prepare import REASON as UNPREPARED
 from weir.kubelet.prepare import claim_names, unprepared
+from weir.kubelet.reports import Reports
 from weir.objects.core import Node, Pod, ViewError, read
 from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
@@ -45,30 +46,11 @@ from weir.observe.logs import Log
 
 PODS: Final = by_kind("v1", "Pod")
 NODES: Final = by_kind("v1", "Node")
-LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
 CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
-LEASE_NAMESPACE: Final = "kube-node-lease"
-LEASE_SECONDS: Final = 40
-RENEW_SECONDS: Final = 10.0
-STATUS_SECONDS: Final = 300.0
 PREPARE_AGAIN_SECONDS: Final = 5.0
 WORKERS: Final = 16
 
 Document = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class LeaseKey:
-    """A node's Lease is due for renewal."""
-
-    node: str
-
-
-@dataclass(frozen=True)
-class StatusKey:
-    """A node's status is due for reporting."""
-
-    node: str
 
 
 @dataclass(frozen=True)
@@ -79,19 +61,24 @@ class PodKey:
     name: str
 
 
-Key = LeaseKey | StatusKey | PodKey
-
-
 class Kubelets:
     """All simulated kubelets of one process, over one client."""
 
     def __init__(
-        self, client: Client, gates: Gates, clock: Clock, *, seed: int = 0, log: Log | None = None
+        self,
+        client: Client,
+        gates: Gates,
+        clock: Clock,
+        *,
+        seed: int = 0,
+        log: Log | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
+        """With *heartbeats* (virtual time) reports that nobody can see are postponed."""
         self._client, self._gates, self._clock = client, gates, clock
         self._chance = random.Random(seed)
         self._log = log or Log("weir.kubelet")
-        self._queue: WorkQueue[Hashable] = WorkQueue(clock)
+        self._queue: WorkQueue[PodKey] = WorkQueue(clock)
         self._recorder = Recorder(client, clock, "kubelet")
         self._nodes: Informer[Document] = Informer(
             client, NODES, clock, decode_document, label_selector=f"{SIMULATED}=true", seed=seed
@@ -103,7 +90,9 @@ class Kubelets:
         self._drivers = Drivers(client, clock, self._nodes, self._recorder, self._log)
         self._admitted: set[str] = set()  # uids of pods that were asked about
         self._due: dict[str, tuple[str, float]] = {}  # uid → (stage, when it ends)
-        self._leases: dict[str, Document] = {}
+        self.reports = Reports(
+            client, clock, self._nodes.cache, self._chance, failed=self._failed, heartbeats=heartbeats
+        )
         self._addresses = 0
         self._expressions: Any = None
 
@@ -118,12 +107,14 @@ class Kubelets:
             self._nodes.cache.listen(self._node_changed)
             self._pods.cache.listen(self._pod_changed)
             tasks += [
-                asyncio.ensure_future(work(self._queue, self._do, failed=self._failed))
+                asyncio.ensure_future(work(self._queue, self._pod, failed=self._failed))
                 for _ in range(WORKERS)
             ]
+            tasks += self.reports.start()
             await asyncio.gather(*tasks)
         finally:
             self._queue.close()
+            self.reports.stop()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -131,22 +122,9 @@ class Kubelets:
     # ── changes ──────────────────────────────────────────────────────────────────────────────────
 
     def _node_changed(self, old: Document | None, new: Document | None) -> None:
-        if new is None:
-            assert old is not None
-            self._leases.pop(old["metadata"]["name"], None)
-            return
-        name = new["metadata"]["name"]
-        if old is None:
-            # Spread out, so that thousands of nodes do not all report in the same second.
-            offset = self._chance.random()
-            self._queue.add_after(LeaseKey(name), offset * RENEW_SECONDS if name in self._leases else 0.0)
-            self._queue.add_after(StatusKey(name), offset * RENEW_SECONDS)
-            for pod in self._pods.cache.by_index("node", name):
-                self._queue.add(_pod_key(pod))
-        elif is_off(old) and not is_off(new):
-            self._queue.add(LeaseKey(name))
-            self._queue.add(StatusKey(name))
-            for pod in self._pods.cache.by_index("node", name):
+        self.reports.changed(old, new)
+        if new is not None and (old is None or (is_off(old) and not is_off(new))):
+            for pod in self._pods.cache.by_index("node", new["metadata"]["name"]):
                 self._queue.add(_pod_key(pod))
 
     def _pod_changed(self, old: Document | None, new: Document | None) -> None:
@@ -168,61 +146,6 @@ class Kubelets:
             raise error
         except Exception:
             self._log.exception("a simulated kubelet failed", key=str(key))
-
-    async def _do(self, key: Any) -> None:
-        if isinstance(key, PodKey):
-            await self._pod(key)
-            return
-        node = self._nodes.cache.get(ObjectKey("", key.node))
-        if node is None or is_off(node):
-            return
-        if isinstance(key, LeaseKey):
-            self._queue.add_after(key, RENEW_SECONDS)
-            await self._renew(node)
-        else:
-            self._queue.add_after(key, STATUS_SECONDS)
-            await self._report(node)
-
-    # ── reporting ────────────────────────────────────────────────────────────────────────────────
-
-    async def _renew(self, node: Document) -> None:
-        name = node["metadata"]["name"]
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        lease = self._leases.get(name)
-        if lease is None:
-            lease = await self._client.find(LEASES, name, LEASE_NAMESPACE)
-        try:
-            if lease is None:
-                owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
-                document: Document = {
-                    "apiVersion": "coordination.k8s.io/v1",
-                    "kind": "Lease",
-                    "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
-                    "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
-                }
-                self._leases[name] = await self._client.create(LEASES, document, LEASE_NAMESPACE)
-            else:
-                renewed = {**lease, "spec": {**lease["spec"], "renewTime": now}}
-                self._leases[name] = await self._client.update(LEASES, renewed)
-        except (errors.Conflict, errors.NotFound, errors.AlreadyExists):
-            self._leases.pop(name, None)
-            raise
-
-    async def _report(self, node: Document) -> None:
-        now = _print(self._clock)
-        before = {c["type"]: c for c in node.get("status", {}).get("conditions") or ()}
-        conditions = healthy(now, now)
-        for condition in conditions:
-            known = before.get(condition["type"])
-            if known is not None and known["status"] == condition["status"]:
-                condition["lastTransitionTime"] = known.get("lastTransitionTime") or now
-        await self._client.patch(
-            NODES,
-            node["metadata"]["name"],
-            {"status": {"conditions": conditions}},
-            patch_type=STRATEGIC_MERGE_PATCH,
-            subresource="status",
-        )
 
     # ── pods ─────────────────────────────────────────────────────────────────────────────────────
 

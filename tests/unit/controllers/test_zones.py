@@ -27,7 +27,7 @@ NORMAL, PARTIAL, FULL = ZoneState.NORMAL, ZoneState.PARTIAL_DISRUPTION, ZoneStat
     ],
 )
 def test_the_state_of_a_zone_follows_from_who_is_ready(ready, unready, state):
-    assert zone_state([True] * ready + [False] * unready) is state
+    assert zone_state(ready, unready) is state
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_nobody_goes_at_rate_zero():
 
 @given(st.lists(st.booleans(), min_size=1))
 def test_a_zone_with_a_ready_node_is_never_fully_disrupted(answers):
-    assert (zone_state(answers) is FULL) == (not any(answers))
+    assert (zone_state(sum(answers), len(answers) - sum(answers)) is FULL) == (not any(answers))

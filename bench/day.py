@@ -1,0 +1,103 @@
+"""A day in the life of a cluster under virtual time: spot nodes grow riskier and calmer, nodes fail and come back.
+
+One node in five is a spot node whose taint `failure-probability` changes all day; what tolerates less has to go and is
+placed elsewhere. Every hour a node falls silent for twenty minutes. The story is a function of its seed.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+from dataclasses import dataclass
+
+from bench import Figure
+from weir.cluster import Cluster
+from weir.kubelet.classes import FAILED
+
+NODES, HOURS, STEP_MINUTES = 1_000, 24, 5
+CALM, RISKY = "failure-probability=10:NoExecute", "failure-probability=25:NoExecute"
+
+
+@dataclass(frozen=True)
+class Day:
+    """What happened."""
+
+    seconds: float
+    evictions: int
+    failures: int
+    running: int
+    megabytes: float
+
+
+def run() -> list[Figure]:
+    day = live_through(NODES, HOURS)
+    name = f"a day of {NODES:,} nodes with taint churn"
+    return [
+        Figure(name, day.seconds, "s", 60.0, 60.0 / day.seconds, "at most 60 s"),
+        Figure("  pods evicted and placed again", day.evictions, "pods"),
+        Figure("  nodes that fell silent and came back", day.failures, "nodes"),
+        Figure("  memory of the process", day.megabytes, "MB"),
+    ]
+
+
+def live_through(nodes: int, hours: int, *, seed: int = 1, replicas: int = 0) -> Day:
+    """Let so many hours pass for so many nodes; return what came of it."""
+    chance = random.Random(seed)
+    began = time.process_time()
+    spots = max(nodes // 5, 2)
+    replicas = replicas or nodes
+    evictions = failures = 0
+    with Cluster(seed=seed) as cluster:
+        cluster.add_nodes(
+            nodes - spots,
+            name="steady",
+            node_class="on-demand",
+            taints=["failure-probability=2:NoExecute"],
+            labels={"kind": "steady"},
+        )
+        cluster.add_nodes(spots, name="spot", node_class="spot", taints=[CALM], labels={"kind": "spot"})
+        cluster.advance(30)
+        cluster.apply(_deployment("payment", replicas // 2, "5"), _deployment("batch", replicas, "20"))
+        cluster.advance(60)
+        risky: list[str] = []
+        silent: str | None = None
+        for step in range(hours * 60 // STEP_MINUTES):
+            for node in risky:
+                cluster.taint(node, CALM)
+            risky = [f"spot-{number}" for number in chance.sample(range(spots), max(spots // 40, 1))]
+            for node in risky:
+                cluster.taint(node, RISKY)
+            if step % 12 == 2:
+                silent = f"steady-{chance.randrange(nodes - spots)}"
+                cluster.patch("Node", silent, {"metadata": {"annotations": {FAILED: "true"}}})
+                failures += 1
+            elif step % 12 == 6 and silent is not None:
+                cluster.patch("Node", silent, {"metadata": {"annotations": {FAILED: None}}})
+            cluster.advance(STEP_MINUTES * 60)
+        evictions = int(cluster.plane.controllers.metrics.pod_deletions.child().value)
+        pods = cluster.list("Pod")
+        running = sum(pod["status"].get("phase") == "Running" for pod in pods)
+        return Day(
+            time.process_time() - began,
+            evictions,
+            failures,
+            running,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        )
+
+
+def _deployment(name: str, replicas: int, below: str) -> dict[str, object]:
+    labels = {"app": name}
+    toleration = {"key": "failure-probability", "operator": "Lt", "value": below, "effect": "NoExecute"}
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": containers, "tolerations": [toleration]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
