@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import urllib.request
 
 from tests.e2e.test_up import kubectl, until, up
 
@@ -109,3 +111,25 @@ def test_lint_of_a_cluster_that_does_not_answer_says_so(tmp_path):
         False,
         1,
     )
+
+
+def test_a_controller_manager_of_its_own_serves_what_it_counts(kubectl, tmp_path):
+    with up(tmp_path, "--nodes", "1", "--store", "memory"):
+        words = ["controller-manager", "--controllers=pod-gc", "--metrics-port", "0"]
+        command = [sys.executable, "-m", "weir.cli.main", *words, "--kubeconfig", str(kubectl.kubeconfig)]
+        log = tmp_path / "manager.log"
+        with log.open("w") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            (address,) = until(lambda: re.findall(r"http://127[^ ]+/metrics", log.read_text()))
+            served = until(lambda: (page := _read(address)) and "workqueue_depth" in page and page)
+            leads = until(lambda: re.findall(r"^leader_election_master_status.* 1$", _read(address), re.M))
+        finally:
+            process.terminate()
+            process.wait(20)
+    assert ("weir_controllers_reconciles_total" in served, len(leads)) == (True, 1)
+
+
+def _read(address):
+    with urllib.request.urlopen(address, timeout=10) as page:
+        return page.read().decode()

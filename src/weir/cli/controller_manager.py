@@ -57,6 +57,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many pods and claims the ResourceClaim controller works on at a time.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve /metrics, /healthz, /livez and /readyz on this port (0: any free port).",
+)
+@click.option(
+    "--bind-address", default="127.0.0.1", show_default=True, help="The address of the metrics port."
+)
 @click.option("--list", "list_names", is_flag=True, help="Print the controllers there are, and leave.")
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
 def controller_manager(
@@ -68,6 +76,8 @@ def controller_manager(
     leader_elect_resource_name: str,
     device_evictions: int,
     resource_claims: int,
+    metrics_port: int | None,
+    bind_address: str,
     list_names: bool,
     verbose: bool,
 ) -> None:
@@ -102,21 +112,28 @@ def controller_manager(
         raise click.BadParameter("none is left", param_hint="--controllers")
     click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
     lease = leader_elect_resource_name if leader_elect else ""
+    door = (bind_address, metrics_port) if metrics_port is not None else None
     try:
-        asyncio.run(_run(kubeconfig, context, chosen, lease, verbose))
+        asyncio.run(_run(kubeconfig, context, chosen, lease, door, verbose))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
 
 
 async def _run(
-    kubeconfig: Path | None, context: str, chosen: Sequence[Controller], lease: str, verbose: bool
+    kubeconfig: Path | None,
+    context: str,
+    chosen: Sequence[Controller],
+    lease: str,
+    door: tuple[str, int] | None,
+    verbose: bool,
 ) -> None:
     import signal
-    from contextlib import suppress
+    from contextlib import AsyncExitStack, suppress
 
     from weir.client.http import connect
     from weir.clock import RealClock
     from weir.controllers.run import Controllers
+    from weir.observe.endpoint import serving
     from weir.observe.logs import Log, configure
 
     configure("debug" if verbose else "info")
@@ -124,14 +141,24 @@ async def _run(
     identity = f"{socket.gethostname()}_{os.getpid()}"
     log = Log("weir.controllers")
     log.info("Controlling", controllers=",".join(c.name for c in chosen), leaderElect=bool(lease))
-    running = asyncio.ensure_future(
-        Controllers(client, RealClock(), chosen, identity=identity, lease_name=lease, log=log).run()
-    )
-    with suppress(NotImplementedError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    controllers = Controllers(client, RealClock(), chosen, identity=identity, lease_name=lease, log=log)
     try:
-        await running
-    except asyncio.CancelledError:
-        log.info("Stopped")
+        async with AsyncExitStack() as stack:
+            if door is not None:
+                host, wanted = door
+                try:
+                    port = await stack.enter_async_context(serving(controllers.pages(), wanted, host))
+                except OSError as error:
+                    raise click.ClickException(
+                        f"--metrics-port {wanted} at {host}: {error.strerror or error}"
+                    ) from None
+                log.info("Serving metrics", address=f"http://{host}:{port}/metrics")
+            running = asyncio.ensure_future(controllers.run())
+            with suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+            try:
+                await running
+            except asyncio.CancelledError:
+                log.info("Stopped")
     finally:
         await client.close()

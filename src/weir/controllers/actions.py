@@ -117,6 +117,14 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Observe:
+    """Note a time in a metric; comes after the action it is about."""
+
+    metric: str  #: the name of a histogram in ControllerMetrics
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Retry:
     """Come back to this key after a pause that doubles each time."""
 
@@ -145,4 +153,4 @@ class Steps(abc.ABC):
         """Do it and return what came of it, for the controller's `carried_out`; raises what the server answers."""
 
 
-Action = Record | WakeAt | Evict | Create | Delete | Empty | Patch | Count | Retry | Steps
+Action = Record | WakeAt | Evict | Create | Delete | Empty | Patch | Count | Observe | Retry | Steps

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from weir.controllers.actions import Action, Create, Delete, Patch, Record, WakeAt
+from weir.controllers.actions import Action, Create, Delete, Observe, Patch, Record, WakeAt
 from weir.controllers.job import finished_at
 from weir.controllers.job_round import JOBS
 from weir.controllers.known import Known
@@ -86,6 +86,7 @@ class CronJobs:
                         active = []
                     started = _start(cron, due)
                     yield started
+                    yield Observe("cronjob_skew", (now - due).total_seconds())
                     last = due
             following = schedule.after(now.astimezone(zone))
             if following is not None:

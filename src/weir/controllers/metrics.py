@@ -55,6 +55,11 @@ class ControllerMetrics:
         self._queue_works = histogram(
             "workqueue_work_duration_seconds", "How long the work on a key took.", name, buckets=seconds
         )
+        self.elected = self.registry.gauge(
+            "leader_election_master_status",
+            "Whether this process is the elected one, by Lease; 0 while it waits.",
+            ("name",),
+        )
         self.pod_deletions = counter(
             "taint_eviction_controller_pod_deletions_total", "Pods deleted because of NoExecute taints."
         )

@@ -29,6 +29,7 @@ from weir.controllers.actions import (
     Empty,
     Evict,
     Hands,
+    Observe,
     Patch,
     Record,
     Retry,
@@ -40,6 +41,7 @@ from weir.controllers.known import PODS, Known, decoder, prepare
 from weir.controllers.metrics import ControllerMetrics
 from weir.controllers.refusals import Refusals
 from weir.objects.kinds import Kind, by_kind
+from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
 
 WORKERS: Final = 8
@@ -95,6 +97,7 @@ class Controllers:
         self._log = log or Log("weir.controllers")
         self._controllers, self._seed = controllers, seed
         self._leadership: Leadership | None = None
+        self._acting = not lease_name
         self._prepare()
 
     def _prepare(self) -> None:
@@ -123,8 +126,27 @@ class Controllers:
         )
         await elector.run(self._act)
 
+    def pages(self) -> Pages:
+        """Return what the controllers serve about themselves; one that waits to be elected is well."""
+        return pages(self.metrics.registry.render, self.is_well)
+
+    def is_well(self) -> bool:
+        """Return whether this process waits to be elected, or knows everything it decides on."""
+        return not self._acting or all(each.cache.synced for each in self.informers.values())
+
     async def _act(self, leadership: Leadership | None) -> None:
-        self._leadership = leadership
+        self._acting, self._leadership = True, leadership
+        elected = self.metrics.elected.child(self._lease_name) if self._lease_name else None
+        if elected is not None:
+            elected.set(1)
+        try:
+            await self._control()
+        finally:
+            self._acting = False
+            if elected is not None:
+                elected.set(0)
+
+    async def _control(self) -> None:
         self._prepare()
         await self._leave_out_unserved()
         tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers.values()]
@@ -319,6 +341,9 @@ class _Worker:
             raise ComesAgain(action.why)
         if isinstance(action, Count):
             getattr(self._owner.metrics, action.metric).child(*action.labels).inc(action.by)
+            return []
+        if isinstance(action, Observe):
+            getattr(self._owner.metrics, action.metric).child().observe(action.seconds)
             return []
         self._owner.check()
         if isinstance(action, Evict):
