@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from weir.client.events import ObjectReference
 from weir.controllers.actions import Action, Delete, Patch, Record, Retry, WakeAt
@@ -46,21 +47,24 @@ WORKERS: Final = 32  # each waits for the server most of the time
 Document = dict[str, Any]
 
 
-class PodKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PodKey:
     """A pod that may lack a claim, or a reservation."""
 
     namespace: str
     pod: str
 
 
-class ClaimKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ClaimKey:
     """A claim that may have lost a consumer."""
 
     namespace: str
     claim: str
 
 
-class TemplateKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TemplateKey:
     """A template that pods may have waited for."""
 
     namespace: str

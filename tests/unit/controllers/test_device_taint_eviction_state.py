@@ -24,6 +24,7 @@ from weir.controllers.device_taint_eviction import (
     SLICES,
     TURN,
     DeviceTaintEviction,
+    ObjectKey,
 )
 from weir.controllers.device_taint_eviction_claims import ClaimEvictions
 from weir.controllers.device_taint_eviction_steps import EvictPod, Left
@@ -407,5 +408,6 @@ def test_asking_for_a_turn_when_nobody_waits_is_cheap():
     assert Turns().next(T0) == ([], None)
 
 
-def test_the_turn_key_is_one_key():
-    assert len({TURN, type(TURN)()}) == 1
+def test_keys_of_different_meaning_are_never_one_key():
+    keys = {TURN, type(TURN)(), PodKey("", "x", ""), *(ObjectKey(kind, "x") for kind in KINDS)}
+    assert len(keys) == 2 + len(KINDS)

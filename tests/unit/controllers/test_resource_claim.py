@@ -326,6 +326,10 @@ def test_the_extended_resource_claim_of_a_pod_that_is_gone_is_looked_at():
     assert list(ResourceClaims(ALL_FEATURES).changed(PODS, found, None)) == [CLAIM]
 
 
+def test_a_pod_a_claim_and_a_template_of_one_name_are_three_things_to_look_at():
+    assert len({PodKey("d", "x"), ClaimKey("d", "x"), TemplateKey("d", "x")}) == 3
+
+
 def test_pods_without_claims_cost_nothing():
     document = pod()
     document["spec"]["resourceClaims"] = []
