@@ -7,7 +7,6 @@ Not here: how metrics are kept and printed (weir.observe.metrics).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from weir.observe.metrics import (
@@ -221,8 +220,8 @@ class AdmissionMetrics:
             buckets=ADMISSION_SECONDS,
         )
 
-    def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Callable[[float], None]:
-        return self._durations.child(plugin, operation, str(rejected).lower(), step).observe
+    def child(self, plugin: str, step: str, operation: str, rejected: bool) -> HistogramChild:
+        return self._durations.child(plugin, operation, str(rejected).lower(), step)
 
 
 class WebhookMetrics:

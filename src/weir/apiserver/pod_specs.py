@@ -13,13 +13,14 @@ Not here: the rules themselves (weir.objects, weir.validate), who calls this (we
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from weir.apiserver.patches.compare import created
 from weir.apiserver.patches.fieldset import FieldSet
-from weir.apiserver.patches.managedfields import NEVER_OWNED_ON_CREATE, zero_document
+from weir.apiserver.patches.managedfields import NEVER_OWNED_ON_CREATE, own_all, zero_document
 from weir.apiserver.patches.structure import Unkeyed, root_node
 from weir.objects import schema, typed
 from weir.objects.defaults import default
@@ -32,11 +33,24 @@ Document = dict[str, Any]
 
 POD = by_kind("v1", "Pod")
 MOST_BYTES = 4 << 20  # of texts remembered, in each of the two memories
+MOST_SHAPES = 32  # of metadata, for each spec
 LARGEST_BYTES = 64 << 10  # a larger spec is nobody's template
 _ROOT = root_of(POD)
 _METADATA = schema.struct(_ROOT.fields["metadata"].shape.struct_name)
 _TOKEN_VOLUME = re.compile("kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}").fullmatch
 _PLACEHOLDER = b"\0"
+#: Fields of metadata whose values do not matter to ownership, or are part of the shape.
+_SIMPLE = frozenset(
+    {
+        "name",
+        "generateName",
+        "namespace",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "creationTimestamp",
+    }
+)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -60,13 +74,16 @@ class _Learnt(NamedTuple):
     spec: Document  #: defaults filled in; shared, only copies leave this module
     fields: FieldSet | None  #: what its creator owns of it; shared
     colons: int
+    owned: dict[
+        Hashable, FieldSet
+    ]  #: what the creator owns of the whole pod, by the shape of its metadata; shared
 
 
 class Read(NamedTuple):
-    """A body, read: the document with its defaults, and the fields of its spec that the creator owns (shared)."""
+    """A body, read: the document with its defaults."""
 
     document: Document
-    spec_fields: FieldSet | None
+    learnt: _Learnt
 
 
 class Judged(NamedTuple):
@@ -103,6 +120,19 @@ class _Memory(Generic[T]):
             oldest = next(iter(self.known))
             self._bytes -= len(oldest)
             del self.known[oldest]
+
+
+def _shape(metadata: Document) -> Hashable:
+    """Return what decides which fields of *metadata* are owned; None when that is more than a few names."""
+    if not _SIMPLE.issuperset(metadata):
+        return None
+    owners = metadata.get("ownerReferences")
+    return (
+        tuple(metadata),
+        tuple(metadata.get("labels") or ()),
+        tuple(metadata.get("annotations") or ()),
+        _encode(owners) if owners else b"",
+    )
 
 
 class KnownPodSpecs:
@@ -149,7 +179,7 @@ class KnownPodSpecs:
         except (ValueError, RecursionError, typed.Refused):
             return None
         document = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": copied(learnt.spec)}
-        return Read(document, learnt.fields)
+        return Read(document, learnt)
 
     def _learn(self, body: bytes, text: bytes) -> _Learnt | None:
         """Read a spec that is new here, out of the body it came in."""
@@ -164,9 +194,28 @@ class KnownPodSpecs:
             fields = created(part, zero_document(_ROOT), root_node(_ROOT), NEVER_OWNED_ON_CREATE)
         except Unkeyed:
             return None
-        learnt = _Learnt(part["spec"], fields.get("f:spec"), text.count(b":"))
+        learnt = _Learnt(part["spec"], fields.get("f:spec"), text.count(b":"), {})
         self._read.learn(text, learnt)
         return learnt
+
+    @staticmethod
+    def own(known: Read, manager: str, now: str) -> None:
+        """Write who owns what of the new pod: its manager, all of it that can be owned."""
+        metadata, learnt = known.document["metadata"], known.learnt
+        shape = _shape(metadata)
+        fields = learnt.owned.get(shape) if shape is not None else None
+        if fields is None:
+            try:
+                fields = created(
+                    {"metadata": metadata}, zero_document(_ROOT), root_node(_ROOT), NEVER_OWNED_ON_CREATE
+                )
+            except Unkeyed:  # nothing can be said about the fields of such an object
+                return
+            if learnt.fields:
+                fields["f:spec"] = learnt.fields
+            if shape is not None and len(learnt.owned) < MOST_SHAPES:
+                learnt.owned[shape] = fields
+        own_all(known.document, fields, POD, manager=manager, now=now)
 
     # -------------------------------------------------------------------------------- as admission leaves it
 

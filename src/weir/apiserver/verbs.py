@@ -34,7 +34,6 @@ from weir.apiserver.identity import (
 )
 from weir.apiserver.options import WriteOptions
 from weir.apiserver.patches import apply as server_side
-from weir.apiserver.patches.managedfields import own_new
 from weir.apiserver.pod_specs import POD, KnownPodSpecs, Read
 from weir.apiserver.strategies import for_kind
 from weir.gates import Gates
@@ -187,7 +186,7 @@ class Verbs:
         if kind.has_status and not kind.status_on_create:
             new.pop("status", None)
         if known is not None:
-            own_new(new, known.spec_fields, kind, manager=manager, now=self.now)
+            self.pod_specs.own(known, manager, self.now)
         else:
             defaults.default(new, kind, self.now)
             if not owned:
@@ -303,7 +302,9 @@ class Verbs:
             )
         if not expected and not kind.unconditional_update:
             problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise errors.Invalid.from_field_errors(kind, name, [problem])
+            raise errors.Invalid.of(
+                kind.group, kind.plural, name, [problem]
+            )  # upstream names the resource here
         return await self.change(
             kind,
             namespace,

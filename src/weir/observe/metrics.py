@@ -57,39 +57,42 @@ class GaugeChild:
 class HistogramChild:
     """One distribution: how many observations lie at or below each bound."""
 
-    __slots__ = ("_bounds", "_counts", "_pending", "_sum")
+    __slots__ = ("_bounds", "_counts", "_pending", "_sum", "note")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
         self._pending: list[float] = []
+        #: `observe` for the hottest paths: whoever uses it calls `fold` after some hundred of them
+        self.note: Callable[[float], None] = self._pending.append
 
     def observe(self, value: float) -> None:
         pending = self._pending
         pending.append(value)
         if len(pending) >= FOLD_AT:
-            self._fold()
+            self.fold()
 
     @property
     def count(self) -> int:
-        self._fold()
+        self.fold()
         return sum(self._counts)
 
     @property
     def sum(self) -> float:
-        self._fold()
+        self.fold()
         return self._sum
 
     def cumulative(self) -> Iterator[tuple[float, int]]:
         """Yield (bound, observations at or below it), the last bound being infinity."""
-        self._fold()
+        self.fold()
         total = 0
         for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
             total += count
             yield bound, total
 
-    def _fold(self) -> None:
+    def fold(self) -> None:
+        """Count what was observed since the last time into its buckets."""
         if self._pending:
             for value in self._pending:
                 self._counts[bisect_left(self._bounds, value)] += 1

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from weir.apiserver.admission.attributes import Attributes, Plugin, Reader
 from weir.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
@@ -57,6 +57,7 @@ ORDER = (
     "ResourceQuota",
 )
 OFF_BY_DEFAULT = frozenset({"PodTolerationRestriction", "ExtendedResourceToleration"})
+_RUNS_TO_FOLD = 500
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -95,27 +96,49 @@ class Webhooks(Protocol):
     def validate(self, a: Attributes) -> Awaitable[None] | None: ...
 
 
+class Seconds(Protocol):
+    """Takes the seconds one plugin took; they are counted when `fold` is called, at the latest."""
+
+    @property
+    def note(self) -> Callable[[float], None]: ...
+
+    def fold(self) -> None: ...
+
+
 class Durations(Protocol):
     """Where the time of each plugin is told (weir.observe.metrics)."""
 
-    def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Callable[[float], None]: ...
+    def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Seconds: ...
+
+
+class _Unheard:
+    def note(self, seconds: float) -> None:
+        pass
+
+    def fold(self) -> None:
+        pass
 
 
 class _Silent:
-    def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Callable[[float], None]:
-        return lambda seconds: None
+    def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Seconds:
+        return _Unheard()
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(NamedTuple):
     """One plugin's part in one kind of write."""
 
     plugin: str
     run: Callable[[Attributes], None]
-    passed: Callable[[float], None]
+    note: Callable[[float], None]
 
 
-Plan = tuple[_Step, ...]
+@dataclass(slots=True)
+class Plan:
+    """All plugins' parts in one kind of write."""
+
+    steps: tuple[_Step, ...]
+    passed: tuple[Seconds, ...]
+    runs: int = 0  #: since the times were counted
 
 
 @dataclass(slots=True)
@@ -193,26 +216,35 @@ class Chain:
     def _run(self, plan: Plan, a: Attributes, method: str) -> None:
         clock = self.clock
         started = clock()
-        for step in plan:
-            try:
-                step.run(a)
-            except Exception:
-                refused = self.durations.child(step.plugin, method, a.operation, True)
-                refused(clock() - started)
-                raise
-            now = clock()
-            step.passed(now - started)
-            started = now
+        plugin = ""
+        try:
+            for plugin, run, note in plan.steps:  # noqa: B007 (named when one refuses)
+                run(a)
+                now = clock()
+                note(now - started)
+                started = now
+        except Exception:
+            refused = self.durations.child(plugin, method, a.operation, True)
+            refused.note(clock() - started)
+            refused.fold()
+            raise
+        plan.runs += 1
+        if plan.runs >= _RUNS_TO_FOLD:
+            plan.runs = 0
+            for passed in plan.passed:
+                passed.fold()
 
     def _plan(self, key: tuple[str, Kind, str], method: str) -> Plan:
         operation, kind, subresource = key
         steps = []
+        told = []
         for plugin in self.plugins:
             run = getattr(plugin, method, None)
             if run is not None and plugin.handles(operation, kind, subresource):
                 passed = self.durations.child(plugin.name, method, operation, False)
-                steps.append(_Step(plugin.name, run, passed))
-        return tuple(steps)
+                told.append(passed)
+                steps.append(_Step(plugin.name, run, passed.note))
+        return Plan(tuple(steps), tuple(told))
 
 
 def _random_suffix() -> str:

@@ -20,7 +20,7 @@ from weir.objects import schema
 from weir.objects.document import KindRow, root_of
 from weir.objects.exact import printed
 
-__all__ = ["Entry", "Managed", "Owner", "own_new", "read_managed", "update_managed_fields", "write_managed"]
+__all__ = ["Entry", "Managed", "Owner", "own_all", "read_managed", "update_managed_fields", "write_managed"]
 
 MOST_UPDATE_MANAGERS: Final = 10
 ANCIENT: Final = "ancient-changes"
@@ -225,28 +225,15 @@ def _update(
     write_managed(new, capped(result))
 
 
-def own_new(
-    new: dict[str, Any], spec_fields: FieldSet | None, kind: KindRow, *, manager: str, now: str
-) -> None:
-    """Write who owns a new object whose spec's fields are known already (they may be shared, and are not changed)."""
-    root = root_of(kind)
-    rest = {"metadata": new["metadata"]}
-    try:
-        fields = created(rest, zero_document(root), root_node(root), NEVER_OWNED_ON_CREATE)
-    except Unkeyed:  # as in update_managed_fields
-        return
-    if spec_fields:
-        fields["f:spec"] = spec_fields
-    _own(new, fields, kind, manager, now)
-
-
 def _create(new: dict[str, Any], kind: KindRow, manager: str, now: str) -> None:
     """The common case: a new object has one manager, who owns all of it that can be owned."""
     root = root_of(kind)
-    _own(new, created(new, zero_document(root), root_node(root), NEVER_OWNED_ON_CREATE), kind, manager, now)
+    fields = created(new, zero_document(root), root_node(root), NEVER_OWNED_ON_CREATE)
+    own_all(new, fields, kind, manager=manager, now=now)
 
 
-def _own(new: dict[str, Any], fields: FieldSet, kind: KindRow, manager: str, now: str) -> None:
+def own_all(new: dict[str, Any], fields: FieldSet, kind: KindRow, *, manager: str, now: str) -> None:
+    """Write that *manager* owns *fields*, all there is to own of a new object."""
     if fields:
         owner = Owner(manager or "unknown", "Update", kind.api_version)
         new["metadata"]["managedFields"] = [_written(owner, Entry(fields, now))]
