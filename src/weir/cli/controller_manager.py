@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     help="How many pods the device taint eviction controller deletes at a time.",
 )
 @click.option(
-    "--concurrent-resource-claim-syncs",
+    "--concurrent-resourceclaim-syncs",
     "resource_claims",
     type=click.IntRange(min=1),
-    default=32,
+    default=50,
     show_default=True,
     help="How many pods and claims the ResourceClaim controller works on at a time.",
 )

@@ -42,7 +42,7 @@ EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 LONGEST_BASE: Final = 57  # the server appends five characters, and a label ends at 63
 MOST_CONSUMERS: Final = 256
 REMEMBERED: Final = 10_000  # pods known to be gone
-WORKERS: Final = 32  # each waits for the server most of the time
+WORKERS: Final = 50  # each waits for the server most of the time
 
 Document = dict[str, Any]
 
@@ -103,8 +103,9 @@ class ResourceClaims:
             for claim, by in ((old, -1), (new, 1)):
                 if claim is not None:
                     self.counts[_labels(claim)] += by
-            metadata = (new if new is not None else old)["metadata"]
-            yield ClaimKey(metadata["namespace"], metadata["name"])
+            if old is None or new is None or _matters(old, new):
+                metadata = (new if new is not None else old)["metadata"]
+                yield ClaimKey(metadata["namespace"], metadata["name"])
         elif kind is TEMPLATES:
             if new is not None:
                 yield TemplateKey(new["metadata"]["namespace"], new["metadata"]["name"])
@@ -235,6 +236,18 @@ class ResourceClaims:
         if pod is None:
             return None
         return pod.metadata.uid == entry["uid"] and not done(pod)
+
+
+def _matters(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether the change of a claim can mean work: everything but its users and its end is others' business."""
+    before, after = old.get("status") or {}, new.get("status") or {}
+    return (
+        before.get("reservedFor") != after.get("reservedFor")
+        or ("allocation" in before) != ("allocation" in after)
+        or old["metadata"].get("ownerReferences") != new["metadata"].get("ownerReferences")
+        or old["metadata"]["uid"] != new["metadata"]["uid"]
+        or bool(new["metadata"].get("deletionTimestamp"))
+    )
 
 
 def done(pod: Pod) -> bool:

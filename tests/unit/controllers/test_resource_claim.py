@@ -337,6 +337,30 @@ def test_pods_without_claims_cost_nothing():
     assert list(ResourceClaims(ALL_FEATURES).changed(PODS, None, found)) == []
 
 
+@pytest.mark.parametrize(
+    "old, new, looked_at",
+    [
+        (claim(), claim(finalizer=True), False),
+        (claim(finalizer=True), claim(finalizer=True, allocated=True, reserved=[consumer()]), True),
+        (claim(allocated=True), claim(allocated=True, deleting=True), True),
+        (claim(deleting=True), claim(deleting=True, finalizer=True), True),
+        (claim(owner="u-p"), claim(owner="u-q"), True),
+        (claim(version="1"), claim(version="2"), False),
+    ],
+    ids=["finalizer", "allocated", "deleted", "while it goes", "owner", "nothing of ours"],
+)
+def test_a_claim_is_looked_at_when_its_users_or_its_end_change(old, new, looked_at):
+    assert bool(list(ResourceClaims(ALL_FEATURES).changed(CLAIMS, old, new))) == looked_at
+
+
+def test_a_claim_that_was_deleted_before_its_pod_was_known_to_have_it_is_made_anew():
+    """The claim's end is heard first, then that the pod was told its name: the pod must be looked at then."""
+    before, after = (
+        Known.of([document]).pod("default", "p") for document in (pod(), pod(statuses=[("gpu", "c")]))
+    )
+    assert list(ResourceClaims(ALL_FEATURES).changed(PODS, before, after)) == [POD]
+
+
 def test_claims_are_counted_by_what_they_are():
     controller = ResourceClaims(ALL_FEATURES)
     list(controller.changed(CLAIMS, None, claim(pod_claim="gpu")))
