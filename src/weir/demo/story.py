@@ -16,11 +16,15 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from weir.gates import ALL_FEATURES, GateError
+from weir.kubelet.classes import CLASSES, ClassError, parse_taint
+from weir.objects.kinds import KINDS, find_kind
 from weir.objects.manifest import read_values
 from weir.values.duration import DurationError, parse_duration
 
 Document = dict[str, Any]
 FOLDER: Final = Path(__file__).parent / "stories"
+COMPONENTS: Final = ("apiserver", "scheduler", "controllers", "kubelet")
 #: How long a cluster is given to become ready before a story begins.
 WARM_UP: Final = timedelta(seconds=5)
 
@@ -181,34 +185,84 @@ def parse_story(text: str | bytes, name: str) -> Story:
         told = msgspec.convert(documents[0], _StoryOf)
     except msgspec.ValidationError as error:
         raise StoryError(f"{name}: {error}") from None
-    for number, step in enumerate(told.steps, 1):
-        try:
+    if not told.steps:
+        raise StoryError(f"{name}: nothing happens: steps is empty")
+    where = name
+    try:
+        _check_cluster(told.nodes, told.objects)
+        for number, step in enumerate(told.steps, 1):
+            where = f"{name}: step {number}"
             _check(step)
-        except (DurationError, StoryError) as error:
-            raise StoryError(f"{name}: step {number}: {error}") from None
+    except (DurationError, StoryError, GateError, ClassError) as error:
+        raise StoryError(f"{where}: {error}") from None
     return Story(name, told.title, told.source, told.asks, told.steps, told.nodes, told.objects, told.rows)
 
 
 def _check(step: StepOf) -> None:
     if step.lasts < timedelta(0):
         raise StoryError(f"after: {step.after!r} is in the past")
-    for outcome in step.outcomes:
-        named = [name for name in ("pod", "workload", "object") if getattr(outcome, name)]
-        if len(named) != 1:
-            raise StoryError("an outcome is about a pod, a workload or an object: name exactly one")
-        if not outcome.asserted():
-            raise StoryError(f"the outcome of {outcome.about} says nothing that could be compared")
-        for name in ("stayed", "left"):
-            value = getattr(outcome, name)
-            if isinstance(value, str):
-                parse_time(value)
-        if outcome.object:
-            split_object(outcome.object)
+    _check_gates(step.gates)
+    _check_cluster(step.nodes, (*step.apply, *step.everywhere))
+    for document in step.everywhere:
+        if document["kind"] != "Pod" or not isinstance(document.get("spec"), dict):
+            raise StoryError(
+                f"everywhere: {document['kind']}/{document['metadata']['name']} is no pod with a spec"
+            )
+    for tainting in step.taint:
+        for text in tainting.taints:
+            parse_taint(text)
     for fault in step.device:
         if not isinstance(fault.get("node"), str):
             raise StoryError(f"device: {fault!r} does not say on which node")
     for text in (*step.delete, *(patch.object for patch in step.patch)):
         split_object(text)
+    for outcome in step.outcomes:
+        _check_outcome(outcome)
+
+
+def _check_outcome(outcome: Outcome) -> None:
+    named = [name for name in ("pod", "workload", "object") if getattr(outcome, name)]
+    if len(named) != 1:
+        raise StoryError("an outcome is about a pod, a workload or an object: name exactly one")
+    if not outcome.asserted():
+        raise StoryError(f"the outcome of {outcome.about} says nothing that could be compared")
+    for value in (outcome.stayed, outcome.left):
+        if isinstance(value, str):
+            parse_time(value)
+    if outcome.object:
+        split_object(outcome.object)
+
+
+def _check_cluster(nodes: Iterable[NodeOf], documents: Iterable[Document]) -> None:
+    for node in nodes:
+        if node.node_class not in CLASSES:
+            raise StoryError(f"node {node.name}: there is no class {node.node_class!r}")
+        for text in node.taints:
+            parse_taint(text)
+    for document in documents:
+        version, kind, metadata = (document.get(name) for name in ("apiVersion", "kind", "metadata"))
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+            raise StoryError(f"a {kind or 'document'} without metadata.name cannot be created")
+        if find_kind(str(version), str(kind)) is None:
+            raise StoryError(f"{metadata['name']}: there is no kind {kind} in {version}")
+
+
+def _check_gates(gates: Mapping[str, Any]) -> None:
+    settings = {name: value for name, value in gates.items() if name != "older"}
+    older = gates.get("older", [])
+    if not isinstance(older, list) or set(map(str, older)) - set(COMPONENTS[1:]):
+        raise StoryError(f"gates: older is a list out of {', '.join(COMPONENTS[1:])}")
+    if all(isinstance(value, bool) for value in settings.values()):
+        ALL_FEATURES.replace(settings)
+        return
+    for name, value in settings.items():
+        if name not in COMPONENTS or not isinstance(value, dict):
+            raise StoryError(
+                f"gates: {name}: write Gate: true, or one of {', '.join(COMPONENTS)} with its gates"
+            )
+        if not all(isinstance(each, bool) for each in value.values()):
+            raise StoryError(f"gates: {name}: a gate is true or false")
+        ALL_FEATURES.replace(value)
 
 
 def split_object(text: str) -> tuple[str, str, str]:
@@ -220,6 +274,8 @@ def split_object(text: str) -> tuple[str, str, str]:
     parts = text.split("/")
     if len(parts) not in (2, 3) or not all(parts):
         raise StoryError(f"{text!r}: write Kind/name or Kind/namespace/name")
+    if all(kind.kind != parts[0] for kind in KINDS):
+        raise StoryError(f"{text!r}: there is no kind {parts[0]}")
     return (parts[0], "default", parts[1]) if len(parts) == 2 else (parts[0], parts[1], parts[2])
 
 

@@ -21,6 +21,17 @@ HEAD = "{title: t, source: s, asks: a, steps: [%s]}"
         ("{event: e, delete: [web]}", "write Kind/name"),
         ("{event: e, tainted: []}", "tainted"),
         ("{}", "event"),
+        ("", "nothing happens"),
+        ("{event: e, apply: [{kind: Pod}]}", "without metadata.name"),
+        ("{event: e, apply: [{apiVersion: v1, kind: Pud, metadata: {name: x}}]}", "no kind Pud in v1"),
+        ("{event: e, everywhere: [{apiVersion: v1, kind: Service, metadata: {name: x}}]}", "is no pod"),
+        ("{event: e, nodes: [{name: n1, class: huge}]}", "no class 'huge'"),
+        ("{event: e, nodes: [{name: n1, taints: [flaky]}]}", "taint 'flaky'"),
+        ("{event: e, taint: [{node: n1, taints: [flaky]}]}", "taint 'flaky'"),
+        ("{event: e, gates: {NoSuchGate: true}}", "unrecognized feature gate"),
+        ("{event: e, gates: {scheduler: true, TaintTolerationCEL: {a: b}}}", "gates: "),
+        ("{event: e, gates: {older: [apiserver]}}", "older is a list out of"),
+        ("{event: e, outcomes: [{object: Pud/x, there: true}]}", "no kind Pud"),
     ],
 )
 def test_a_story_that_cannot_be_read_says_what_is_wrong(step, problem):
