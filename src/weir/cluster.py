@@ -40,6 +40,7 @@ from weir.clock import Clock, VirtualClock
 from weir.controllers.catalog import choose
 from weir.controllers.node_lifecycle import NodeLifecycle
 from weir.controllers.run import Controllers
+from weir.controllers.volume_provisioner import NAME as PROVISIONER
 from weir.errors import NotFound
 from weir.gates import ALL_FEATURES, Gates, GatesLike
 from weir.kubelet.classes import CLASSES, NodeClass, node_document, parse_taint
@@ -60,6 +61,7 @@ T = TypeVar("T")
 NODES: Final = by_kind("v1", "Node")
 PODS: Final = by_kind("v1", "Pod")
 EVENTS: Final = by_kind("v1", "Event")
+STORAGE_CLASSES: Final = by_kind("storage.k8s.io/v1", "StorageClass")
 SETTLE_SECONDS: Final = 0.001
 AT_ONCE: Final = 50
 UPKEEP_SECONDS: Final = 60.0  # how long an event may outlive its hour
@@ -205,6 +207,24 @@ async def ensure_nodes(client: Client, count: int, node_class: NodeClass, now: d
     return len(there), len(names)
 
 
+async def ensure_storage_class(client: Client) -> None:
+    """Give a cluster that has no StorageClass one whose volumes weir simulates, so that claims are served."""
+    if (await client.list(STORAGE_CLASSES, limit=1)).items:
+        return
+    document = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "standard",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": PROVISIONER,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    await client.create(STORAGE_CLASSES, document)
+
+
 class Cluster:
     """A cluster under virtual time. Use it as a context manager, or call `close`."""
 
@@ -231,6 +251,7 @@ class Cluster:
         self._gates = ComponentGates.of(gates)
         try:
             self._running, self.client = self._wait(self._build(seed))
+            self._wait(ensure_storage_class(self.client))
             self._wait(self._begin())
             if nodes:
                 self.add_nodes(nodes)
@@ -463,6 +484,7 @@ class Cluster:
 
         *stored* says that a document comes from the cluster, as it is or was; a name always does.
         """
+        from weir.client.snapshot import DEVICES
         from weir.explain.pod import explain
         from weir.explain.subject import Subject
         from weir.world import World
@@ -473,7 +495,7 @@ class Cluster:
             raise NotFound(f'pods "{pod}" not found')
         if "scheduler" in self._gates.older:  # through its eyes, as with its gates
             document = msgspec.json.decode(forget(msgspec.json.encode(document)))
-        kinds = ("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass")
+        kinds = ("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", *DEVICES)
         world = World.of({"kind": kind, **each} for kind in kinds for each in self.list(kind))
         return explain(Subject.of({"kind": "Pod", **document}, stored=stored), world, self._gates.scheduler)
 

@@ -159,7 +159,7 @@ async def _up(
     from weir.apiserver.run import build, open_store, serve
     from weir.cli._holder import lease_of
     from weir.clock import RealClock
-    from weir.cluster import ControlPlane, ensure_nodes, local_client
+    from weir.cluster import ControlPlane, ensure_nodes, ensure_storage_class, local_client
     from weir.kubelet.classes import CLASSES
 
     clock = RealClock()
@@ -182,6 +182,7 @@ async def _up(
         await serve(running, clock)
         node_class = CLASSES["default"] if gpus is None else CLASSES["default"].with_devices(gpus)
         there, added = await ensure_nodes(client, nodes, node_class, clock.now())
+        await ensure_storage_class(client)
         plane.start()
         _greet(running.url, options, gates, there, added)
         watching = asyncio.ensure_future(plane.watch_over())

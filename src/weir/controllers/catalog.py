@@ -26,6 +26,7 @@ from weir.controllers.run import Controller
 from weir.controllers.statefulset import StatefulSets
 from weir.controllers.taint_eviction import TaintEviction
 from weir.controllers.ttl_after_finished import TtlAfterFinished
+from weir.controllers.volume_provisioner import VolumeProvisioner
 from weir.gates import Gates
 
 CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
@@ -45,6 +46,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "endpointslice": EndpointSlices,
     "disruption": Disruption,
     "persistentvolume": PersistentVolumes,
+    "volume-provisioner": VolumeProvisioner,
     "resourceclaim": ResourceClaims,
     "device-taint-eviction": DeviceTaintEviction,
     "device-taint-expiry": DeviceTaintExpiry,

@@ -4,7 +4,8 @@ A claim takes the smallest volume that is free and has its class, modes, labels 
 the first consumer nothing is chosen here: the scheduler writes its choice into the volume, and this completes it.
 A volume whose claim is gone is Released, or deleted where its policy says so. A claim that a pod uses, and a volume
 that a claim has, are protected by a finalizer; it is taken away when they are free.
-Not here: making volumes (nobody provisions), which node may use a volume (weir.selectors.node).
+A claim that no volume fits and whose class has a provisioner is marked for it; who provisions sees the mark.
+Not here: making volumes (weir.controllers.volume_provisioner), which node may use a volume (weir.selectors.node).
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.actions import Action, Delete, Patch, WakeAt
+from weir.controllers.actions import Action, Delete, Patch, Record, WakeAt
 from weir.controllers.known import PODS, Known
 from weir.controllers.views import Pod
+from weir.controllers.workload import about
 from weir.gates import Gates
 from weir.objects.kinds import Kind, by_kind
 from weir.selectors.labels import from_object
@@ -29,6 +31,11 @@ COMPLETED: Final = {"pv.kubernetes.io/bind-completed": "yes"}
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 BY_CONTROLLER: Final = {"pv.kubernetes.io/bound-by-controller": "yes"}
+PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
+OLD_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 Document = Mapping[str, Any]
 
@@ -110,6 +117,7 @@ def _bind(claim: Document, known: Known) -> Iterator[Action]:
     if volume is None:
         if (claim.get("status") or {}).get("phase") != "Pending":
             yield _phase(CLAIMS, claim, "Pending")
+        yield from _ask_for_volume(claim, known)
         return
     if not _is_for(volume, claim, exactly=True):
         reference = {
@@ -141,6 +149,32 @@ def _bind(claim: Document, known: Known) -> Iterator[Action]:
     yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
 
 
+def _ask_for_volume(claim: Document, known: Known) -> Iterator[Action]:
+    """Yield the mark by which the class's provisioner knows that it is asked, when it is time for that."""
+    found = known.get(CLASSES, claim["spec"].get("storageClassName") or "")
+    if (
+        found is None
+        or found.get("provisioner") in (None, "", NO_PROVISIONER)
+        or claim["spec"].get("volumeName")
+    ):
+        return
+    metadata, provisioner = claim["metadata"], found["provisioner"]
+    annotations = metadata.get("annotations") or {}
+    if found.get("volumeBindingMode") == "WaitForFirstConsumer" and not annotations.get(SELECTED_NODE):
+        if (claim.get("status") or {}).get("phase") != "Pending":
+            text = "waiting for first consumer to be created before binding"
+            yield Record(about(claim, CLAIMS), "Normal", "WaitForFirstConsumer", text)
+    elif annotations.get(PROVISIONER) != provisioner:
+        marks = {PROVISIONER: provisioner, OLD_PROVISIONER: provisioner}
+        yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": {"annotations": marks}})
+        text = (
+            f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by "
+            "the system administrator. If volume creation is delayed, please verify that the provisioner is running "
+            "and correctly registered."
+        )
+        yield Record(about(claim, CLAIMS), "Normal", "ExternalProvisioning", text)
+
+
 def _volume(volume: Document, known: Known, now: datetime) -> Iterator[Action]:
     reference = volume["spec"].get("claimRef")
     if volume["metadata"].get("deletionTimestamp"):
@@ -161,7 +195,10 @@ def _volume(volume: Document, known: Known, now: datetime) -> Iterator[Action]:
     if not reference.get("uid"):
         if phase != "Available":  # kept for a claim that has not come yet
             yield _phase(VOLUMES, volume, "Available")
-    elif volume["spec"].get("persistentVolumeReclaimPolicy", "Retain") == "Delete":
+    elif (
+        volume["spec"].get("persistentVolumeReclaimPolicy", "Retain") == "Delete"
+        and PROVISIONED_BY not in (volume["metadata"].get("annotations") or {})  # who made it, removes it
+    ):
         yield Delete(VOLUMES, volume["metadata"]["name"], "", volume["metadata"]["uid"])
     elif phase != "Released":
         yield _phase(VOLUMES, volume, "Released")

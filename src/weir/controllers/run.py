@@ -260,6 +260,8 @@ class _Worker:
                     refused = True
                 if refused:
                     continue
+            elif refused and isinstance(action, Record | Count | Observe) and not _warns(action):
+                continue  # it would tell of a success that was none
             try:
                 seen += await self._carry_out(action)
             except errors.ApiError as error:
@@ -534,6 +536,10 @@ def _key(item: Any) -> ObjectKey:
     if isinstance(item, dict):
         return ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
     return ObjectKey(item.metadata.namespace, item.metadata.name)
+
+
+def _warns(action: Action) -> bool:
+    return isinstance(action, Record) and action.type == "Warning"
 
 
 def _version(item: Any) -> int:
