@@ -233,7 +233,8 @@ class _Stage:
         answer = self.cluster.explain(document, stored=not asked)
         left = "" if asked or lives[-1].told_at is None else lives[-1].node
         if left:  # who was told to go was told so because of the node it was on
-            return tuple(f"{left}: {leaving(each)}" for each in answer.nodes if each.node == left)
+            told = (lives[-1].condition("DisruptionTarget") or {}).get("message", "")
+            return tuple(f"{left}: {leaving(each) or told}" for each in answer.nodes if each.node == left)
         groups = [
             group
             for group in answer.groups
@@ -246,10 +247,13 @@ class _Stage:
 
 
 def leaving(verdict: NodeVerdict) -> str:
-    """Return why a pod had to leave a node: for how long its taints are tolerated, or which one is not."""
+    """Return why a pod had to leave a node: for how long its taints are tolerated, or which one is not.
+
+    Nothing when the node is not the reason.
+    """
     how_long = staying(verdict.stay)
     at_once = verdict.stay.limit is not None and not verdict.stay.limit
-    if not how_long or (at_once and verdict.reasons):
+    if verdict.reasons and (at_once or not how_long):
         return "; ".join(filter(None, (node_sentence(verdict), how_long)))
     return how_long
 
