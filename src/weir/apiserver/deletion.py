@@ -253,3 +253,15 @@ def finalizers_after(kind: Kind, finalizers: list[str], options: DeleteOptions) 
     elif policy == "Foreground":
         kept.append(FOREGROUND)
     return kept
+
+
+KEEPS_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
+def deletion_warnings(kind: Kind, options: DeleteOptions) -> list[str]:
+    """Return what a client should know before it deletes objects of this kind with these options."""
+    silent = options.propagation_policy is None and options.orphan_dependents is None
+    return [KEEPS_PODS] if (kind.group, kind.kind) == ("batch", "Job") and silent else []

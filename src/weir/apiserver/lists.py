@@ -55,7 +55,7 @@ def matcher(kind: Kind, label_selector: str, field_selector: str) -> Matcher | N
     try:
         by_label = labels.parse(label_selector)
         by_field = fields.parse(field_selector)
-        bound = by_field.bind(kind.group, kind.kind)
+        bound = by_field.bind(kind.group, kind.kind, kind.version)
     except (labels.SelectorError, fields.SelectorError) as error:
         raise errors.BadRequest(str(error)) from None
     if not by_label and not bound:

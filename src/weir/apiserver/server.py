@@ -27,7 +27,7 @@ from weir.apiserver.audit import Audit
 from weir.apiserver.authn import User
 from weir.apiserver.authz import Authorizer, action_of, forbidden
 from weir.apiserver.bodies import decode, manager_of, media_type
-from weir.apiserver.deletion import Deletion
+from weir.apiserver.deletion import Deletion, deletion_warnings
 from weir.apiserver.http import TEXT, YAML, Request, Response, Stream
 from weir.apiserver.impersonation import impersonate
 from weir.apiserver.limits import BODY_BYTES, InFlight, Lane, too_large
@@ -243,11 +243,7 @@ class ApiServer:
         if kind is None or kind.group in self._off:
             raise errors.NotFound.resource()
         if kind.deprecated is not None:
-            warnings.append(
-                "{} {} is deprecated in v{}+, unavailable in v{}+".format(
-                    kind.api_version, kind.kind, *kind.deprecated
-                )
-            )
+            warnings.append(deprecation(kind))
         if info.subresource:
             return await self._subresource(request, info, kind, warnings)
         verb = info.verb
@@ -276,9 +272,11 @@ class ApiServer:
             outcome = await self.patching.patch(request, kind, namespace, name, "", warnings)
         elif verb == "delete":
             options = DeleteOptions.parse(request.params, _json_body(request))
+            warnings.extend(deletion_warnings(kind, options))
             outcome = await self.deletion.delete(kind, namespace, name, options, request.user, warnings)
         else:
             options = DeleteOptions.parse(request.params, _json_body(request))
+            warnings.extend(deletion_warnings(kind, options))
             outcome = await self.deletion.collection(
                 kind, namespace, self.lists, request.params, options, request.user, warnings
             )
@@ -370,7 +368,7 @@ class ApiServer:
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": tables.META,
                 "metadata": page.metadata(),
-                "items": [tables.partial(document) for document in documents],
+                "items": [tables.partial(document, kind) for document in documents],
             }
         return self._bytes(request, 200, _encode(shown), form)
 
@@ -400,7 +398,7 @@ class ApiServer:
                     now = self.verbs.clock.time()
                     body = _encode(tables.table(kind, [document], metadata, include=include, now=now))
                 elif form.shape == "PartialObjectMetadata":
-                    body = _encode(tables.partial(document))
+                    body = _encode(tables.partial(document, kind))
         return self._bytes(request, code, body, form)
 
     def _bytes(self, request: Request, code: int, body: bytes, form: Representation) -> Response:
@@ -536,3 +534,13 @@ def warning_header(text: str) -> bytes:
     escaped = "".join(char if char.isprintable() else " " for char in text)
     escaped = escaped.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'.encode()
+
+
+def deprecation(kind: Kind) -> str:
+    """Return the warning every request about a deprecated kind or version gets."""
+    assert kind.deprecated is not None
+    since, ends, *instead = kind.deprecated
+    text = f"{kind.api_version} {kind.kind} is deprecated in v{since}+"
+    if ends:
+        text += f", unavailable in v{ends}+"
+    return f"{text}; use {instead[0]}" if instead else text

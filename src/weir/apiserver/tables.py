@@ -23,6 +23,7 @@ __all__ = ["check_include", "columns", "partial", "row", "table"]
 
 Document = dict[str, Any]
 META = "meta.k8s.io/v1"
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 INCLUDES = ("", "Metadata", "Object", "None")
 
 
@@ -57,9 +58,21 @@ def check_include(value: str) -> str:
     return value
 
 
-def partial(document: Document) -> Document:
-    """Return only the metadata of an object."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": document["metadata"]}
+def partial(document: Document, kind: Kind | None = None) -> Document:
+    """Return only the metadata of an object, without what only its own version shows (*kind* a DaemonSet)."""
+    metadata = document["metadata"]
+    if (
+        kind is not None
+        and kind.kind == "DaemonSet"
+        and TEMPLATE_GENERATION in metadata.get("annotations", ())
+    ):
+        metadata = dict(metadata)
+        kept = {
+            name: text for name, text in metadata.pop("annotations").items() if name != TEMPLATE_GENERATION
+        }
+        if kept:
+            metadata["annotations"] = kept
+    return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}
 
 
 def row(kind: Kind, document: Document, include: str, now: float) -> Document:
@@ -75,7 +88,7 @@ def row(kind: Kind, document: Document, include: str, now: float) -> Document:
     elif include == "Object":
         shown = {"kind": kind.kind, "apiVersion": kind.api_version, **document}
     else:
-        shown = partial(document)
+        shown = partial(document, kind)
     return {"cells": cells, "object": shown}
 
 

@@ -85,7 +85,7 @@ class View:
                     with_columns=with_columns,
                 )
             )
-        return _encode(tables.partial(document))
+        return _encode(tables.partial(document, self.kind))
 
     def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
         """Return the object of a BOOKMARK event."""

@@ -65,8 +65,8 @@ class Kind:
     storage_version: str | None = None
     #: the version objects are stored in, and everything but decoding and ownership works on; "" = this one
     hub: str = ""
-    #: Kubernetes versions since which this version is deprecated and in which it ends
-    deprecated: tuple[str, str] | None = None
+    #: Kubernetes versions since which this version is deprecated and in which it ends, and what to use instead
+    deprecated: tuple[str, str] | tuple[str, str, str] | None = None
     #: seconds after which the store forgets the object; None = never
     ttl_seconds: int | None = None
     #: the answer to a delete that removed the object: the object itself instead of a Success Status
@@ -175,7 +175,14 @@ def _devices(
 KINDS: tuple[Kind, ...] = (
     _body("", "v1", "Binding", "bindings"),
     _core("ConfigMap", "configmaps", "cm"),
-    _core("Endpoints", "endpoints", "ep", singular="endpoints", create_on_update=True),
+    _core(
+        "Endpoints",
+        "endpoints",
+        "ep",
+        singular="endpoints",
+        create_on_update=True,
+        deprecated=("1.33", "", "discovery.k8s.io/v1 EndpointSlice"),
+    ),
     _core("Event", "events", "ev", create_on_update=True, ttl_seconds=3600),
     _core("LimitRange", "limitranges", "limits", create_on_update=True),
     _core(
@@ -229,7 +236,7 @@ KINDS: tuple[Kind, ...] = (
             STATUS,
         ),
     ),
-    _core("PodTemplate", "podtemplates", returns_deleted=True),
+    _core("PodTemplate", "podtemplates", generation=True, returns_deleted=True),
     _core(
         "ReplicationController",
         "replicationcontrollers",

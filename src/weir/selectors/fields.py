@@ -95,7 +95,6 @@ _OFFERED: dict[tuple[str, str], dict[str, Getter]] = {
     ("", "Secret"): _plain("type"),
     ("", "Service"): _plain("spec.clusterIP", "spec.type"),
     ("", "ReplicationController"): {"status.replicas": _count("status", "replicas")},
-    ("apps", "ReplicaSet"): {"status.replicas": _count("status", "replicas")},
     ("batch", "Job"): {"status.successful": _count("status", "succeeded")},
     ("", "Event"): {
         **{f"involvedObject.{name}": _path("involvedObject", name) for name in _REFERENCE},
@@ -109,8 +108,12 @@ _OFFERED: dict[tuple[str, str], dict[str, Getter]] = {
     },
     ("resource.k8s.io", "ResourceSlice"): _plain("spec.driver", "spec.nodeName"),
 }
-#: kinds whose conversion words the refusal of an unknown field in its own way
-_OWN_WORDING = frozenset(key for key in _OFFERED if key != ("resource.k8s.io", "ResourceSlice"))
+#: kinds whose conversion words the refusal of an unknown field in its own way, where it is not the common one
+_OWN_WORDING: dict[tuple[str, str], str] = {
+    ("batch", "Job"): 'field label "{field}" not supported for Job',
+    ("resource.k8s.io", "ResourceSlice"): "field label not supported for resource.k8s.io/{version}, "
+    "Kind=ResourceSlice: {field}",
+}
 
 
 def fields_of(group: str, kind: str) -> Mapping[str, Getter]:
@@ -124,15 +127,16 @@ class Selector:
 
     requirements: tuple[Requirement, ...] = ()
 
-    def bind(self, group: str, kind: str) -> tuple[tuple[Getter, bool, str], ...]:
+    def bind(self, group: str, kind: str, version: str = "v1") -> tuple[tuple[Getter, bool, str], ...]:
         """Return the requirements as (getter, equal, value); raises for a field the kind does not offer."""
         offered = fields_of(group, kind)
         bound = []
         for requirement in self.requirements:
             getter = offered.get(requirement.field)
             if getter is None:
-                if (group, kind) in _OWN_WORDING:
-                    raise SelectorError(f"field label not supported: {requirement.field}")
+                if (group, kind) in _OFFERED:
+                    words = _OWN_WORDING.get((group, kind), "field label not supported: {field}")
+                    raise SelectorError(words.format(field=requirement.field, version=version))
                 known = ", ".join(quote(name) for name in offered)
                 raise SelectorError(f"{quote(requirement.field)} is not a known field selector: only {known}")
             bound.append((getter, requirement.equal, requirement.value))

@@ -80,12 +80,13 @@ def _validate_job_status(new: Document, before: Document) -> Errors:
 def _validate_generated_selector(spec: Document, context: Context) -> Errors:
     """Yield what is wrong with the selector, which the server makes up unless told otherwise."""
     selector = spec.get("selector")
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if selector is None:
-        if spec.get("manualSelector"):
+        if spec.get("manualSelector") or not context.raw:
             yield required("spec.selector")
+            yield invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
         return
     yield from validate_label_selector(selector, "spec.selector")
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if is_sound(selector) and not selects(selector, labels) and not context.raw:
         yield invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
 

@@ -117,7 +117,7 @@ def cron_job_cells(found: Document, now: float) -> Cells:
         name_of(found),
         spec.get("schedule") or "",
         spec.get("timeZone") or NONE,
-        bool(spec.get("suspend")),
+        "True" if spec.get("suspend") else "False",
         len(status.get("active") or ()),
         since(last, now) if last else NONE,
         age(found, now),

@@ -13,6 +13,8 @@ from weir.apiserver.strategies.devices import (
     ResourceClaimTemplateStrategy,
     ResourceSliceStrategy,
 )
+from weir.apiserver.strategies.endpoint_slice import EndpointSliceStrategy
+from weir.apiserver.strategies.limit_range import LimitRangeStrategy
 from weir.apiserver.strategies.namespace import NamespaceStrategy
 from weir.apiserver.strategies.pod import PodStrategy
 from weir.apiserver.strategies.service import ServiceStrategy
@@ -26,12 +28,14 @@ __all__ = ["Context", "Document", "Strategy", "for_kind"]
 _PLAIN = Strategy()
 _BY_KIND: dict[tuple[str, str], Strategy] = {
     ("", "Pod"): PodStrategy(),
+    ("", "LimitRange"): LimitRangeStrategy(),
     ("", "Namespace"): NamespaceStrategy(),
     ("", "Service"): ServiceStrategy(),
     ("", "PersistentVolume"): PersistentVolumeStrategy(),
     ("apps", "DaemonSet"): DaemonSetStrategy(),
     ("apps", "Deployment"): DeploymentStrategy(),
     ("batch", "Job"): JobStrategy(),
+    ("discovery.k8s.io", "EndpointSlice"): EndpointSliceStrategy(),
     ("resource.k8s.io", "DeviceTaintRule"): DeviceTaintRuleStrategy(),
     ("resource.k8s.io", "ResourceClaim"): ResourceClaimStrategy(),
     ("resource.k8s.io", "ResourceClaimTemplate"): ResourceClaimTemplateStrategy(),

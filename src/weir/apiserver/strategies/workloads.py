@@ -27,7 +27,9 @@ class DaemonSetStrategy(Strategy):
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """The first template is number one."""
         super().prepare_create(kind, new, context)
-        new["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "1")
+        annotations = new["metadata"].setdefault("annotations", {})
+        given = annotations.get(TEMPLATE_GENERATION, "")
+        annotations[TEMPLATE_GENERATION] = given if given.isdigit() and int(given) > 0 else "1"
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """A changed template gets the next number; an annotation left out is put back."""
@@ -48,7 +50,7 @@ class JobStrategy(Strategy):
         spec = new["spec"]
         if spec.get("manualSelector"):
             return
-        uid, name = new["metadata"]["uid"], new["metadata"]["name"]
+        uid, name = new["metadata"]["uid"], new["metadata"].get("name", "")
         labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
         labels["batch.kubernetes.io/controller-uid"] = uid
         labels["batch.kubernetes.io/job-name"] = name

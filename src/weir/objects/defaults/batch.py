@@ -19,7 +19,9 @@ def job(job: dict[str, Any]) -> None:
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     metadata = job.setdefault("metadata", {})
     if labels and not metadata.get("labels"):
-        metadata["labels"] = dict(labels)
+        metadata["labels"] = (
+            labels  # the same map: labels the server generates for the pods show on the job too
+        )
     fill(spec, "completionMode", "NonIndexed")
     fill(spec, "suspend", False)
     fill(
