@@ -103,6 +103,7 @@ class ReleaseClaim(Steps):
     kept: tuple[Mapping[str, Any], ...]
     #: of those kept, pods that this process does not know: they are asked for anew, and go if they are gone
     doubted: tuple[Mapping[str, Any], ...] = ()
+    half_done: bool = False  #: it was deallocated before, and only the finalizer is left
 
     async def carry_out(self, hands: Hands) -> None:
         metadata = self.claim["metadata"]
@@ -121,7 +122,7 @@ class ReleaseClaim(Steps):
                 written = await self._patch(patch, hands, "status")
                 metadata, present = written["metadata"], written.get("status") or {}
             finalizers: Sequence[str] = metadata.get("finalizers") or ()
-            let_go = bool(status) or bool(metadata.get("deletionTimestamp"))
+            let_go = bool(status) or self.half_done or bool(metadata.get("deletionTimestamp"))
             if let_go and not kept and FINALIZER in finalizers and not present.get("allocation"):
                 rest = [each for each in finalizers if each != FINALIZER]
                 await self._patch(

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.client.events import ObjectReference
-from weir.controllers.actions import Action, Delete, Patch, Record, Retry, WakeAt
+from weir.controllers.actions import Action, Delete, Patch, Record, Retry, Steps, WakeAt
 from weir.controllers.claim_steps import (
     CLAIMS,
     FAILED,
@@ -85,6 +85,7 @@ class ResourceClaims:
         on = gates.enabled("DynamicResourceAllocation")
         self.kinds: tuple[Kind, ...] = (TEMPLATES, CLAIMS, PODS) if on else ()
         self._gone: OrderedDict[str, None] = OrderedDict()
+        self._releasing: set[str] = set()  # claims whose release has begun
         self.counts: Counter[tuple[str, str, str]] = Counter()  # claims by the labels of their metric
 
     def show(self, metrics: ControllerMetrics) -> None:
@@ -103,6 +104,8 @@ class ResourceClaims:
             for claim, by in ((old, -1), (new, 1)):
                 if claim is not None:
                     self.counts[_labels(claim)] += by
+            if new is None:
+                self._releasing.discard(old["metadata"]["uid"])
             if old is None or new is None or _matters(old, new):
                 metadata = (new if new is not None else old)["metadata"]
                 yield ClaimKey(metadata["namespace"], metadata["name"])
@@ -151,6 +154,12 @@ class ResourceClaims:
             yield from _look_at(known.pods_with_claim(key.namespace, key.claim), known, now)
         else:
             yield from _look_at(known.pods_with_template(key.namespace, key.template), known, now)
+
+    def carried_out(self, action: Steps, outcome: object, now: datetime) -> Iterator[Action]:
+        """Hear that something went well to its end."""
+        if isinstance(action, ReleaseClaim):
+            self._releasing.discard(action.claim["metadata"]["uid"])
+        return iter(())
 
     # ── pods ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -214,12 +223,11 @@ class ResourceClaims:
             if verdict is None:
                 doubted.append(entry)
         protected = FINALIZER in (metadata.get("finalizers") or ())
-        if (
-            len(kept) < len(reserved)
-            or doubted
-            or (protected and metadata.get("deletionTimestamp") and not kept)
-        ):
-            yield ReleaseClaim(claim, tuple(kept), tuple(doubted))
+        half_done = protected and metadata["uid"] in self._releasing and not claim.get("status")
+        going = protected and not kept and bool(metadata.get("deletionTimestamp"))
+        if len(kept) < len(reserved) or doubted or half_done or going:
+            self._releasing.add(metadata["uid"])  # until it is known to have gone well
+            yield ReleaseClaim(claim, tuple(kept), tuple(doubted), half_done)
         if not kept and not metadata.get("deletionTimestamp"):
             owner = _owning_pod(claim)
             pod = known.pod(key.namespace, owner["name"]) if owner else None
