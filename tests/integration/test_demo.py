@@ -165,6 +165,7 @@ def shown(page, command):
     [
         ("README.md", "weir demo inference", ("demo", "inference")),
         ("docs/howto/write-a-story.md", "weir demo --folder stories", ("demo", "--folder", "stories")),
+        ("docs/howto/play-version-skew.md", "weir demo older-scheduler", ("demo", "older-scheduler")),
     ],
 )
 def test_a_page_shows_what_the_demo_prints(page, command, words, tmp_path, monkeypatch, capsys):
@@ -189,3 +190,9 @@ def test_the_picture_in_the_documents_is_the_one_that_is_drawn(capsys):
 
 def test_a_picture_shows_one_story_only(capsys):
     assert (run(["demo", "-o", "svg"]), "a picture shows one story" in capsys.readouterr().err) == (2, True)
+
+
+def test_the_python_of_the_page_about_skew_runs():
+    page = (ROOT / "docs/howto/play-version-skew.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "play-version-skew.md", "exec"), {})

@@ -46,6 +46,12 @@ _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
     metavar="sqlite|memory|etcd=HOST:PORT,…",
     help="What keeps the objects.",
 )
+@click.option("--etcd-cafile", type=click.Path(path_type=Path, exists=True), help="Who signs for etcd (TLS).")
+@click.option(
+    "--etcd-certfile", type=click.Path(path_type=Path, exists=True), help="Certificate shown to etcd."
+)
+@click.option("--etcd-keyfile", type=click.Path(path_type=Path, exists=True), help="Its key.")
+@click.option("--etcd-user", default="", envvar="ETCD_USER", metavar="NAME:PASSWORD", help="Login at etcd.")
 @click.option(
     "--secure-port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 picks one."
 )
@@ -74,6 +80,10 @@ def up(
     gpus: int | None,
     data_dir: Path,
     store: str,
+    etcd_cafile: Path | None,
+    etcd_certfile: Path | None,
+    etcd_keyfile: Path | None,
+    etcd_user: str,
     secure_port: int,
     feature_gates: str | None,
     component_gates: tuple[str, ...],
@@ -112,6 +122,10 @@ def up(
         secure_port=secure_port,
         gates=gates.apiserver,
         kubeconfig=data_dir / "kubeconfig",
+        etcd_ca=etcd_cafile,
+        etcd_cert=etcd_certfile,
+        etcd_key=etcd_keyfile,
+        etcd_user=etcd_user,
     )
     try:
         lock = hold(data_dir)

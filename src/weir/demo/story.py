@@ -297,8 +297,7 @@ def choose(stories: Iterable[Story], words: Iterable[str]) -> list[Story]:
         low = word.lower()
         found = exact or {s.name for s in there if low in f"{s.name} {s.title} {s.source}".lower()}
         if not found:
-            names = ", ".join(story.name for story in there)
-            raise StoryError(f"no story is called like {word!r}; there are {names}")
+            raise StoryError(f"no story is called like {word!r}: weir demo --list names them")
         chosen |= found
     return [story for story in there if not wanted or story.name in chosen]
 
