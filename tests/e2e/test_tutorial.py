@@ -14,27 +14,30 @@ import pytest
 from tests.e2e.kubectl import find_kubectls
 from tests.e2e.test_up import up
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "living-cluster.md"
+FOLDER = Path(__file__).parents[2] / "docs" / "tutorial"
+#: Each with what the Python at its end must say.
+PAGES = {"living-cluster": "node.kubernetes.io/unreachable", "devices": "00:20:00.001000+00:00 1"}
 KUBECTLS = find_kubectls()
 
 
-def blocks(kind):
-    return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+def blocks(page, kind):
+    return re.findall(rf"```{kind}\n(.*?)```", (FOLDER / f"{page}.md").read_text(), re.DOTALL)
 
 
-def commands():
-    for block in blocks("console"):
+def commands(page):
+    for block in blocks(page, "console"):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, shown = part.partition("\n")
             yield command, shown
 
 
-def test_every_command_of_the_tutorial_prints_what_the_page_shows(tmp_path):
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_the_tutorial_prints_what_the_page_shows(page, tmp_path):
     if not KUBECTLS:
         if os.environ.get("CI"):
             pytest.fail("no kubectl on this machine, and CI must have one")
         pytest.skip("no kubectl on this machine: install kubernetes-client, or set KUBERNETES_BIN")
-    for text in blocks("yaml"):
+    for text in blocks(page, "yaml"):
         name = text.partition("\n")[0].removeprefix("# ")
         (tmp_path / name).write_text(text)
     kubectl = sorted(KUBECTLS.items())[0][1]
@@ -50,7 +53,7 @@ def test_every_command_of_the_tutorial_prints_what_the_page_shows(tmp_path):
         "KUBECONFIG": str(tmp_path / "data" / "kubeconfig"),
     }
     with up(tmp_path, "--nodes", "0"):
-        for command, shown in commands():
+        for command, shown in commands(page):
             done = subprocess.run(
                 command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
             )
@@ -62,7 +65,8 @@ def test_every_command_of_the_tutorial_prints_what_the_page_shows(tmp_path):
             )
 
 
-def test_the_python_of_the_tutorial_runs():
-    (code,) = blocks("python")
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_of_the_tutorial_runs(page):
+    (code,) = blocks(page, "python")
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "node.kubernetes.io/unreachable" in said
+    assert PAGES[page] in said
