@@ -3,10 +3,10 @@
 import pytest
 
 from tests.unit.apiserver.admission_world import create, ordinary, pod, stored, update
-from weir.apiserver.admission.quota_usage import usage_of
 from weir.apiserver.admission.resource_quota import ResourceQuota
 from weir.errors import Forbidden
 from weir.objects.kinds import by_kind
+from weir.objects.quota_usage import usage_of
 
 
 def quota(hard, **spec):

@@ -10,21 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, is_pod
-from weir.apiserver.admission.pod_resources import containers
 from weir.apiserver.admission.toleration_lists import add_or_update
 from weir.objects.kinds import Kind
-from weir.values.names import check_label_key
-
-
-def is_extended_resource(name: str) -> bool:
-    """Return whether *name* is a resource Kubernetes itself knows nothing about.
-
-    >>> [is_extended_resource(n) for n in ("cpu", "example.com/gpu", "kubernetes.io/x", "requests.a.b/c")]
-    [False, True, False, False]
-    """
-    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
-        return False
-    return not check_label_key(f"requests.{name}")
+from weir.objects.pod_amounts import containers, is_extended_resource
 
 
 def requested_extended_resources(spec: Mapping[str, Any]) -> list[str]:

@@ -20,8 +20,8 @@ from weir.apiserver.admission.attributes import (
     Reader,
     is_pod,
 )
-from weir.apiserver.admission.pod_resources import Amounts, amounts, pod_total
 from weir.objects.kinds import Kind
+from weir.objects.pod_amounts import Amounts, amounts, pod_total
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 

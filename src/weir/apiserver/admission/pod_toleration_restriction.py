@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, NAMESPACE, UPDATE, Attributes, Reader, is_pod
-from weir.apiserver.admission.pod_resources import is_best_effort
 from weir.apiserver.admission.toleration_lists import Toleration, merge, permitted
 from weir.errors import InternalError
 from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.objects.kinds import Kind
+from weir.objects.pod_amounts import is_best_effort
 
 DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
 WHITELIST = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"

@@ -23,9 +23,9 @@ from weir.apiserver.admission.attributes import (
     Attributes,
     Reader,
 )
-from weir.apiserver.admission.pod_resources import Amounts, amounts
-from weir.apiserver.admission.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
 from weir.objects.kinds import Kind
+from weir.objects.pod_amounts import Amounts, amounts
+from weir.objects.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
 from weir.values.quantity import parse_quantity
 
 Document = Mapping[str, Any]

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, RUNTIME_CLASS, Attributes, Reader, is_pod
-from weir.apiserver.admission.pod_resources import amounts
 from weir.apiserver.admission.toleration_lists import merge
 from weir.objects.kinds import Kind
+from weir.objects.pod_amounts import amounts
 
 
 class RuntimeClass:

@@ -19,11 +19,11 @@ from weir.apiserver.admission.attributes import (
     Reader,
 )
 from weir.objects.kinds import Kind
+from weir.objects.quota_usage import class_of_claim
 from weir.values.quantity import find_quantity
 
 IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 IS_DEFAULT_BETA = "storageclass.beta.kubernetes.io/is-default-class"
-CLASS_BETA = "volume.beta.kubernetes.io/storage-class"
 FINALIZERS = {
     "PersistentVolume": "kubernetes.io/pv-protection",
     "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
@@ -42,15 +42,6 @@ def default_class(classes: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 def _is_default(one: Mapping[str, Any]) -> bool:
     annotations = one["metadata"].get("annotations") or {}
     return annotations.get(IS_DEFAULT) == "true" or annotations.get(IS_DEFAULT_BETA) == "true"
-
-
-def class_of_claim(claim: Mapping[str, Any]) -> str | None:
-    """Return the class a claim asks for; None when it leaves the choice, "" when it wants none."""
-    annotations = (claim.get("metadata") or {}).get("annotations") or {}
-    if CLASS_BETA in annotations:
-        return str(annotations[CLASS_BETA])
-    name = (claim.get("spec") or {}).get("storageClassName")
-    return None if name is None else str(name)
 
 
 class DefaultStorageClass:

@@ -1,4 +1,4 @@
-"""How much does a pod ask for, as admission counts it?
+"""How much does a pod ask for, as admission and quotas count it?
 
 Spec: core.md 3.7.5 (request of a pod), apiserver.md 5.1 (qosClass). Works on the wire form of a pod's spec.
 Not here: qosClass in the status (weir.apiserver.strategies), what fits where (the scheduler).
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from weir.values.names import check_label_key
 from weir.values.quantity import Quantity, find_quantity
 
 Amounts = dict[str, Quantity]
@@ -35,6 +36,17 @@ def containers(spec: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     """Yield init containers, then containers."""
     yield from spec.get("initContainers") or ()
     yield from spec.get("containers") or ()
+
+
+def is_extended_resource(name: str) -> bool:
+    """Return whether *name* is a resource Kubernetes itself knows nothing about.
+
+    >>> [is_extended_resource(n) for n in ("cpu", "example.com/gpu", "kubernetes.io/x", "requests.a.b/c")]
+    [False, True, False, False]
+    """
+    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return not check_label_key(f"requests.{name}")
 
 
 def amounts(wire: Mapping[str, Any] | None) -> Amounts:

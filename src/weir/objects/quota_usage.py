@@ -3,7 +3,7 @@
 Spec: core/v1 ResourceQuota. Pure: an object in wire form → amounts under the names quotas use (`pods`,
 `requests.cpu`, `limits.memory`, `count/deployments.apps`, `requests.storage` …). A pod that has come to its end uses
 nothing. Scopes say which pods a quota is about.
-Not here: what is used in all, and refusing (weir.apiserver.admission.resource_quota).
+Not here: what is used in all (weir.controllers.resource_quota), refusing (weir.apiserver.admission.resource_quota).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weir.apiserver.admission.attributes import PERSISTENT_VOLUME_CLAIM, POD
-from weir.apiserver.admission.extended_resource_toleration import is_extended_resource
-from weir.apiserver.admission.pod_resources import Amounts, is_best_effort, pod_total
-from weir.apiserver.admission.storage import class_of_claim
-from weir.objects.kinds import Kind
+from weir.objects.kinds import Kind, by_kind
+from weir.objects.pod_amounts import Amounts, is_best_effort, is_extended_resource, pod_total
 from weir.values.quantity import find_quantity, parse_quantity
 
+POD = by_kind("v1", "Pod")
+PERSISTENT_VOLUME_CLAIM = by_kind("v1", "PersistentVolumeClaim")
+CLASS_BETA = "volume.beta.kubernetes.io/storage-class"
 ONE = parse_quantity("1")
 COUNTED = frozenset(
     {
@@ -61,6 +61,15 @@ def _pod_usage(pod: Mapping[str, Any]) -> Amounts:
         if name in _PLAIN:
             used[f"limits.{name}"] = amount
     return used
+
+
+def class_of_claim(claim: Mapping[str, Any]) -> str | None:
+    """Return the class a claim asks for; None when it leaves the choice, "" when it wants none."""
+    annotations = (claim.get("metadata") or {}).get("annotations") or {}
+    if CLASS_BETA in annotations:
+        return str(annotations[CLASS_BETA])
+    name = (claim.get("spec") or {}).get("storageClassName")
+    return None if name is None else str(name)
 
 
 def _add_claim(used: Amounts, claim: Mapping[str, Any]) -> None:
