@@ -6,7 +6,8 @@ amounts depends on nothing else. So one row of scores is kept per demand; a pod 
 After a change few rows are behind: for one demand they are judged one by one in plain Python, which is faster than
 a chain of numpy calls; when enough have gathered, they are judged for all demands in use at once.
 What surprises: the two ways have to agree to the last bit; a property test holds them against each other.
-Not here: what else a class thinks of a node (weir.scheduler.standing), large clusters, which keep scores per class.
+Not here: what else a class thinks of a node (weir.scheduler.standing), demands beyond the room there is for them:
+such a class judges for itself.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ NEVER: Final = -(2**61)
 _FEW: Final = 6
 #: A demand nobody asked for in so many rounds of judging is dropped.
 _IDLE_ROUNDS: Final = 64
+_LEAST: Final = 8
 _MOST: Final = 256
+_MOST_BYTES: Final = 64 * 2**20
 _LONGEST_FLIPS: Final = 4096
 _NOT_ASKED: Final = -(2**62)
 #: 50 + (50 + gain) / 2, cut towards zero, by gain; negative gains are counted from the end, as numpy indexes.
@@ -128,6 +131,16 @@ class Demands:
             found = self._known[amounts] = Demand(amounts)
         return found
 
+    def takes(self, amounts: Amounts) -> bool:
+        """Whether the scores of *amounts* are kept, or could be; there is room for so many only."""
+        if self._epoch != self._table.epoch:
+            return True
+        known = self._known.get(amounts)
+        return (known is not None and known.number >= 0) or len(self._kept) < self._most()
+
+    def _most(self) -> int:
+        return max(_LEAST, min(_MOST, _MOST_BYTES // (8 * len(self._table.alive))))
+
     def sync(self, demand: Demand) -> None:
         """Bring the scores of *demand* up to date with the table."""
         table = self._table
@@ -167,7 +180,7 @@ class Demands:
 
     def _keep(self, demand: Demand, position: int) -> None:
         """Judge every row for a demand that is new or was dropped."""
-        if len(self._kept) >= _MOST:
+        if len(self._kept) >= self._most():
             self._drop(min(self._kept, key=lambda kept: kept.round))
         number = len(self._kept)
         if number == len(self._matrix):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from weir.scheduler.demands import IMPROVEMENT, RANK_BITS, Demand, amounts_of, demands_of
-from weir.scheduler.framework import MAX_NODE_SCORE, Status
+from weir.scheduler.framework import MAX_NODE_SCORE, Code, PluginError, Status
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
 from weir.scheduler.podclass import PodClass
@@ -42,6 +42,9 @@ _RANK_BITS: Final = RANK_BITS
 _RANK_MASK: Final = (1 << _RANK_BITS) - 1
 _INFEASIBLE: Final = -1
 _NEVER: Final = -(2**62)
+#: Rows of a block, as a power of two. Small: after a placement the blocks of all rows that changed since are looked
+#: through, and a look over the maxima of ten times as many blocks still costs less than one of these.
+_BLOCK_BITS: Final = 5
 #: Up to this many rows one look over all keys is faster than keeping maxima of blocks, and one addition over all
 #: rows faster than finding those that changed.
 _FLAT: Final = 8192
@@ -90,6 +93,9 @@ class Standing:
         self._amounts = amounts_of(pod, balanced=bound.balanced is not None)
         self._demand: Demand | None = None  #: where the scores by resources come from, if they are shared
         self._flips = 0  #: how many of its flips are counted
+        self._tops: Ints | None = None  #: the maxima of blocks, in a large cluster
+        self._known_keys: Ints
+        self._known_offsets: Ints
         self._epoch = -1
         self._cursor = self._static_cursor = -1
         self.asked = 0  #: rows judged since somebody last read and cleared it
@@ -157,6 +163,11 @@ class Standing:
         """Return what every filter that refuses a row says, not the first alone: for people, not for placing."""
         found: dict[int, list[Status]] = {}
         for plugin in self.bound.filters:
+            if getattr(plugin, "lazy", False):
+                for row in rows.tolist():
+                    if (status := _alone(plugin, row)) is not None:
+                        found.setdefault(row, []).append(status)
+                continue
             codes = plugin.codes(rows)
             refused = codes != 0
             known: dict[int, Status] = {}
@@ -204,8 +215,8 @@ class Standing:
     def _shared(self) -> bool:
         """Whether scores by resources are those of everybody who asks for the same amounts."""
         table = self.table
-        plain = self.bound.fused and not self._others and not table.incomplete
-        return plain and table.size <= _FLAT and table.size == len(table)
+        plain = self.bound.fused and not self._others and not table.incomplete and table.size == len(table)
+        return plain and demands_of(table).takes(self._amounts)
 
     def _follow(self, demand: Demand, position: int) -> None:
         """Bring every row up to date by adding what this class knows to the scores of its demand."""
@@ -221,6 +232,12 @@ class Standing:
                 self._rebuild()  # the first disliked taint: from now on its highest count matters
                 return
         self.asked += min(position - self._cursor, table.size)
+        if table.size > _FLAT:
+            changed = set(table.log[self._cursor - position :])
+            self._cursor = position
+            self._demands.sync(demand)
+            self._update(np.fromiter(changed, np.int64, len(changed)))
+            return
         self._cursor = position
         self._demands.sync(demand)
         if not self._watched or demand.flip_start + len(demand.flips) == self._flips:
@@ -240,6 +257,7 @@ class Standing:
 
     def _add_up(self, demand: Demand) -> None:
         np.add(demand.scores[: self.table.size], self._known_offsets, out=self._known_keys)
+        self._tops = self._blocks.max(axis=1) if self.table.size > _FLAT else None
 
     def _highest_moved(self, rows: Rows, was: Bools, now: Bools) -> bool:
         """Count the raw scores of rows that became feasible or ceased to be; return whether a highest changed."""
@@ -256,11 +274,11 @@ class Standing:
         self._epoch = table.epoch
         self._cursor = table.log_start + len(table.log)
         self._static_cursor = table.static_start + len(table.static_log)
-        self._block_bits = max(5, int(np.log2(max(2, size)) / 2 + 0.5))
+        self._block_bits = _BLOCK_BITS
         blocks = (size + (1 << self._block_bits) - 1) >> self._block_bits or 1
         self._keys: Ints = np.full(blocks << self._block_bits, _INFEASIBLE, np.int64)
         self._blocks = self._keys.reshape(blocks, 1 << self._block_bits)
-        self._tops: Ints | None = None
+        self._tops = None
         self._suitable: Bools = np.zeros(capacity, np.bool_)
         self._soft = self._preferred = self._images = table.zeros
         self._fixed: Ids | int = 0  #: one number while no raw score is watched
@@ -333,25 +351,34 @@ class Standing:
         )
 
     def _update(self, rows: Rows) -> None:
-        ok, keys = self._judge(rows)
-        keys <<= _RANK_BITS
-        keys += self._offset[rows]
-        keys[~ok] = _INFEASIBLE
-        if self._watched and self._highest_moved(rows, self._keys[rows] >= 0, keys >= 0):
+        demand = self._demand
+        if demand is not None:
+            keys = demand.scores.take(rows)
+            keys += self._offset.take(rows)
+        else:
+            ok, keys = self._judge(rows)
+            keys <<= _RANK_BITS
+            keys += self._offset[rows]
+            keys[~ok] = _INFEASIBLE
+        old = self._keys[rows]
+        if self._watched and self._highest_moved(rows, old >= 0, keys >= 0):
             self._keys[rows] = keys
-            base = self._base() - self._images[: self.table.size]
-            self._score(self._keys[: self.table.size] >= 0, base)
+            if demand is not None:
+                self._set_fixed()
+                self._add_up(demand)
+            else:
+                base = self._base() - self._images[: self.table.size]
+                self._score(self._keys[: self.table.size] >= 0, base)
             return
         if self._tops is None:
             self._keys[rows] = keys
             return
-        old = self._keys[rows]
         self._keys[rows] = keys
         blocks = rows >> self._block_bits
         tops = self._tops[blocks]
         stale = blocks[(old == tops) | (keys > tops)]
         if len(stale):
-            self._tops[stale] = self._blocks[stale].max(axis=1)
+            self._tops[stale] = np.maximum.reduce(self._blocks.take(stale, axis=0), axis=1)
 
     def _judge_static(self, rows: Any) -> None:
         """Judge what only the node decides."""
@@ -427,6 +454,15 @@ def _highest(raw: Ids, feasible: Bools) -> int:
     """Return the highest raw score among *feasible*, 0 when there is none; no raw score is negative."""
     open_raw = raw * feasible  # a maximum with `where` takes ten times as long
     return int(open_raw[open_raw.argmax()]) if len(raw) else 0
+
+
+def _alone(plugin: Any, row: int) -> Status | None:
+    """Return what a plugin says against one row; what breaks it there does not keep the others from answering."""
+    try:
+        code = int(plugin.codes(np.array([row], np.int64))[0])
+    except PluginError as error:
+        return Status(Code.ERROR, (str(error),), plugin.name)
+    return plugin.status(code) if code else None
 
 
 def _normalised(raw: Ids, feasible: Bools, *, reverse: bool) -> Ints:

@@ -120,10 +120,12 @@ def test_a_class_that_shares_places_like_one_that_does_not(
     assert shared == story(seed, 400)
 
 
+@pytest.mark.parametrize("most", [1, 2, 99])
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_dropped_comes_back_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_dropped_comes_back_the_same(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = story(seed, 300)
-    monkeypatch.setattr(demands, "_MOST", 2)
+    monkeypatch.setattr(demands, "_MOST", most)
+    monkeypatch.setattr(demands, "_LEAST", most)
     monkeypatch.setattr(demands, "_IDLE_ROUNDS", 1)
     monkeypatch.setattr(demands, "_LONGEST_FLIPS", 1)
     assert story(seed, 300) == expected
@@ -139,10 +141,14 @@ def test_scores_are_really_shared() -> None:
     assert len(book._kept) == 4 and len({id(each.scores) for each in book._kept}) == 4
 
 
-def test_a_large_cluster_keeps_scores_by_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = story(1, 300)
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_large_cluster_is_no_other(seed: int, share: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = story(seed, 300)
     monkeypatch.setattr(standing, "_FLAT", 0)
-    assert story(1, 300) == expected
+    if not share:
+        monkeypatch.setattr("weir.scheduler.cycle.Standing", Alone)
+    assert story(seed, 300) == expected
 
 
 def test_never_twice_is_still_a_number() -> None:
