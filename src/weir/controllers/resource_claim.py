@@ -294,7 +294,7 @@ def generate_name(pod: str, pod_claim: str) -> str:
     """Return the beginning of a claim's name; when too long, both parts give way by their length.
 
     >>> generate_name("web-0", "gpu"), len(generate_name("w" * 60, "gpu"))
-    ('web-0-gpu-', 56)
+    ('web-0-gpu-', 55)
     """
     whole = f"{pod}-{pod_claim}-"
     if len(whole) <= LONGEST_BASE:
