@@ -80,15 +80,6 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
-    """Delete everything of these kinds in a namespace; when nothing is left, let the namespace go."""
-
-    namespace: str
-    kinds: tuple[Kind, ...]
-    key: Hashable  #: looked at again while something is left
-
-
-@dataclass(frozen=True, slots=True)
 class Patch:
     """Change an object, or its status or another subresource."""
 
@@ -153,4 +144,4 @@ class Steps(abc.ABC):
         """Do it and return what came of it, for the controller's `carried_out`; raises what the server answers."""
 
 
-Action = Record | WakeAt | Evict | Create | Delete | Empty | Patch | Count | Observe | Retry | Steps
+Action = Record | WakeAt | Evict | Create | Delete | Patch | Count | Observe | Retry | Steps

@@ -22,7 +22,9 @@ from weir.controllers.persistent_volume import PersistentVolumes
 from weir.controllers.pod_gc import PodGc
 from weir.controllers.replicaset import ReplicaSets, ReplicationControllers
 from weir.controllers.resource_claim import ResourceClaims
+from weir.controllers.resource_quota import ResourceQuotas
 from weir.controllers.run import Controller
+from weir.controllers.service_account import RootCertificates, ServiceAccounts
 from weir.controllers.statefulset import StatefulSets
 from weir.controllers.taint_eviction import TaintEviction
 from weir.controllers.ttl_after_finished import TtlAfterFinished
@@ -52,6 +54,9 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "device-taint-expiry": DeviceTaintExpiry,
     "garbage-collector": GarbageCollector,
     "namespace": Namespaces,
+    "resourcequota": ResourceQuotas,
+    "serviceaccount": ServiceAccounts,
+    "root-ca-certificate-publisher": RootCertificates,
 }
 
 

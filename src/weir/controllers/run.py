@@ -26,7 +26,6 @@ from weir.controllers.actions import (
     Count,
     Create,
     Delete,
-    Empty,
     Evict,
     Hands,
     Observe,
@@ -40,7 +39,7 @@ from weir.controllers.disruption_target import condition_patch, disruption_targe
 from weir.controllers.known import PODS, Known, decoder, prepare
 from weir.controllers.metrics import ControllerMetrics
 from weir.controllers.refusals import Refusals
-from weir.objects.kinds import Kind, by_kind
+from weir.objects.kinds import Kind
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
 
@@ -49,8 +48,6 @@ EVICTIONS_AT_ONCE: Final = 32
 EVICTION_TRIES: Final = 5
 EVICTION_PAUSE_SECONDS: Final = 0.01
 SEEN_WITHIN_SECONDS: Final = 30.0
-EMPTY_AGAIN_SECONDS: Final = 1.0
-NAMESPACES: Final = by_kind("v1", "Namespace")
 
 
 class Controller(Protocol):
@@ -357,9 +354,6 @@ class _Worker:
             return await self._create(action)
         if isinstance(action, Delete):
             return await self._delete(action)
-        if isinstance(action, Empty):
-            await self._empty(action)
-            return []
         assert isinstance(action, Patch)
         return await self._patch(action)
 
@@ -401,20 +395,6 @@ class _Worker:
             message = action.told or f"Deleted {noun}: {action.name}"
             self.recorder.record(action.about, "Normal", "SuccessfulDelete", message)
         return self._unseen(action.kind, key, created=False)
-
-    async def _empty(self, action: Empty) -> None:
-        left = False
-        for kind in action.kinds:
-            if (await self._client.list(kind, action.namespace, limit=1)).items:
-                await self._client.delete_collection(kind, action.namespace)
-                left = left or bool((await self._client.list(kind, action.namespace, limit=1)).items)
-        if left:
-            self.queue.add_after(action.key, EMPTY_AGAIN_SECONDS)
-            return
-        namespace = await self._client.find(NAMESPACES, action.namespace)
-        if namespace is not None:
-            spec = {**(namespace.get("spec") or {}), "finalizers": []}
-            await self._client.update(NAMESPACES, {**namespace, "spec": spec}, subresource="finalize")
 
     async def _patch(self, action: Patch) -> list[asyncio.Future[None]]:
         for kind, name, uid in action.while_present:
