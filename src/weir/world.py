@@ -24,6 +24,16 @@ from weir.objects.core import (
     ViewError,
     read,
 )
+from weir.objects.device_dialect import VERSION as RELAXED
+from weir.objects.device_dialect import relax
+from weir.objects.device_versions import to_v1
+from weir.objects.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 
 #: Kinds a World understands, with the view that reads them and the field of World they live in.
 _PLACES: Final[Mapping[str, tuple[type[View], str]]] = {
@@ -33,8 +43,24 @@ _PLACES: Final[Mapping[str, tuple[type[View], str]]] = {
     "PersistentVolumeClaim": (PersistentVolumeClaim, "claims"),
     "StorageClass": (StorageClass, "storage_classes"),
     "Namespace": (Namespace, "namespaces"),
+    "ResourceClaim": (ResourceClaim, "resource_claims"),
+    "ResourceClaimTemplate": (ResourceClaimTemplate, "resource_claim_templates"),
+    "DeviceClass": (DeviceClass, "device_classes"),
+    "ResourceSlice": (ResourceSlice, "resource_slices"),
+    "DeviceTaintRule": (DeviceTaintRule, "device_taint_rules"),
 }
-_CLUSTER_SCOPED: Final = frozenset({"nodes", "volumes", "storage_classes", "namespaces"})
+_CLUSTER_SCOPED: Final = frozenset(
+    {
+        "nodes",
+        "volumes",
+        "storage_classes",
+        "namespaces",
+        "device_classes",
+        "resource_slices",
+        "device_taint_rules",
+    }
+)
+_DEVICE_GROUP: Final = "resource.k8s.io"
 _EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -48,6 +74,11 @@ class World:
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=lambda: _EMPTY)
     storage_classes: Mapping[str, StorageClass] = field(default_factory=lambda: _EMPTY)
     namespaces: Mapping[str, Namespace] = field(default_factory=lambda: _EMPTY)
+    resource_claims: Mapping[str, ResourceClaim] = field(default_factory=lambda: _EMPTY)
+    resource_claim_templates: Mapping[str, ResourceClaimTemplate] = field(default_factory=lambda: _EMPTY)
+    device_classes: Mapping[str, DeviceClass] = field(default_factory=lambda: _EMPTY)
+    resource_slices: Mapping[str, ResourceSlice] = field(default_factory=lambda: _EMPTY)
+    device_taint_rules: Mapping[str, DeviceTaintRule] = field(default_factory=lambda: _EMPTY)
 
     @classmethod
     def of(cls, documents: Iterable[Any]) -> World:
@@ -62,7 +93,7 @@ class World:
             if not isinstance(kind, str) or kind not in _PLACES:
                 continue
             view_type, place = _PLACES[kind]
-            view = read(view_type, document)
+            view = read(view_type, _as_v1(kind, document))
             places[place][_key(view, place)] = view
         return cls(**places)  # type: ignore[arg-type]
 
@@ -93,6 +124,15 @@ class World:
             else:
                 objects[_key(view, place)] = view
         return replace(self, **places)  # type: ignore[arg-type]
+
+
+def _as_v1(kind: str, document: dict[str, Any]) -> dict[str, Any]:
+    """Return *document* in the layout of v1; only what is about devices has others."""
+    group, _, version = str(document.get("apiVersion") or "").rpartition("/")
+    if group != _DEVICE_GROUP:
+        return document
+    relaxed = relax(kind, document) if version == RELAXED else document
+    return to_v1(version, kind, relaxed)
 
 
 def _key(view: View, place: str) -> str:

@@ -88,7 +88,7 @@ def explain(
         raise click.UsageError("stdin (-) can be read only once")
     gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
     documents = read_documents(files)
-    nodes = list(_nodes(documents))
+    nodes = list(_of_kinds(documents, "Node"))
     # Manifests that hold nodes are a cluster of their own, unless another one is named.
     alone = bool(nodes) and not (name or cluster or kubeconfig or context)
     asked: list[tuple[Subject, Document | None]] = [*_asked(documents, alone)]
@@ -99,6 +99,7 @@ def explain(
     else:
         held = read_cluster(cluster, kubeconfig, context, _kinds(name))
         held.documents.extend(nodes)
+        held.documents.extend(_of_kinds(documents, "ResourceClaim", "ResourceClaimTemplate"))
     if name:
         asked.append((_named(name, namespace, held.documents), None))
     for subject, source in asked:
@@ -154,11 +155,11 @@ def _runs(document: dict[str, Any]) -> bool:
     return bool(bound and isinstance(status, dict) and status.get("phase"))
 
 
-def _nodes(documents: Iterable[Document]) -> Iterator[tuple[str, Any]]:
-    """Yield the nodes among the manifests: a cluster is asked about as if they were there, or so."""
+def _of_kinds(documents: Iterable[Document], *kinds: str) -> Iterator[tuple[str, Any]]:
+    """Yield the objects of some kinds among the manifests: a cluster is asked about as if they were there, or so."""
     for document in documents:
         for item in document.items():
-            if isinstance(item.value, dict) and item.value.get("kind") == "Node":
+            if isinstance(item.value, dict) and item.value.get("kind") in kinds:
                 yield item.file, item.value
 
 

@@ -29,6 +29,7 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "DeviceClass": _RESOURCE,
     "ResourceSlice": _RESOURCE,
     "ResourceClaim": _RESOURCE,
+    "ResourceClaimTemplate": _RESOURCE,
     "DeviceTaintRule": _RESOURCE,
     "Deployment": ("apps/v1",),
     "ReplicaSet": ("apps/v1",),
@@ -40,7 +41,7 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Event": ("v1",),
 }
 PLACEMENT: Final = tuple(list(VERSIONS)[:6])
-DEVICES: Final = tuple(list(VERSIONS)[6:10])
+DEVICES: Final = tuple(list(VERSIONS)[6:11])
 
 Tick = Callable[[int, int], None]
 

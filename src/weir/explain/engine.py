@@ -20,14 +20,19 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from weir.explain.devices import born, claims_in, considered, missing
+from weir.explain.devices import reasons as device_reasons
 from weir.explain.node import Filters, Room, is_bound
 from weir.explain.verdict import NodeVerdict, OtherFilter, OtherPods, Reason, Spread
 from weir.gates import Gates
 from weir.objects.core import Node, ObjectMeta, PersistentVolume, Pod, StorageClass
 from weir.objects.requests import PODS, Amounts, node_allocatable, pod_requests
+from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.plugins import volume_plugins
+from weir.scheduler.plugins import device_plugins, volume_plugins
+from weir.scheduler.plugins.dynamic_resources import NAME as DEVICES
+from weir.scheduler.plugins.dynamic_resources import BoundDynamicResources
 from weir.scheduler.podclass import PodClasses
 from weir.scheduler.table import USED_CPU, USED_MEMORY, USED_PODS, NodeTable
 from weir.scheduler.volumes import BIND_COMPLETED, Storage, storage_class_of
@@ -54,9 +59,12 @@ class Engines:
     )  #: resources to know of from the start, so that all pods share one table
     _tables: dict[tuple[str, ...], NodeTable] = field(default_factory=dict)
     _engines: dict[tuple[tuple[str, ...], Gates], Engine] = field(default_factory=dict)
+    _claims: dict[Gates, Claims | None] = field(default_factory=dict)
     _storage: Storage | None = None
 
     def __call__(self, pod: Pod, world: World, gates: Gates) -> EngineJudge:
+        if world is not self.world:  # asked about a change of the cluster itself
+            return EngineJudge(pod, Engines(world, self.without, self.resources), gates)
         return EngineJudge(pod, self, gates)
 
     def engine(self, pod: Pod, gates: Gates) -> Engine:
@@ -70,8 +78,18 @@ class Engines:
             labels: Mapping[str, Mapping[str, str]] = {
                 name: each.metadata.labels or {} for name, each in self.world.namespaces.items()
             }
-            self._engines[key] = Engine(gates, table=self._tables[names], namespaces=labels, volumes=volumes)
+            claims = self.claims(gates)
+            devices = device_plugins(claims, gates, lambda: "") if claims is not None else ()
+            self._engines[key] = Engine(
+                gates, table=self._tables[names], namespaces=labels, volumes=volumes, devices=devices
+            )
         return self._engines[key]
+
+    def claims(self, gates: Gates) -> Claims | None:
+        """Return the world's devices and claims, or None when it says nothing about them."""
+        if gates not in self._claims:
+            self._claims[gates] = claims_in(self.world, gates) if considered(self.world, gates) else None
+        return self._claims[gates]
 
     def _table(self, names: tuple[str, ...]) -> NodeTable:
         table, classes = NodeTable(), PodClasses()
@@ -149,8 +167,12 @@ class EngineJudge:
     """The Judge that asks the scheduler's engine."""
 
     def __init__(self, pod: Pod, engines: Engines, gates: Gates) -> None:
-        self._pod, self._world = pod, engines.world
+        self._world = engines.world
         self._engine: Engine | None = None
+        claims = engines.claims(gates) if not pod.spec.node_name else None
+        if claims is not None:
+            pod = born(pod, engines.world, claims)
+        self._pod, self._claims = pod, claims
         if not pod.spec.node_name:
             with suppress(OverflowError):  # amounts that no node has, and no column holds
                 self._engine = engines.engine(pod, gates)
@@ -163,7 +185,20 @@ class EngineJudge:
         self._refusals: dict[int, list[Status]] | None = None
 
     def blockers(self) -> tuple[Reason, ...]:
-        return self._words.blockers()
+        return (*self._words.blockers(), *self._no_claims())
+
+    def _no_claims(self) -> Iterator[Reason]:
+        """Yield why the pod's device claims keep it from every node."""
+        plugin = self._devices()
+        problem = plugin.prefilter() if plugin is not None else None
+        if problem is not None:
+            yield missing(self._pod, self._world, problem.message)
+
+    def _devices(self) -> BoundDynamicResources | None:
+        if self._engine is None or self._claims is None:
+            return None
+        plugins = self._engine.attended(self._pod).bound.of_pods
+        return next((plugin for plugin in plugins if isinstance(plugin, BoundDynamicResources)), None)
 
     def __call__(self, node: Node) -> NodeVerdict:
         said = self._words(node)
@@ -178,9 +213,16 @@ class EngineJudge:
             if self._unusable and status.plugin.startswith("Volume"):
                 continue  # claims that cannot be used speak for all nodes at once
             words = [reason for reason in said.reasons if reason.plugin == status.plugin]
-            reasons += words or _in_its_own_words(status)
+            reasons += words or self._in_its_words(status, node)
         victims = self._words.preemption_may_help(node, reasons)
         return NodeVerdict(said.node, tuple(reasons), said.stay, said.disliked, victims)
+
+    def _in_its_words(self, status: Status, node: Node) -> Iterator[Reason]:
+        plugin = self._devices() if status.plugin == DEVICES else None
+        if plugin is None:
+            yield from _in_its_own_words(status)
+        elif plugin.prefilter() is None:  # claims that cannot be used speak for all nodes at once
+            yield from device_reasons(status, plugin, self._world.nodes.get(node.name, node))
 
     def _refused(self, engine: Engine, node: Node) -> list[Status]:
         """Return what every filter that refuses *node*, which may be changed from the world's, says."""
@@ -188,12 +230,12 @@ class EngineJudge:
         known = self._world.nodes.get(node.name)
         if node is known:
             if self._refusals is None:
-                self._refusals = engine.standing_of(self._pod).refusals(table.ordered)
+                self._refusals = engine.attended(self._pod).refusals(table.ordered)
             return self._refusals.get(table.row_of[node.name], [])
         table.put_node(with_room(node, self._names))
         try:
             row = table.row_of[node.name]
-            return engine.standing_of(self._pod).refusals(np.array([row], np.int64)).get(row, [])
+            return engine.attended(self._pod).refusals(np.array([row], np.int64)).get(row, [])
         finally:
             if known is not None:
                 table.put_node(with_room(known, self._names))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from weir.explain.edits import (
     GATES_OPTION,
+    AddDeviceToleration,
     AddToleration,
     ChangeRequirement,
     ChangeSelector,
@@ -24,6 +25,7 @@ from weir.explain.edits import (
     Edit,
     EnableGate,
     LowerRequest,
+    RemoveRule,
     RemoveTaint,
     Uncordon,
     Ungate,
@@ -32,10 +34,12 @@ from weir.explain.edits import (
 from weir.explain.node import Judge
 from weir.explain.subject import Subject
 from weir.explain.verdict import (
+    ClaimTied,
     Cordoned,
     Gated,
     Group,
     NodeVerdict,
+    NoDevices,
     OtherNode,
     Reason,
     Refused,
@@ -101,7 +105,10 @@ class Case:
         pod = subject.pod()
         if self.refusals(subject, gates):
             return
-        judge = self.judge(pod, self.world, gates)
+        world = self.world
+        for edit in edits:
+            world = edit.on_world(world)
+        judge = self.judge(pod, world, gates)
         if judge.blockers():
             return
         for group in candidates:
@@ -208,6 +215,8 @@ def _touches(edit: Edit, reason: Reason) -> bool:
         case LowerRequest(), TooFew():
             return edit.resource == reason.resource
         case (ClearNodeName(), OtherNode()) | (Ungate(), Gated()):
+            return True
+        case ((AddDeviceToleration() | RemoveRule()), NoDevices()) | (RemoveRule(), ClaimTied()):
             return True
     return False
 

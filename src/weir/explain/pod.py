@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from weir.explain.devices import considered
 from weir.explain.engine import Engines
 from weir.explain.fix import Case, find_fix
 from weir.explain.node import Judge, binding_mode, is_bound, pod_claims
@@ -66,7 +67,7 @@ def explain(
         blockers=blockers,
         groups=tuple(_closest_first(case)),
         fix=None if fits else find_fix(case),
-        not_considered=tuple(not_considered(view, subject, world)),
+        not_considered=tuple(not_considered(view, subject, world, gates)),
         placed_on=placed_on,
         counts=count(nodes),
     )
@@ -137,7 +138,7 @@ def _closest_first(case: Case) -> list[Group]:
 # ── what was left out ────────────────────────────────────────────────────────────────────────────
 
 
-def not_considered(pod: Pod, subject: Subject, world: World) -> Iterator[str]:
+def not_considered(pod: Pod, subject: Subject, world: World, gates: Gates) -> Iterator[str]:
     """Yield what this answer did not look at, most telling first."""
     if pod.spec.node_name:
         yield f"the scheduler, which a pod with nodeName {pod.spec.node_name} never meets"
@@ -158,8 +159,8 @@ def not_considered(pod: Pod, subject: Subject, world: World) -> Iterator[str]:
             yield "volumeClaimTemplates"
     if selects_namespaces(pod) and not world.namespaces:
         yield "namespaces chosen by their labels (none in the snapshot)"
-    if pod.spec.resource_claims:
-        yield "resource claims (devices)"
+    if pod.spec.resource_claims and not considered(world, gates):
+        yield "resource claims (no devices in the snapshot)"
     yield "preemption, scores between fitting nodes, admission webhooks and quotas"
 
 

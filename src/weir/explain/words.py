@@ -7,17 +7,23 @@ Not here: the scheduler's own message (weir.explain.message), tables and colour 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from weir.devices.origin import RuleOrigin, TrackedTaint
+from weir.devices.outcome import CANNOT_ALLOCATE
 from weir.explain.verdict import (
     Attempt,
+    ClaimTied,
     ClaimUnusable,
     Cordoned,
+    DeviceClaimUnusable,
     Explanation,
     Gated,
     NodeVerdict,
+    NoDevices,
     OtherFilter,
     OtherNode,
     OtherPods,
@@ -64,6 +70,8 @@ HEADINGS: Final = {
     "pods": "runs as many pods as it may",
     "ports": "a host port is taken",
     "volume": "a volume cannot be used there",
+    "devices": "no devices for the pod's claims",
+    "allocated-claim": "an allocated device claim cannot be used there",
     "topology-spread": "would break the topology spread constraints",
     "pod-affinity": "affinity or anti-affinity between pods",
     "filter": "another filter of the scheduler",
@@ -298,6 +306,12 @@ def sentence(reason: Reason) -> str:
             return f"claim {claim} is bound to volume {volume}, which does not exist"
         case ClaimUnusable():
             return reason.text
+        case NoDevices():
+            return no_devices(reason)
+        case ClaimTied():
+            return _tied(reason)
+        case DeviceClaimUnusable(text, hint):
+            return f"{text}{'; ' if hint else ''}{hint}"
         case Spread() | OtherPods():
             return _NEIGHBOURS.get(reason.text, reason.text)
         case OtherFilter(text=text):
@@ -308,6 +322,36 @@ def sentence(reason: Reason) -> str:
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             return f"the API server would refuse it: {short(errors[0], 300)}{more}"
     return reason.message()
+
+
+def no_devices(reason: NoDevices, most: int = 3) -> str:
+    """Return what is in the way of every device: taints with their origin first, then the rest counted."""
+    tainted = [one for one in reason.refusals if one.taints]
+    said = [f"{one.device}: {_taints(one.taints)}" for one in tainted[:most]]
+    if len(tainted) > most:
+        said.append(f"{counted(len(tainted) - most, 'more tainted device')}")
+    others = Counter(one.refusal.value for one in reason.refusals if not one.taints)
+    said += [f"{counted(number, 'device')}: {text}" for text, number in others.items()]
+    if not reason.refusals:
+        said = [] if reason.text != CANNOT_ALLOCATE else ["no device of any class there"]
+    return f"{reason.text.removeprefix('node(s) ')}" + (f" ({'; '.join(said)})" if said else "")
+
+
+def _taints(taints: Sequence[TrackedTaint]) -> str:
+    named = " and ".join(f"{taint.taint} of {_origin(taint)}" for taint in taints)
+    return f"{named} is not tolerated" if len(taints) == 1 else f"{named} are not tolerated"
+
+
+def _origin(taint: TrackedTaint) -> str:
+    origin = taint.origin
+    return str(origin) if isinstance(origin, RuleOrigin) else f"its driver, in ResourceSlice {origin.slice}"
+
+
+def _tied(reason: ClaimTied) -> str:
+    if not reason.taints:
+        return "an allocated claim can only be used elsewhere"
+    said = [f"claim {claim}: {taint.taint} of {_origin(taint)}" for claim, taint in reason.taints]
+    return f"pods have to leave the devices of an allocated claim ({'; '.join(said)})"
 
 
 def _too_few(reason: TooFew) -> str:

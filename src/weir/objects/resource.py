@@ -226,6 +226,15 @@ class ResourceClaimSpec(View, frozen=True):
     devices: DeviceClaim = DeviceClaim()
 
 
+class ResourceClaimTemplateSpec(View, frozen=True):
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
 class DeviceRequestAllocationResult(View, frozen=True):
     """One allocated device, with the tolerations its request had then: eviction reads only this copy."""
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from weir.devices.allocation import Allocator
 from weir.devices.claims import claim_names, claims_of, owned_by, reserved_for
-from weir.devices.eviction import claim_eviction, moment
+from weir.devices.eviction import Reason, claim_eviction, moment
 from weir.devices.pool import PoolKey
 from weir.devices.tracker import Problem, Tracker, Update
 from weir.devices.usage import InUse
@@ -253,11 +253,15 @@ class Claims:
 
     def tainted(self, claim: ResourceClaim, pod: Pod) -> bool:
         """Return whether *pod* must not join a claim whose devices its consumers have to leave by now (D-09)."""
+        return bool(self.leaving(claim, pod))
+
+    def leaving(self, claim: ResourceClaim, pod: Pod) -> tuple[Reason, ...]:
+        """Return the taints because of which that is so."""
         if not self._taints or reserved_for(claim, pod):
-            return False
+            return ()
         now = self.now()
         found = claim_eviction(claim, self.tracker.taints_on, self.gates, now, self._evaluate)
-        return found is not None and found.at <= now
+        return found.due_reasons(now) if found is not None else ()
 
     def readiness(self, claim: ResourceClaim, timeout_seconds: float = BINDING_TIMEOUT_SECONDS) -> Readiness:
         """Return whether all devices of an allocated claim are ready; raises BindingFailed."""

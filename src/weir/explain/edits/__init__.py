@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from weir.explain.edits.devices import AddDeviceToleration, RemoveRule, for_devices, for_tied
 from weir.explain.edits.edit import Edit
 from weir.explain.edits.labels import ChangeRequirement, ChangeSelector, DropAffinity, for_term
 from weir.explain.edits.room import LowerRequest, for_shortage
@@ -21,8 +22,10 @@ from weir.explain.edits.taints import (
     for_taint,
 )
 from weir.explain.verdict import (
+    ClaimTied,
     Cordoned,
     Gated,
+    NoDevices,
     OtherNode,
     Reason,
     Refused,
@@ -38,6 +41,7 @@ from weir.selectors.node import SEMVER_OPERATORS, Match, preferred_terms, requir
 
 __all__ = [
     "GATES_OPTION",
+    "AddDeviceToleration",
     "AddToleration",
     "ChangeRequirement",
     "ChangeSelector",
@@ -47,6 +51,7 @@ __all__ = [
     "Edit",
     "EnableGate",
     "LowerRequest",
+    "RemoveRule",
     "RemoveTaint",
     "Uncordon",
     "Ungate",
@@ -112,6 +117,10 @@ def answers(reason: Reason, node: Node, pod: Pod, gates: Gates) -> list[tuple[Ed
             found = [(edit,) for edit in for_shortage(reason, pod)]
         case Gated(names):
             found = [(Ungate(names),)]
+        case NoDevices():
+            found = list(for_devices(reason, pod))
+        case ClaimTied():
+            found = list(for_tied(reason))
         case Refused():
             off = tuple(EnableGate(gate) for gate in sorted(gates_used(pod)) if not gates.enabled(gate))
             found = [off] if off else []

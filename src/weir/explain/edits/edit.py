@@ -16,6 +16,7 @@ from weir.gates import Gates
 from weir.objects.core import Node
 from weir.values.integer import IntegerError, parse_int64
 from weir.values.semver import Version, find_tolerant
+from weir.world import World
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class Edit:
     def on_node(self, node: Node) -> Node:
         """Return *node* with the change made."""
         return node
+
+    def on_world(self, world: World) -> World:
+        """Return *world* with a change made that is neither the pod's nor a node's."""
+        return world
 
     def on_gates(self, gates: Gates) -> Gates:
         """Return *gates* with the change made."""

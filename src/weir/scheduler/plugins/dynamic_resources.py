@@ -18,9 +18,16 @@ from typing import Any, Final
 import numpy as np
 
 from weir.devices.claims import reserved_for
-from weir.devices.outcome import CANNOT_ALLOCATE, INVALID_POOLS, AllocationError
+from weir.devices.eviction import Reason
+from weir.devices.outcome import (
+    CANNOT_ALLOCATE,
+    INVALID_POOLS,
+    AllocationError,
+    DeviceRefusal,
+    Unallocatable,
+)
 from weir.gates import Gates
-from weir.objects.core import Pod
+from weir.objects.core import Node, Pod
 from weir.objects.resource import ResourceClaim
 from weir.scheduler.claim_standing import INVALID, REFUSED, ClaimStanding, ClaimStandings
 from weir.scheduler.claims import BindingFailed, Claims, Readiness, requests_of, reservable
@@ -242,6 +249,19 @@ class BoundDynamicResources:
 
     def status(self, code: int) -> Status:
         return _unresolvable(_REASONS[code])
+
+    def refusals(self, node: Node) -> tuple[DeviceRefusal, ...]:
+        """Return, for people, what kept every device of a node that was refused from every request."""
+        row = self._table.row_of[node.name]
+        ((plan, _),) = self._by_plan(np.array([row]))
+        found = self._claims.allocator.allocate(plan.wanted, node) if plan.wanted else None
+        return found.refusals if isinstance(found, Unallocatable) else ()
+
+    def leaving(self) -> Iterator[tuple[ResourceClaim, Reason]]:
+        """Return, for people, the taints because of which allocated claims take no new pods."""
+        for claim in self._allocated:
+            for reason in self._claims.leaving(claim, self._pod):
+                yield claim, reason
 
     # ── Score ────────────────────────────────────────────────────────────────────────────────────
 

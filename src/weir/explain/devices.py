@@ -1,0 +1,133 @@
+"""Which devices stand in the way of this pod's claims? The scheduler's own search answers, device by device.
+
+Spec: dra.md 4 (DynamicResources), D-09. Kubernetes only ever says `cannot allocate all claims`; here every device is
+named with what was in its way, and a taint with where it comes from.
+What surprises: a pod that was not created yet has no claims. Those its templates would give it are judged in
+their place. Without a clock a taint counts from the moment the last taint in the world was added.
+Not here: sentences (weir.explain.words), changes that would help (weir.explain.edits.devices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from weir.devices.eviction import moment
+from weir.devices.outcome import AllocationError
+from weir.explain.verdict import ClaimTied, DeviceClaimUnusable, NoDevices, Reason
+from weir.gates import Gates
+from weir.objects.core import Node, OwnerReference, Pod, PodResourceClaimStatus
+from weir.objects.resource import ClaimMeta, ResourceClaim
+from weir.scheduler.claims import Claims
+from weir.scheduler.framework import Code, Status
+from weir.scheduler.plugins.dynamic_resources import NAME, BoundDynamicResources
+from weir.world import World
+
+#: Stands in for the UID of a pod that does not exist yet.
+_UNBORN = "to be created"
+
+
+def considered(world: World, gates: Gates) -> bool:
+    """Return whether *world* says enough about devices to judge claims."""
+    there = world.device_classes or world.resource_slices or world.resource_claims
+    return bool(there) and gates.enabled("DynamicResourceAllocation")
+
+
+def claims_in(world: World, gates: Gates) -> Claims:
+    """Return the claims and devices of *world* as the scheduler would count them."""
+    last = _last_taint(world)
+    claims = Claims(gates, lambda: last)
+    for device_class in world.device_classes.values():
+        claims.put_class(device_class)
+    for rule in world.device_taint_rules.values():
+        claims.put_rule(rule)
+    for found in world.resource_slices.values():
+        claims.put_slice(found)
+    for key, claim in world.resource_claims.items():
+        claims.put_claim(_named(claim, key))
+    return claims
+
+
+def _named(claim: ResourceClaim, key: str) -> ResourceClaim:
+    """Return a claim that may be written by hand with what a stored one has: namespace and UID."""
+    metadata = msgspec.structs.replace(
+        claim.metadata, namespace=claim.metadata.namespace or "default", uid=claim.metadata.uid or key
+    )
+    return msgspec.structs.replace(claim, metadata=metadata)
+
+
+def _last_taint(world: World) -> datetime:
+    times = [rule.spec.taint.time_added for rule in world.device_taint_rules.values()]
+    for found in world.resource_slices.values():
+        times += [taint.time_added for device in found.spec.devices or () for taint in device.taints or ()]
+        times += [entry.taint.time_added for entry in found.spec.taints or ()]
+    return max(
+        (at for text in times if (at := moment(text)) is not None), default=datetime(1970, 1, 1, tzinfo=UTC)
+    )
+
+
+def born(pod: Pod, world: World, claims: Claims) -> Pod:
+    """Return *pod* as it would be once the claims of its templates are made, which are then among *claims*."""
+    statuses = {status.name for status in pod.status.resource_claim_statuses or ()}
+    open_entries = [
+        entry
+        for entry in pod.spec.resource_claims or ()
+        if entry.resource_claim_name is None and entry.name not in statuses
+    ]
+    if not open_entries:
+        return pod
+    namespace = pod.metadata.namespace or "default"
+    metadata = msgspec.structs.replace(pod.metadata, uid=pod.metadata.uid or _UNBORN)
+    made: list[PodResourceClaimStatus] = []
+    for entry in open_entries:
+        template = world.resource_claim_templates.get(f"{namespace}/{entry.resource_claim_template_name}")
+        if template is None:
+            continue
+        name = f"{pod.metadata.name}-{entry.name}"
+        owner = OwnerReference(kind="Pod", name=pod.metadata.name, uid=metadata.uid, controller=True)
+        about = ClaimMeta(
+            name=name, namespace=namespace, uid=f"{namespace}/{name}", owner_references=(owner,)
+        )
+        claims.put_claim(ResourceClaim(metadata=about, spec=template.spec.spec))
+        made.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=name))
+    status = msgspec.structs.replace(
+        pod.status, resource_claim_statuses=(*(pod.status.resource_claim_statuses or ()), *made)
+    )
+    return msgspec.structs.replace(pod, metadata=metadata, status=status)
+
+
+def missing(pod: Pod, world: World, problem: str) -> DeviceClaimUnusable:
+    """Return why the claims of *pod* cannot be used, with what is missing."""
+    namespace = pod.metadata.namespace or "default"
+    absent = [
+        entry.resource_claim_template_name
+        for entry in pod.spec.resource_claims or ()
+        if entry.resource_claim_template_name is not None
+        and f"{namespace}/{entry.resource_claim_template_name}" not in world.resource_claim_templates
+    ]
+    hint = (
+        f"there is no ResourceClaimTemplate {namespace}/{absent[0]}"
+        if absent and "not created yet" in problem
+        else ""
+    )
+    return DeviceClaimUnusable(problem, hint)
+
+
+def reasons(status: Status, plugin: BoundDynamicResources, node: Node) -> Iterator[Reason]:
+    """Yield why the plugin refuses *node*, with every device and every taint that counts."""
+    text = status.message
+    if status.code is Code.ERROR:
+        yield NoDevices(text.removeprefix(f'running "{NAME}" filter plugin: '))
+        return
+    if text.startswith("resourceclaim"):
+        taints = (
+            tuple((claim.key, reason.taint) for claim, reason in plugin.leaving()) if "taint" in text else ()
+        )
+        yield ClaimTied(text, taints)
+        return
+    try:
+        yield NoDevices(text, plugin.refusals(node))
+    except AllocationError:
+        yield NoDevices(text)
