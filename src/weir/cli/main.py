@@ -47,7 +47,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("kubeconfig", "Write a kubeconfig for a user, a component or a node"),
             ("scheduler", "Place pods"),
             ("controller-manager", "Evict pods, watch over nodes, run DaemonSets, Deployments and the rest"),
-            ("device", "Show devices with their taints and who has them; taint and untaint them"),
+            ("device", "Show devices with their taints and who has them; taint, drain and degrade them"),
             ("node", "Add simulated nodes, switch them off and on"),
             ("kubelet", "Play simulated nodes and the life of their pods"),
             ("webhook", "Serve admission webhooks that bring the new operators to older clusters"),

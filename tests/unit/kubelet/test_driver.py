@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from weir.kubelet.devices import DEVICES, Devices, read_all
 from weir.kubelet.driver import Place, Plan, device_class, dropped, plan
 from weir.kubelet.faults import Condition
 from weir.objects.core import read
+from weir.objects.manifest import read_values
 from weir.objects.resource import ResourceSlice
 from weir.validate import validate
 
@@ -245,6 +248,16 @@ def test_a_class_that_cannot_be_published_is_one_clear_line(devices: object, sai
     with pytest.raises(ClassError) as error:
         NodeClass.read({"devices": devices}, "x")
     assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_the_class_file_that_the_docs_show_can_be_used():
+    page = Path(__file__).parents[3] / "docs" / "howto" / "simulate-devices.md"
+    (text,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    (document,) = read_values(text, "lab.yaml")
+    assert [(each.driver, each.count) for each in NodeClass.read(document, "lab").devices] == [
+        ("gpu.example.com", 4),
+        ("net.example.com", 2),
+    ]
 
 
 def test_the_class_gpu_has_eight_and_can_be_given_fewer():
