@@ -147,13 +147,13 @@ async def load(port: int, token: str, count: int, start: int = 0) -> float:
     return time.perf_counter() - began
 
 
-def creates(store: str, count: int = PODS, sync_delay: float = 0.0) -> float:
-    """Return durable creates per second, best of two rounds."""
+def creates(store: str, count: int = PODS, sync_delay: float = 0.0, rounds: int = 3) -> float:
+    """Return creates per second, the best of a few rounds: a machine is seldom quiet for long."""
     server = Server(store, sync_delay)
     try:
         best = 0.0
         _load(server, 500, 900_000)
-        for round_number in range(2):
+        for round_number in range(rounds):
             before = server.cpu_seconds()
             seconds = _load(server, count // 2, round_number * (count // 2))
             used = server.cpu_seconds() - before
@@ -294,26 +294,26 @@ def run() -> list[Figure]:
         server.stop()
     durable, memory, slow = creates("sqlite"), creates("memory"), creates("sqlite", PODS // 2, 0.005)
     return [
+        _asked("durable pod creates over HTTP", durable, "1/s", 5_000, "at least 5,000/s"),
         Figure(
-            "durable pod creates over HTTP, against the memory store",
+            "durable pod creates, against the memory store",
             durable,
             "1/s",
             memory,
             durable / memory,
-            "at least 5,000/s and 0.7 of memory",
+            "at least 0.7 of memory",
         ),
-        Figure(
-            "durable pod creates with an fsync 5 ms slower",
-            slow,
-            "1/s",
-            durable,
-            slow / durable,
-            "above 2,000/s",
+        _asked("durable pod creates with an fsync 5 ms slower", slow, "1/s", 2_000, "above 2,000/s"),
+        _asked(
+            f"list of {items} pods, server CPU", cpu, "ms", 25, f"at most 25 ms; {wall:.1f} ms on the clock"
         ),
-        Figure(f"list of {items} pods, server CPU", cpu, "ms", wall, wall / cpu, "at most 25 ms"),
-        Figure(
-            f"fan-out to 500 watchers, p99 of {deliveries:,} deliveries", p99, "ms", target="under 250 ms"
-        ),
-        Figure("ready after process start", ready, "s", target="under 1 s"),
-        Figure("resident when empty", resident, "MiB", target="under 120 MiB"),
+        _asked(f"fan-out to 500 watchers, p99 of {deliveries:,} deliveries", p99, "ms", 250, "under 250 ms"),
+        _asked("ready after process start", ready, "s", 1.0, "under 1 s"),
+        _asked("resident when empty", resident, "MiB", 120, "under 120 MiB"),
     ]
+
+
+def _asked(figure: str, value: float, unit: str, asked: float, target: str) -> Figure:
+    """Return a figure held against what was asked for: above one is better than that."""
+    ratio = value / asked if unit == "1/s" else asked / value
+    return Figure(figure, value, unit, asked, ratio, target)
