@@ -45,6 +45,9 @@ class Devices:
     name: str = "gpu"  #: devices are called NAME-0, NAME-1, …
     count: int = 8
     pool: str = ""  #: "": one pool a node, called like the node
+    node_labels: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: which nodes reach a shared pool; none: all
     attributes: Mapping[str, Document] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=lambda: {"memory": "80Gi", "compute": "100"})
     partitions: int = 0  #: into how many parts each device can be divided
@@ -75,6 +78,7 @@ class Devices:
             name=found.name or start.name,
             count=start.count if found.count is None else found.count,
             pool=found.pool or start.pool,
+            node_labels=found.node_labels,
             attributes={name: _attribute(name, value) for name, value in found.attributes.items()},
             capacity={**start.capacity, **{n: _amount(n, v) for n, v in found.capacity.items()}},
             partitions=found.partitions,
@@ -94,6 +98,8 @@ class Devices:
             raise DevicesError(f"partitions: {self.partitions} is not between 0 and 16")
         if self.partitions and self.shared:
             raise DevicesError("partitions and shared exclude each other")
+        if self.node_labels and not self.pool:
+            raise DevicesError("nodeLabels: only a pool with a name of its own is shared by nodes")
         if self.taint_form not in FORMS:
             raise DevicesError(f"taints: {self.taint_form!r}: write {' or '.join(FORMS)}")
         known = {device["name"] for device in self.devices("node")} | {POOL}
@@ -113,6 +119,7 @@ class Devices:
             "name": self.name,
             "count": self.count,
             "pool": self.pool,
+            "nodeLabels": dict(self.node_labels),
             "attributes": dict(self.attributes),
             "capacity": dict(self.capacity),
             "partitions": self.partitions,
@@ -182,6 +189,7 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     name: str = ""
     count: int | None = None
     pool: str = ""
+    node_labels: dict[str, str] = {}
     attributes: dict[str, Any] = {}
     capacity: dict[str, Any] = {}
     partitions: int = 0

@@ -47,9 +47,12 @@ class Place:
         return cls(name, {"nodeName": name}, owner)
 
     @classmethod
-    def everywhere(cls, pool: str) -> Place:
-        """Return the place of devices that every node reaches."""
-        return cls(pool, {"allNodes": True})
+    def shared(cls, pool: str, labels: Mapping[str, str] | None = None) -> Place:
+        """Return the place of devices that every node reaches, or every node with these labels."""
+        if not labels:
+            return cls(pool, {"allNodes": True})
+        wanted = [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
+        return cls(pool, {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": wanted}]}})
 
 
 @dataclass(frozen=True)
@@ -217,7 +220,7 @@ def device_class(devices: Devices) -> Document:
 
 def check_publishable(devices: Devices) -> None:
     """Raise DevicesError unless the API would take slices and class of *devices*, with every scheduled taint."""
-    place = Place.everywhere(devices.pool or "node")
+    place = Place.shared(devices.pool or "node", devices.node_labels)
     made = [*plan(devices, place, []).create, device_class(devices)]
     one = replace(devices, count=1, schedule=())
     for fault in devices.faults(_EARLY):

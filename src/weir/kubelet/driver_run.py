@@ -174,7 +174,9 @@ class Drivers:
         now = self._clock.now()
         holds = condition(self._faults(node, devices), now)
         place = (
-            Place.everywhere(devices.pool) if devices.pool else Place.on_node(name, node["metadata"]["uid"])
+            Place.shared(devices.pool, devices.node_labels)
+            if devices.pool
+            else Place.on_node(name, node["metadata"]["uid"])
         )
         await self._ensure_class(devices)
         await self._carry_out(key, plan(devices, place, list(stored.values()), holds), node)

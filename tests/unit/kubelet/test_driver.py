@@ -190,12 +190,19 @@ def test_partitions_share_what_the_whole_device_has():
 
 def test_a_fabric_is_one_pool_for_all_nodes():
     (network,) = read_all({"profile": "net"})
-    (slice_,) = plan(network, Place.everywhere(network.pool), []).create
+    (slice_,) = plan(network, Place.shared(network.pool), []).create
     assert (slice_["spec"]["driver"], slice_["spec"]["pool"]["name"], slice_["spec"]["allNodes"]) == (
         "net.example.com",
         "fabric",
         True,
     )
+
+
+def test_a_fabric_may_be_for_some_nodes_only():
+    (network,) = read_all({"profile": "net", "nodeLabels": {"rack": "a"}})
+    (slice_,) = plan(network, Place.shared(network.pool, network.node_labels), []).create
+    (term,) = slice_["spec"]["nodeSelector"]["nodeSelectorTerms"]
+    assert term == {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}
 
 
 @pytest.mark.parametrize(
@@ -230,6 +237,8 @@ def test_what_a_node_remembers_is_what_its_class_says(document: dict[str, Any]):
         (7, "x: devices: 7 is no description of devices"),
         ({"count": -1}, "count: -1 is not between 0 and 1024"),
         ({"count": "x"}, "count"),
+        ({"nodeLabels": {"rack": "a"}}, "only a pool with a name of its own"),
+        ({"profile": "net", "nodeLabels": {"/": "a"}}, "spec.nodeSelector"),
         ({"partitions": 99}, "partitions: 99"),
         ({"partitions": 2, "shared": True}, "exclude each other"),
         ({"profile": "tpu"}, "profile 'tpu': there are gpu, net"),
