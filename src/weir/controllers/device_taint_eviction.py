@@ -275,12 +275,14 @@ class DeviceTaintEviction:
             return tracked if device in hit else []
 
         evictions: dict[str, Eviction] = {}
+        allocated = 0
         for name in dict.fromkeys(name for device in held for name in self.model.holders(device)):
-            found = claim_eviction(self.model.claims[name], taints_on, self._gates, now, self._evaluate)
+            claim = self.model.claims[name]
+            allocated += sum(result.id in hit for result in claim.results)
+            found = claim_eviction(claim, taints_on, self._gates, now, self._evaluate)
             if found is not None:
                 evictions[name] = found
         leaving = Leaving.of(pod for pod, _ in self._leaving(evictions, evictions, known))
-        allocated = sum(len(self.model.holders(device)) for device in held)
         return words.dry_run(published, allocated, leaving, evicted)
 
     def _leaving(

@@ -31,6 +31,7 @@ from weir.controllers.device_taint_eviction_steps import EvictPod, Left
 from weir.controllers.device_taint_eviction_turns import PodKey, Turns
 from weir.controllers.known import PODS, Known
 from weir.devices.eviction import Eviction, Reason
+from weir.devices.inventory import Inventory
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.gates import ALL_FEATURES
 from weir.objects.core import read
@@ -304,9 +305,16 @@ def put(model, what, name, document):
     return getattr(model, f"put_{what}")(name, view, T0)
 
 
+def whose(reason):
+    """The rule, or the device of a driver's taint; the slice that publishes it may change without anybody caring."""
+    origin = reason.taint.origin
+    return origin.name if isinstance(origin, RuleOrigin) else origin.device
+
+
 def content(model):
     return {
-        key: (found.at, [(str(r), r.due) for r in found.reasons]) for key, found in model.evictions.items()
+        key: (found.at, [(whose(r), r.taint.content, r.due) for r in found.reasons])
+        for key, found in model.evictions.items()
     }
 
 
@@ -337,6 +345,32 @@ def test_a_newer_generation_takes_the_old_ones_devices_away_and_gives_them_back(
     cleared = put(model, "slice", "new", slice_document(devices={}, generation=2))
     back = put(model, "slice", "new", None)
     assert [change.claims for change in (tainted, cleared, back)] == [("default/c",)] * 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(changes, selectors)
+def test_the_dry_run_of_a_rule_foretells_what_the_commands_preview(history, selector):
+    """`weir device drain` asks before there is a rule, the controller afterwards: they must say the same."""
+    final = {(what, name): document for what, (name, document), present in history if present}
+    others = [
+        identified(document) if "uid" not in document["metadata"] else document
+        for (what, name), document in final.items()
+        if what != "rule" and not document["metadata"].update(name=name.rpartition("/")[2])
+    ]
+    for document in list(others):
+        if document["kind"] == "ResourceClaim":
+            name = document["metadata"]["name"]
+            document["status"]["reservedFor"] = [
+                {"resource": "pods", "name": f"p-{name}", "uid": f"u-p-{name}"}
+            ]
+            others.append(pod_document(f"p-{name}", name))
+    rule = identified(rule_document("dry", "k:None", selector, timeAdded=ADDED))
+    story = told_in_order([*others, rule])
+    preview = Inventory.of(others, ALL_FEATURES).preview(read(DeviceTaintRule, rule), T0)
+    published, held = story.controller.model.selected_by("dry")
+    _, _, message = story.controller._dry_run(read(DeviceTaintRule, rule), story.known, T0, 0)
+    assert (published, len(set(held))) == (preview.published, preview.allocated)
+    assert f" {len(preview.pods)} pod{'' if len(preview.pods) == 1 else 's'} would be evicted" in message
 
 
 # ── turns ────────────────────────────────────────────────────────────────────────────────────────
