@@ -10,6 +10,16 @@ from weir.errors import ApiError
 from weir.gates import ALL_FEATURES
 
 COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
+#: Those that match tolerations, and those that make or bind what the rows look at.
+CONTROLLERS = (
+    "taint-eviction",
+    "node-lifecycle",
+    "daemonset",
+    "deployment",
+    "replicaset",
+    "persistentvolume",
+    "garbage-collector",
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,7 @@ class Walk:
 
     def __init__(self, feature, gates=None):
         self.feature = feature
-        self.cluster = Cluster(gates=gates or ComponentGates())
+        self.cluster = Cluster(gates=gates or ComponentGates(), controllers=CONTROLLERS)
 
     def node(self, name="n", effect="NoExecute", taints=None, labels=None):
         own = [f"sla={self.feature.value}:{effect}"] if taints is None else taints

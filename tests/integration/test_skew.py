@@ -589,8 +589,8 @@ def controllers_duty(walk):
     before = walk.phase("p")
     pressure = {"type": "PIDPressure", "status": "True", "reason": "x", "message": "x"}
     walk.cluster.patch_status("Node", "n", {"conditions": [pressure]})
-    walk.pass_seconds(15)
     keys = [taint["key"] for taint in walk.cluster.get("Node", "n")["spec"]["taints"]]
+    walk.pass_seconds(15)
     assert (before, walk.phase("p"), keys) == ("Running", None, ["sla", "node.kubernetes.io/pid-pressure"])
 
 
