@@ -1,0 +1,277 @@
+"""What the real kube-scheduler does with claims is what weir does: where pods go, which devices, what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.kubernetes.programs import scheduler
+from tests.kubernetes.real_server import real_server
+from tests.kubernetes.test_scheduling import GATES, NODES, PODS, outcome
+from weir.client.http import connect
+from weir.objects.core import Node, Pod, read
+from weir.objects.kinds import by_kind
+from weir.objects.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from weir.scheduler.claim_writes import DEALLOCATED
+from weir.scheduler.claims import Claims
+from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.framework import PluginError
+from weir.scheduler.plugins import device_plugins
+from weir.scheduler.preemption import preempt
+from weir.scheduler.profile import ProfileArguments
+
+GROUP = "resource.k8s.io/v1"
+CLASSES, SLICES = by_kind(GROUP, "DeviceClass"), by_kind(GROUP, "ResourceSlice")
+CLAIMS, RULES = by_kind(GROUP, "ResourceClaim"), by_kind(GROUP, "DeviceTaintRule")
+DRIVER = "gpu.example.com"
+WHOLE = ("n1", "n2")
+
+
+def device(name, *taints, **more):
+    found = [dict(zip(("key", "effect"), text.split(":"), strict=True)) for text in taints]
+    return {"name": name, **({"taints": found} if found else {}), **more}
+
+
+def gpu(number, *taints, model="a100", numa=0, **more):
+    attributes = {"model": {"string": model}, "numa": {"int": numa}}
+    return device(f"gpu-{number}", *taints, attributes=attributes, **more)
+
+
+def slice_of(node, *devices, pool=None, count=1, name=None, **spec):
+    where = spec.pop("where", {"nodeName": node})
+    content = spec or {"devices": list(devices)}
+    about = {"name": pool or node, "generation": 1, "resourceSliceCount": count}
+    return SLICES, {"metadata": {"name": name or f"{node}-{pool or 'gpus'}"},
+                    "spec": {"driver": DRIVER, **where, "pool": about, **content}}  # fmt: skip
+
+
+def ask(name="r", **more):
+    return {"name": name, "exactly": {"deviceClassName": "gpu", **more}}
+
+
+def claim(name, *requests, allocated=None, **more):
+    document = {"metadata": {"name": name, "namespace": "default"},
+                "spec": {"devices": {"requests": list(requests) or [ask()], **more}}}  # fmt: skip
+    if allocated:
+        pool, chosen = allocated
+        results = [{"request": "r", "driver": DRIVER, "pool": pool, "device": chosen}]
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [pool]}]}
+        # Without a time Kubernetes writes one with the first reservation, and then refuses its own write.
+        document["status"] = {"allocation": {
+            "devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]},
+            "allocationTimestamp": "2026-01-01T00:00:00Z"}}  # fmt: skip
+    return CLAIMS, document
+
+
+def rule(name, selector, taint):
+    key, effect = taint.split(":")
+    return RULES, {"metadata": {"name": name},
+                   "spec": {"deviceSelector": selector, "taint": {"key": key, "effect": effect}}}  # fmt: skip
+
+
+def when(expression):
+    return [{"cel": {"expression": f"device.attributes['{DRIVER}'].{expression}"}}]
+
+
+def tolerate(*keys):
+    return [{"key": key, "operator": "Exists"} for key in keys]
+
+
+BOTH = [slice_of(node, gpu(0), gpu(1)) for node in WHOLE]
+#: situation → what is there besides nodes n1 and n2 and the class gpu; the pod uses every claim named d…
+SITUATIONS = {
+    "claim missing from all nodes' devices": [claim("d")],
+    "one device": [*BOTH, claim("d")],
+    "class missing": [*BOTH, claim("d", ask(deviceClassName="no.such"))],
+    "all tainted": [slice_of("n1", gpu(0, "a:NoSchedule")), slice_of("n2", gpu(0, "a:NoExecute")), claim("d")],
+    "one side tolerated": [
+        slice_of("n1", gpu(0, "a:NoSchedule")), slice_of("n2", gpu(0, "b:NoExecute")),
+        claim("d", ask(tolerations=tolerate("a"))),
+    ],
+    "tainted by a rule": [*BOTH, rule("r", {"pool": "n1"}, "a:NoSchedule"), claim("d")],
+    "without effect": [slice_of("n1", gpu(0, "a:None")), claim("d")],
+    "all of them, one tainted": [
+        slice_of("n1", gpu(0), gpu(1, "a:NoSchedule")), claim("d", ask(allocationMode="All")),
+    ],
+    "all of them": [slice_of("n1", gpu(0), gpu(1)), claim("d", ask(allocationMode="All"))],
+    "pool incomplete": [slice_of("n1", gpu(0), count=2), claim("d")],
+    "all of an incomplete pool": [slice_of("n1", gpu(0), count=2), claim("d", ask(allocationMode="All"))],
+    "pool invalid": [
+        slice_of("n1", gpu(0), count=2), slice_of("n1", gpu(0), count=2, name="n1-again"), claim("d"),
+    ],
+    "selector fails": [*BOTH, claim("d", ask(selectors=when("none == 1")))],
+    "selector": [slice_of("n1", gpu(0, model="t4"), gpu(1)), claim("d", ask(selectors=when("model == 'a100'")))],
+    "in use": [*BOTH, claim("x1", allocated=("n1", "gpu-0")), claim("x2", allocated=("n2", "gpu-0")), claim("d")],
+    "too many": [*BOTH, claim("d", ask(count=3))],
+    "allocated on the other node": [*BOTH, claim("d", allocated=("n2", "gpu-1"))],
+    "allocated on a node that is gone": [*BOTH, claim("d", allocated=("n9", "gpu-1"))],
+    "match": [
+        slice_of("n1", gpu(0, numa=0), gpu(1, numa=1), gpu(2, numa=1)),
+        claim("d", ask(count=2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]),
+    ],
+    "distinct": [
+        slice_of("n1", gpu(0, numa=0), gpu(1, numa=0), gpu(2, numa=1)),
+        claim("d", ask(count=2), constraints=[{"distinctAttribute": f"{DRIVER}/numa"}]),
+    ],
+    "match that cannot be": [
+        slice_of("n1", gpu(0, numa=0), gpu(1, numa=1)),
+        claim("d", ask("a"), ask("b"), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]),
+    ],
+    "first available": [
+        slice_of("n1", gpu(0, model="t4")), slice_of("n2", gpu(0)),
+        claim("d", {"name": "r", "firstAvailable": [
+            {"name": "big", "deviceClassName": "gpu", "selectors": when("model == 'a100'")},
+            {"name": "any", "deviceClassName": "gpu"}]}),
+    ],
+    "second best": [
+        slice_of("n1", gpu(0, "a:NoSchedule")),
+        claim("d", {"name": "r", "firstAvailable": [
+            {"name": "big", "deviceClassName": "gpu"},
+            {"name": "small", "deviceClassName": "gpu", "tolerations": tolerate("a")}]}),
+    ],
+    "from everywhere": [slice_of("n1", gpu(0), pool="net", where={"allNodes": True}), claim("d")],
+    "two claims": [slice_of("n1", gpu(0), gpu(1)), slice_of("n2", gpu(0)), claim("d"), claim("d2")],
+    "partitions": [
+        slice_of("n1", count=2, name="n1-counters",
+                 sharedCounters=[{"name": "c", "counters": {"memory": {"value": "80Gi"}}}]),
+        slice_of("n1", *(gpu(n, consumesCounters=[{"counterSet": "c", "counters": {"memory": {"value": size}}}])
+                         for n, size in enumerate(("60Gi", "40Gi", "40Gi"))), count=2),
+        claim("d", ask(count=2)),
+    ],
+}  # fmt: skip
+
+
+def chance(number):
+    """Return a random situation: up to three devices a node, rules, claims held and wanted."""
+    rng = random.Random(number)
+    taints = ["a:NoSchedule", "b:NoExecute", "c:None"]
+    things = []
+    for name in WHOLE:
+        devices = [
+            gpu(n, *rng.sample(taints, rng.choice([0, 0, 1, 2])), model=rng.choice(["a100", "t4"]), numa=n % 2)
+            for n in range(rng.randrange(4))
+        ]
+        things.append(slice_of(name, *devices))
+        if devices and rng.random() < 0.3:
+            things.append(claim(f"x{name}", allocated=(name, rng.choice(devices)["name"])))
+    if rng.random() < 0.4:
+        things.append(rule("r", rng.choice([{}, {"pool": "n1"}, {"device": "gpu-0"}]), rng.choice(taints)))
+    requests = []
+    for index in range(rng.randrange(1, 3)):
+        more = {"tolerations": tolerate(*rng.sample("ab", rng.randrange(3)))}
+        if rng.random() < 0.3:
+            more["selectors"] = when("model == 'a100'")
+        if rng.random() < 0.2:
+            more["allocationMode"] = "All"
+        else:
+            more["count"] = rng.randrange(1, 3)
+        requests.append(ask(f"r{index}", **more))
+    kind = rng.choice(["matchAttribute", "distinctAttribute", "", ""])
+    constraints = {"constraints": [{kind: f"{DRIVER}/numa"}]} if kind else {}
+    return [*things, claim("d", *requests, **constraints)]
+
+
+SITUATIONS |= {f"chance {number}": chance(number) for number in range(40)}
+
+
+def using(name, claims):
+    entries = [{"name": each, "resourceClaimName": each} for each in claims]
+    spec = {"containers": [{"name": "c", "image": "i"}], "resourceClaims": entries}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def ours(nodes, stored, pending, on):
+    """Return the best nodes, or what weir says; and what it would allocate on the node *on*."""
+    claims = Claims(GATES, lambda: datetime.now(UTC))
+    engine = Engine(GATES, ProfileArguments(upstream_reasons=True), devices=device_plugins(claims, GATES, str))
+    for each in nodes:
+        engine.table.put_node(read(Node, each))
+    put = {CLASSES: (DeviceClass, claims.put_class), SLICES: (ResourceSlice, claims.put_slice),
+           RULES: (DeviceTaintRule, claims.put_rule), CLAIMS: (ResourceClaim, claims.put_claim)}  # fmt: skip
+    for kind, each in stored:
+        view, take = put[kind]
+        take(read(view, each))
+    wanted = read(Pod, pending)
+    try:
+        answer = engine.place(wanted)
+    except PluginError as error:
+        return set(), str(error), {}
+    if not isinstance(answer, Placement):
+        freed = f" {DEALLOCATED}," if engine.deallocatable(wanted) else ""
+        return set(), f"{answer.message}{freed} {preempt(engine, wanted, answer, {}).message}", {}
+    scores = engine.scores(wanted)
+    best = {name for name, score in scores.items() if score == max(scores.values())}
+    (promise,) = engine.reserve(wanted, on) if on in best else (None,)
+    made = {b.claim.metadata.name: b.allocation for b in promise.bindings if b.allocation} if promise else {}
+    return best, "", made
+
+
+async def allocations(client, names):
+    found = {}
+    for name in names:
+        document = await client.get(CLAIMS, name, "default")
+        allocation = document["status"].get("allocation")
+        if allocation:
+            allocation.pop("allocationTimestamp", None)
+            found[name] = allocation
+    return found
+
+
+async def play(kubeconfig):
+    client = connect(kubeconfig)
+    found = {}
+    try:
+        amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+        status = {"capacity": amounts, "allocatable": amounts}
+        nodes = [await client.create(NODES, {"metadata": {"name": n}, "status": status}) for n in WHOLE]
+        spec = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]}
+        device_class = await client.create(CLASSES, {"metadata": {"name": "gpu"}, "spec": spec})
+        for number, (situation, things) in enumerate(SITUATIONS.items()):
+            stored = [(CLASSES, device_class)]
+            for kind, document in things:
+                made = await client.create(kind, document)
+                if "status" in document:
+                    patch = {"status": document["status"]}
+                    name = document["metadata"]["name"]
+                    made = await client.patch(kind, name, patch, "default", subresource="status")
+                stored.append((kind, made))
+            await asyncio.sleep(0.3)
+            name = f"pod-{number}"
+            wanted = [each["metadata"]["name"] for kind, each in stored if kind is CLAIMS]
+            mine = [each for each in wanted if each.startswith("d")]
+            pending = await client.create(PODS, using(name, mine))
+            real = await outcome(client, name)
+            fresh = [each["metadata"]["name"] for kind, each in stored
+                     if kind is CLAIMS and each["metadata"]["name"] in mine
+                     and not each.get("status", {}).get("allocation")]  # fmt: skip
+            there = await allocations(client, fresh) if real[0] else {}
+            found[situation] = (real, there, ours(nodes, stored, pending, real[0]))
+            await client.delete(PODS, name, "default", grace_period_seconds=0)
+            for kind, each in reversed(stored[1:]):
+                metadata = each["metadata"]
+                namespace = metadata.get("namespace", "")
+                if kind is CLAIMS:
+                    cleared = {"status": {"allocation": None, "reservedFor": None}}
+                    await client.patch(kind, metadata["name"], cleared, namespace, subresource="status")
+                    await client.patch(kind, metadata["name"], {"metadata": {"finalizers": None}}, namespace)
+                await client.delete(kind, metadata["name"], namespace, grace_period_seconds=0)
+            await asyncio.sleep(0.2)
+        return found
+    finally:
+        await client.close()
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("claims")
+    with real_server(folder) as kubeconfig, scheduler(folder, kubeconfig):
+        return asyncio.run(play(kubeconfig))
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_both_schedulers_do_the_same(answers, situation):
+    (node, said), there, (best, words, made) = answers[situation]
+    assert (words, node in best, made) == (said, bool(node), there)
