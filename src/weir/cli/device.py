@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from weir.devices.inventory import HeldTaint, Inventory, Row
     from weir.gates import Gates
 
-#: The form of -o json and -o yaml; a field may be added, what is there keeps its meaning.
-SCHEMA = "devices.weir.dev/v1"
+#: The form of -o json and -o yaml (docs/reference/devices.schema.json).
+SCHEMA = "weir.devices/v1"
 _SHORT = 44
 
 
@@ -108,7 +108,7 @@ def list_devices(
         return FINE
     if output in ("json", "yaml"):
         emit(
-            {"apiVersion": SCHEMA, "devices": [_document(row) for row in rows], "problems": found.problems},
+            {"schema": SCHEMA, "devices": [_document(row) for row in rows], "problems": found.problems},
             output,
         )
         return FINE
@@ -281,6 +281,9 @@ def _document(row: Row) -> dict[str, Any]:
 
     return {
         "device": str(row.id),
+        "driver": row.id.driver,
+        "pool": row.id.pool,
+        "name": row.id.device,
         "node": row.node or None,
         "published": row.device is not None,
         "poolProblem": row.pool_problem or None,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -143,6 +144,19 @@ def test_programs_get_origins_and_times(show: Show) -> None:
     }
     assert first["claims"] == [{"claim": "default/c", "request": "r", "pods": ["default/p"]}]
     assert second["taints"][0]["origin"] == {"slice": "n1-gpus", "index": 0}
+
+
+def test_what_programs_get_fits_the_published_schema(show: Show) -> None:
+    schema = json.loads(
+        (Path(__file__).parents[3] / "docs" / "reference" / "devices.schema.json").read_text()
+    )
+    validator = jsonschema_rs.validator_for(schema)
+    bad = json.loads(json.dumps(RULE))
+    bad["metadata"] = {"name": "bad"}
+    bad["spec"]["deviceSelector"] = {"selectors": [{"cel": {"expression": "device.attributes['x'].y"}}]}
+    for documents in ([{}], [SLICE], [SLICE, RULE, CLAIM, POD], [RULE, CLAIM, POD], [SLICE, bad]):
+        validator.validate(json.loads(show(documents, "-o", "json")))
+    assert not validator.is_valid({"schema": "weir.devices/v1", "devices": [{}], "problems": []})
 
 
 def test_an_allocated_device_nobody_publishes_is_still_listed(show: Show) -> None:
