@@ -196,13 +196,14 @@ def _unknown(name: str) -> GateError:
 
 DEFAULTS: Final = Gates()
 
-#: The features of all four KEPs on: what the commands use unless told otherwise.
-ALL_FEATURES: Final = Gates(
-    {
-        TOLERATION_COMPARISON: True,
-        SEMVER_COMPARISON: True,
-        TOLERATION_CEL: True,
-        DEVICE_TAINTS: True,
-        DEVICE_TAINT_RULES: True,
-    }
+#: The gates of the four KEPs.
+FEATURES: Final = (
+    TOLERATION_COMPARISON,
+    SEMVER_COMPARISON,
+    TOLERATION_CEL,
+    DEVICE_TAINTS,
+    DEVICE_TAINT_RULES,
 )
+
+#: The features of all four KEPs on: what the commands use unless told otherwise.
+ALL_FEATURES: Final = Gates(dict.fromkeys(FEATURES, True))

@@ -16,6 +16,7 @@ import pytest
 
 from tests.contract.etcd_server import running_etcd
 from tests.e2e.kubectl import Kubectl, find_kubectls
+from weir.gates import FEATURES
 
 KUBECTLS = find_kubectls()
 
@@ -179,7 +180,14 @@ def test_a_hundred_nodes_are_up_within_two_seconds_and_two_hundred_mebibytes(tmp
     assert (seconds[-1] < 2, int(peak) < 200 * 1024) == (True, True), (seconds, peak)
 
 
-def test_gates_are_printed_and_changed_component_by_component(tmp_path):
+def test_the_gates_of_all_four_keps_are_on_and_printed(tmp_path):
+    with up(tmp_path, "--nodes", "0", "--store", "memory"):
+        log = (tmp_path / "up.log").read_text()
+    (line,) = [line for line in log.splitlines() if line.startswith("gates of every component: ")]
+    assert all(f"{name}=true" in line for name in FEATURES)
+
+
+def test_gates_are_changed_component_by_component(tmp_path):
     options = ("--component-gates", "scheduler:TaintTolerationCEL=false", "--older", "kubelet")
     with up(tmp_path, "--nodes", "0", "--store", "memory", *options):
         lines = (tmp_path / "up.log").read_text().splitlines()

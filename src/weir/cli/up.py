@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.gates import ALL_FEATURES, GateError, Gates
+from weir.gates import ALL_FEATURES, FEATURES, GateError, Gates
 
 if TYPE_CHECKING:
     from weir.apiserver.run import Options
@@ -220,13 +220,23 @@ def _greet(url: str, options: Options, gates: ComponentGates, there: int, added:
     click.echo(f"weir is up at {url}")
     before = f" ({there} were there before)" if there else ""
     click.echo(f"nodes: {there + added} simulated{before}")
-    for component in _COMPONENTS:
-        changes = getattr(gates, component).changes() or "Kubernetes defaults"
-        age = "; older than the field expression" if component in gates.older else ""
-        click.echo(f"{component} gates: {changes}{age}")
+    each = {component: getattr(gates, component) for component in _COMPONENTS}
+    if len(set(each.values())) == 1 and not gates.older:
+        click.echo(f"gates of every component: {_settings(gates.apiserver)}")
+    else:
+        for component, own in each.items():
+            age = "; older than the field expression" if component in gates.older else ""
+            click.echo(f"{component} gates: {_settings(own)}{age}")
     click.echo("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
     click.echo(f"export KUBECONFIG={shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
     sys.stdout.flush()
+
+
+def _settings(gates: Gates) -> str:
+    """Return the gates of the four KEPs, and what else differs from Kubernetes' defaults."""
+    features = {name: str(gates.enabled(name)).lower() for name in FEATURES}
+    others = dict(part.split("=") for part in gates.changes().split(",") if part)
+    return ",".join(f"{name}={value}" for name, value in {**features, **others}.items())
 
 
 def _loop_run(main: object) -> None:
