@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from weir.clock import VirtualClock
 from weir.gates import ALL_FEATURES, DEFAULTS, Gates
 from weir.objects.defaults.walk import _DEFAULTS
 from weir.objects.document import root_of
+from weir.validate.ratchet import Options as Permitted
 
 
 class Forgetful(KnownPodSpecs):
@@ -34,12 +36,11 @@ class Forgetful(KnownPodSpecs):
     def read(self, body: bytes) -> None:
         return None
 
-    def look(self, spec: dict[str, Any]) -> Look:
-        return Look(b"", b"", None)
+    def look(self, spec: dict[str, Any], options: Permitted | None = None) -> Look:
+        return Look(b"", [], None)
 
 
-async def server(gates: Gates, *, remembers: bool) -> ApiServer:
-    clock = VirtualClock()
+async def server(gates: Gates, clock: VirtualClock, *, remembers: bool) -> ApiServer:
     options = Options(
         Path(), store="memory", insecure=True, gates=gates, random_bytes=random.Random(1).randbytes
     )
@@ -57,10 +58,12 @@ class Admin:
 
 
 async def answers(gates: Gates, requests: list[tuple[str, bytes]], *, remembers: bool) -> list[Any]:
-    found = await server(gates, remembers=remembers)
+    clock = VirtualClock()
+    found = await server(gates, clock, remembers=remembers)
     found._security = found._security._replace(authenticator=Admin())
     out: list[Any] = []
     for query, body in requests:
+        await clock.advance(timedelta(seconds=1))
         headers = {b"content-type": b"application/json", b"user-agent": b"kubectl/v1"}
         request = Request("POST", "/api/v1/namespaces/default/pods", query, headers, body)
         answer = await found.handle(request)

@@ -6,7 +6,8 @@ server), so each is done once per distinct text and remembered. `read` knows spe
 admission leaves them. Everything that depends on more than the spec (metadata, admission, other objects) is looked at
 for every pod, and what is not plainly the same takes the plain way through weir.apiserver.verbs.
 What surprises: the volume of a service account's token has a random name. A spec is remembered with a byte in place of
-that name which no JSON text holds, since all specs that differ in nothing else are judged alike.
+that name which no JSON text holds, since all specs that differ in nothing else are judged alike. The same is done with
+tolerations, which are judged by themselves.
 Not here: the rules themselves (weir.objects, weir.validate), who calls this (weir.apiserver.verbs).
 """
 
@@ -26,6 +27,8 @@ from weir.objects import schema, typed
 from weir.objects.defaults import default
 from weir.objects.document import copied, decode_fast, may_have_duplicates, root_of
 from weir.objects.kinds import by_kind
+from weir.validate.ratchet import Options
+from weir.validate.tolerations import validate_tolerations
 
 __all__ = ["POD", "Judged", "KnownPodSpecs", "Look", "Read"]
 
@@ -38,7 +41,8 @@ LARGEST_BYTES = 64 << 10  # a larger spec is nobody's template
 _ROOT = root_of(POD)
 _METADATA = schema.struct(_ROOT.fields["metadata"].shape.struct_name)
 _TOKEN_VOLUME = re.compile("kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}").fullmatch
-_PLACEHOLDER = b"\0"
+_NO_NAME, _NO_TOLERATIONS = b"\0", b"\1"  # bytes that no JSON text holds
+_FIRST_STATUS = {"phase", "qosClass"}
 #: Fields of metadata whose values do not matter to ownership, or are part of the shape.
 _SIMPLE = frozenset(
     {
@@ -97,7 +101,7 @@ class Look(NamedTuple):
     """A spec on its way to the store, and what is known about it."""
 
     key: bytes
-    name: bytes  #: of the token volume, cut out of the key
+    cuts: list[tuple[bytes, bytes]]  #: what was cut out of the key, and what stands in its place there
     judged: Judged | None
 
 
@@ -141,6 +145,7 @@ class KnownPodSpecs:
     def __init__(self) -> None:
         self._read: _Memory[_Learnt] = _Memory()
         self._judged: _Memory[Judged] = _Memory()
+        self._tolerations: _Memory[bool] = _Memory()
 
     # ------------------------------------------------------------------------------------ as clients send it
 
@@ -219,25 +224,52 @@ class KnownPodSpecs:
 
     # -------------------------------------------------------------------------------- as admission leaves it
 
-    def look(self, spec: Document) -> Look:
-        """Return what was found about an equal spec that passed, if there was one."""
-        text = _encode(spec)
-        key, name = text, b""
+    def look(self, spec: Document, options: Options | None = None) -> Look:
+        """Return what was found about an equal spec that passed, if there was one.
+
+        Equal but for its tolerations, which are looked at by themselves when *options* say which forms are permitted:
+        they are what pods of one kind differ in.
+        """
+        key = _encode(spec)
+        cuts: list[tuple[bytes, bytes]] = []
         for volume in spec.get("volumes") or ():
             if _TOKEN_VOLUME(volume.get("name") or ""):
-                name = volume["name"].encode()
-                key = text.replace(name, _PLACEHOLDER)
+                cuts.append((_NO_NAME, volume["name"].encode()))
                 break
+        tolerations = spec.get("tolerations") if options is not None else None
+        if tolerations:
+            cuts.append((_NO_TOLERATIONS, b'"tolerations":' + _encode(tolerations)))
+        for placeholder, text in cuts:
+            key = key.replace(text, placeholder)
         found = self._judged.known.get(key)
-        if found is not None and name:
-            found = Judged(found.status, found.stored.replace(_PLACEHOLDER, name))
-        return Look(key, name, found)
+        if found is None:
+            return Look(key, cuts, None)
+        if tolerations and options is not None and not self._tolerable(cuts[-1][1], tolerations, options):
+            return Look(key, cuts, None)
+        stored = found.stored
+        for placeholder, text in reversed(cuts):
+            stored = stored.replace(placeholder, text)
+        return Look(key, cuts, Judged(found.status, stored))
+
+    def _tolerable(self, text: bytes, tolerations: list[Document], options: Options) -> bool:
+        """Whether nothing is wrong with these tolerations."""
+        known = self._tolerations.known.get(text)
+        if known is None:
+            known = not any(validate_tolerations(tolerations, "spec.tolerations", options))
+            self._tolerations.learn(text, known)
+        return known
 
     def passed(self, look: Look, new: Document) -> None:
         """Remember that the spec looked for is sound; *new* is its pod, ready to be stored."""
         # A claim made for one pod carries the pod's name: whether that is a good name is not the spec's alone.
-        if len(look.key) <= LARGEST_BYTES and b'"ephemeral"' not in look.key:
-            stored = _encode(new["spec"])
-            if look.name:
-                stored = stored.replace(look.name, _PLACEHOLDER)
-            self._judged.learn(look.key, Judged(copied(new["status"]), stored))
+        # And a status that says more than what follows from the spec is this pod's alone.
+        if (
+            len(look.key) > LARGEST_BYTES
+            or b'"ephemeral"' in look.key
+            or new["status"].keys() != _FIRST_STATUS
+        ):
+            return
+        stored = _encode(new["spec"])
+        for placeholder, text in look.cuts:
+            stored = stored.replace(text, placeholder)
+        self._judged.learn(look.key, Judged(dict(new["status"]), stored))
