@@ -67,7 +67,7 @@ def check(
     Raises DecodeError with the decoder's sentence alone, for whoever has to wrap it (the result of a patch).
     """
     root = root_of(kind)
-    if too_deep(document):
+    if _too_deep(document):
         raise DecodeError(TOO_DEEP)
     try:
         return _keep_reset(typed.convert(document, root), document), []
@@ -78,6 +78,15 @@ def check(
         return _judge(_keep_reset(read, document), problems, field_validation)
     except Unreadable as error:
         raise DecodeError(str(error)) from None
+
+
+def _too_deep(document: dict[str, Any]) -> bool:
+    """Return whether *document* is nested too deeply; its text has too few brackets for that almost always."""
+    try:
+        text = msgspec.json.encode(document)
+    except RecursionError:
+        return True
+    return may_be_too_deep(text) and too_deep(document)
 
 
 def _keep_reset(read: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
