@@ -85,7 +85,7 @@ class Server:
         self.folder.cleanup()
 
 
-class _Client(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One connection that sends its requests one after another."""
 
     def __init__(self, requests: list[bytes], done: asyncio.Future[int]) -> None:
@@ -141,7 +141,7 @@ async def load(port: int, token: str, count: int, start: int = 0) -> float:
     began = time.perf_counter()
     for share in shares:
         done: asyncio.Future[int] = loop.create_future()
-        await loop.create_connection(lambda s=share, d=done: _Client(s, d), "127.0.0.1", port)  # type: ignore[misc]
+        await loop.create_connection(lambda s=share, d=done: Connection(s, d), "127.0.0.1", port)  # type: ignore[misc]
         waits.append(done)
     await asyncio.gather(*waits)
     return time.perf_counter() - began
