@@ -135,6 +135,8 @@ def own_events(old: Pod, new: Pod) -> Iterator[ClusterEvent]:
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:
+    if old.spec == new.spec:
+        return False
     before, after = pod_requests(old), pod_requests(new)
     return any(after.get(resource, 0) < amount for resource, amount in before.items())
 
