@@ -165,6 +165,8 @@ class Client:
         user_agent: str = "weir",
     ) -> None:
         self._transport = transport
+        #: Whether nothing lies between here and the server that could break, so that watches need no end.
+        self.steady = bool(getattr(transport, "steady", False))
         self._clock = clock or RealClock()
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
         self._with_body: dict[str, dict[str, str]] = {}

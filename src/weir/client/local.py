@@ -82,6 +82,8 @@ class _Sink:
 class LocalTransport:
     """A `weir.client.api.Transport` into a handler of the same process."""
 
+    steady = True
+
     def __init__(
         self, handle: Handle, make_request: MakeRequest, headers: Mapping[str, str] | None = None
     ) -> None:

@@ -26,6 +26,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 CALM_SECONDS = 120.0  # after this long without a failure the pauses start small again
 SHORT_WATCH_SECONDS = 1.0
 WATCH_SECONDS = (300, 600)  # servers end a watch by themselves; not all clients at once
+FOR_EVER_SECONDS = 1_000_000_000  # where nothing can break in between, a watch need neither end nor say that it lives
 
 
 class Target(Protocol):
@@ -153,13 +154,14 @@ class Reflector:
         self.resource_version = version
 
     async def _watch(self) -> None:
-        target = self._target
+        target, steady = self._target, self._client.steady
         began, heard = self._clock.monotonic(), False
         async with self._client.watch(
             self._kind,
             self._namespace,
             resource_version=self.resource_version,
-            timeout_seconds=self._chance.randint(*WATCH_SECONDS),
+            timeout_seconds=FOR_EVER_SECONDS if steady else self._chance.randint(*WATCH_SECONDS),
+            bookmarks=not steady,
             label_selector=self._labels,
             field_selector=self._fields,
         ) as events:

@@ -36,6 +36,12 @@ def _node_of(pod: Pod) -> Iterable[str]:
     return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
+def _end_of(pod: Pod) -> Iterable[str]:
+    if pod.deleting:
+        return ("deleting",)
+    return ("ended",) if pod.terminated else ()
+
+
 def controllers_of(item: Any) -> Iterable[str]:
     """Return the uid of the object's controller, if it has one."""
     if isinstance(item, Pod):
@@ -71,6 +77,7 @@ def prepare(kind: Kind, cache: Cache[Any]) -> None:
     """Give *cache* the ways of finding that controllers use."""
     if kind is PODS:
         cache.add_index("node", _node_of)
+        cache.add_index("end", _end_of)
         cache.add_index("claim", _claims_of)
         cache.add_index("template", _templates_of)
     if kind.namespaced:
@@ -127,6 +134,11 @@ class Known:
         """Return every pod bound to *node*, ended ones too, in the order of their names."""
         found: list[Pod] = self.caches[PODS].by_index("node", node)
         return sorted(found, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+
+    def pods_ending(self, how: str) -> list[Pod]:
+        """Return the pods that are being deleted (*how* is `deleting`) or that ended otherwise (`ended`)."""
+        found: list[Pod] = self.caches[PODS].by_index("end", how)
+        return found
 
     def owned(self, kind: Kind, uid: str) -> list[Any]:
         """Return the objects of *kind* that the object with *uid* controls."""

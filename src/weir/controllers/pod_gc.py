@@ -2,6 +2,7 @@
 
 Pods that ended, beyond a number worth keeping; pods whose node is gone (after a while, in case it comes back);
 pods that were deleted before they had a node; pods being deleted on a node marked out of service.
+Only such pods are looked at: those that are well cost nothing.
 Not here: pods whose owner is gone (weir.controllers.garbage_collector).
 """
 
@@ -39,35 +40,39 @@ class PodGc:
 
     def __init__(self, gates: Gates, *, keep_ended: int = KEEP_ENDED) -> None:
         self._keep_ended = keep_ended
+        self._unsure: dict[str, None] = {}  # nodes that may be missing
         self._missing: dict[str, datetime] = {}  # node → since when it has been missing
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[CheckKey]:
-        """Nothing is urgent here."""
+        """Nothing is urgent here; but a pod that is bound, or a node that goes, makes the node worth a look."""
+        if kind is NODES:
+            if new is None:
+                self._unsure[old.name] = None
+        elif new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
+            self._unsure[new.spec.node_name] = None
         return iter(())
 
     def reconcile(self, key: CheckKey, known: Known, now: datetime) -> Iterator[Action]:
         """Yield which pods to remove now, and when to look again."""
-        pods: list[Pod] = known.all(PODS)
-        yield from self._ended(pods)
-        yield from self._orphans(pods, known, now)
-        for pod in pods:
-            if pod.deleting and (not pod.spec.node_name or _out_of_service(known.node(pod.spec.node_name))):
+        yield from self._ended(known.pods_ending("ended"))
+        yield from self._orphans(known, now)
+        for pod in known.pods_ending("deleting"):
+            if not pod.spec.node_name or _out_of_service(known.node(pod.spec.node_name)):
                 yield _remove(pod)
         yield WakeAt(key, now + timedelta(seconds=CHECK_SECONDS))
 
-    def _ended(self, pods: list[Pod]) -> Iterator[Action]:
-        ended = [pod for pod in pods if pod.terminated and not pod.deleting]
+    def _ended(self, ended: list[Pod]) -> Iterator[Action]:
         surplus = len(ended) - self._keep_ended
         if surplus > 0:
             ended.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
             for pod in ended[:surplus]:
                 yield _remove(pod)
 
-    def _orphans(self, pods: list[Pod], known: Known, now: datetime) -> Iterator[Action]:
-        named = {pod.spec.node_name for pod in pods if pod.spec.node_name}
-        missing = {name for name in named if known.node(name) is None}
+    def _orphans(self, known: Known, now: datetime) -> Iterator[Action]:
+        missing = [name for name in self._unsure if known.node(name) is None and known.pods_on(name)]
+        self._unsure = dict.fromkeys(missing)
         self._missing = {name: self._missing.get(name, now) for name in sorted(missing)}
-        for pod in pods:
+        for pod in [pod for name in self._missing for pod in known.pods_on(name)]:
             since = self._missing.get(pod.spec.node_name)
             if since is None or now - since < QUARANTINE:
                 continue

@@ -50,7 +50,7 @@ class Onlookers:
             return await self._watched(request)
         names = None if name is None else [name]
         if request.method != "POST" and self._reports is not None:
-            await self._reports.catch_up(names)
+            await self._reports.catch_up(names, leases=leases, statuses=not leases)
         answer = await self._handle(request)
         if leases and request.method != "GET" and self._reports is not None:
             self._reports.postpone_no_lease(names)

@@ -266,26 +266,30 @@ class Reports:
     def _may_postpone(self) -> bool:
         return self._heartbeats is not None and not self.watchers
 
-    async def catch_up(self, names: Iterable[str] | None = None) -> None:
+    async def catch_up(
+        self, names: Iterable[str] | None = None, *, leases: bool = True, statuses: bool = True
+    ) -> None:
         """Write what was postponed, of these nodes or of all."""
         now = self._clock.monotonic()
         for name in list(self._nodes if names is None else names):
             node = self._nodes.get(name)
             if node is not None:
-                await self._catch_up(name, node, now)
+                await self._catch_up(name, node, now, leases=leases, statuses=statuses)
 
-    async def _catch_up(self, name: str, node: _Node, until: float) -> None:
+    async def _catch_up(
+        self, name: str, node: _Node, until: float, *, leases: bool = True, statuses: bool = True
+    ) -> None:
         document = self._cache.get(ObjectKey("", name))
         if self._heartbeats is None or document is None:
             return
         clock = self._heartbeats.clock
         renewed, reported = node.lease.last(until), node.status.last(until)
-        if node.postpones_lease and node.renewed < renewed - SAME_SECONDS:
+        if leases and node.postpones_lease and node.renewed < renewed - SAME_SECONDS:
             node.renewed = renewed
             with clock.backdated(renewed):
                 await self._renew(document)
             self._heartbeats.note(name, self._leases[name]["spec"]["renewTime"], clock.at(renewed))
-        if node.postpones_status and node.reported < reported - SAME_SECONDS:
+        if statuses and node.postpones_status and node.reported < reported - SAME_SECONDS:
             node.reported = reported
             with clock.backdated(reported):
                 await self._report(document)

@@ -399,6 +399,12 @@ class SchedulingQueue:
 
     # ── looking in ───────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def idle(self) -> bool:
+        """Whether no pod is here, waiting or having its turn."""
+        heaps = (self._active, self._backoff, self._error_backoff)
+        return not (self._asleep or self._in_flight or any(map(len, heaps)))
+
     def counts(self) -> dict[str, int]:
         """Return how many pods wait where, for scheduler_pending_pods."""
         gated = sum(1 for item in self._asleep.values() if item.gated_by)

@@ -132,6 +132,7 @@ class Scheduler:
         self.nominated: dict[str, tuple[str, Pod]] = {}  #: key → node promised to it, and the pod
         self._decisions = 0
         self._work = asyncio.Event()
+        self._stirred = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(self.config.parallelism)
         self._leadership: Leadership | None = None
@@ -196,6 +197,7 @@ class Scheduler:
                 self.measure()
                 await self._work.wait()
                 continue
+            self._stirred.set()
             await self._room.acquire()
             self._attempt(item)
             decisions += 1
@@ -206,6 +208,9 @@ class Scheduler:
     async def _tick(self) -> None:
         """Do every second what time alone does; the queue counts by a clock that never jumps."""
         while True:
+            if self.queue.idle:  # then time does nothing, until some pod had its turn
+                self._stirred.clear()
+                await self._stirred.wait()
             now = self.clock.monotonic()
             await self.clock.sleep(1.0 - now % 1.0)
             if self.queue.tick(self.clock.monotonic()):
