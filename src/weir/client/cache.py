@@ -3,7 +3,8 @@
 Objects are decoded once, into whatever the owner reasons about (a view, or a document), and are shared: nobody
 may modify them. A change is told as (old, new): old is None for a new object, new is None for one that is gone.
 After a gap the difference between what was known and what is there is told in the same way, so that a listener
-never needs to know that there was one.
+never needs to know that there was one. An object that cannot be read (a server of another age) is left out as if it
+were not there; the others do not wait for it.
 
 Not here: how the copy is kept up to date (weir.client.watch).
 """
@@ -21,9 +22,11 @@ import msgspec
 from weir.client.api import Client, ResourceType
 from weir.client.watch import Reflector
 from weir.clock import Clock
+from weir.observe.logs import Log
 
 __all__ = ["Cache", "Informer", "ObjectKey", "decode_document"]
 
+_LOG = Log("weir.client")
 T = TypeVar("T")
 Listener = Callable[[T | None, T | None], None]
 IndexFunction = Callable[[T], Iterable[str]]
@@ -98,8 +101,12 @@ class _Entry(Generic[T]):
 class Cache(Generic[T]):
     """A copy of one collection. A `weir.client.watch.Target`."""
 
-    def __init__(self, decode: Callable[[msgspec.Raw], T]) -> None:
-        self._decode = decode
+    def __init__(
+        self,
+        decode: Callable[[msgspec.Raw], T],
+        unreadable: Callable[[ObjectKey, Exception], None] = lambda key, error: None,
+    ) -> None:
+        self._decode, self._unreadable = decode, unreadable
         self._documents = decode is decode_document  # then the name needs no second look at the bytes
         self._entries: dict[ObjectKey, _Entry[T]] = {}
         self._listeners: list[Listener[T]] = []
@@ -161,7 +168,7 @@ class Cache(Generic[T]):
 
     def replace(self, items: list[msgspec.Raw], resource_version: str) -> None:
         with _without_collecting():
-            found = [self._read(item) for item in items]
+            found = [read for item in items if (read := self._find(item)) is not None]
         there = {named.key for named, _ in found}
         for key in [key for key in self._entries if key not in there]:
             self._remove(key)
@@ -177,10 +184,23 @@ class Cache(Generic[T]):
             key, version = _name_of_raw(item)
             self._remove(key)
         else:
-            (key, version), decoded = self._read(item)
-            self._put(key, decoded, version)
+            read = self._find(item)
+            if read is None:
+                key, version = _name_of_raw(item)
+                self._remove(key)
+            else:
+                (key, version), decoded = read
+                self._put(key, decoded, version)
         self.resource_version = version
         return version
+
+    def _find(self, item: msgspec.Raw) -> tuple[_Named, T] | None:
+        """Return the object, or None for one that says something else than it should."""
+        try:
+            return self._read(item)
+        except msgspec.ValidationError as error:
+            self._unreadable(_name_of_raw(item).key, error)
+            return None
 
     def _read(self, item: msgspec.Raw) -> tuple[_Named, T]:
         decoded = self._decode(item)
@@ -237,7 +257,7 @@ class Informer(Generic[T]):
         seed: int | None = None,
     ) -> None:
         self.kind = kind
-        self.cache: Cache[T] = Cache(decode)
+        self.cache: Cache[T] = Cache(decode, self._unreadable)
         self.reflector = Reflector(
             client,
             kind,
@@ -248,6 +268,9 @@ class Informer(Generic[T]):
             field_selector=field_selector,
             seed=seed,
         )
+
+    def _unreadable(self, key: ObjectKey, error: Exception) -> None:
+        _LOG.warning("cannot be read and is left out", kind=self.kind.plural, name=str(key), error=str(error))
 
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""

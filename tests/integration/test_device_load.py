@@ -1,0 +1,143 @@
+"""Too many rules, a driver that never stops writing: pods without claims do not wait for devices. In real time."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from pathlib import Path
+
+from weir.apiserver import stored
+from weir.apiserver.run import Options, build, open_store
+from weir.clock import RealClock
+from weir.cluster import ComponentGates, ControlPlane, local_client
+from weir.kubelet.classes import CLASSES, node_document
+from weir.objects.kinds import by_kind
+from weir.store import Write
+
+RULES = by_kind("resource.k8s.io/v1", "DeviceTaintRule")
+SLICES = by_kind("resource.k8s.io/v1", "ResourceSlice")
+CLAIMS = by_kind("resource.k8s.io/v1", "ResourceClaim")
+NODES, PODS = by_kind("v1", "Node"), by_kind("v1", "Pod")
+MANY = 10_000
+NOISE_SECONDS = 5.0
+PER_SECOND = 50
+#: Far above what it takes; a scheduler that takes in all rules or slices before each pod is far above this.
+PATIENCE_SECONDS = 30.0
+
+
+def rule(number: int) -> dict:
+    failing = {
+        "selectors": [{"cel": {"expression": f"device.attributes['gpu.example.com'].nope == {number % 20}"}}]
+    }
+    elsewhere = {"driver": "gpu.example.com", "pool": f"elsewhere-{number}", "device": "gpu-0"}
+    return {
+        "apiVersion": RULES.api_version,
+        "kind": "DeviceTaintRule",
+        "metadata": {
+            "name": f"rule-{number:05}",
+            "uid": f"00000000-0000-0000-0000-{number:012}",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "generation": 1,
+        },
+        "spec": {
+            "deviceSelector": failing if number % 10 == 0 else elsewhere,
+            "taint": {"key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"},
+        },
+        "status": {},
+    }
+
+
+def pod(name: str, **spec: object) -> dict:
+    containers = [{"name": "c", "image": "i"}]
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": containers, **spec}}
+
+
+class Bound:
+    """When each pod was bound, as a watch sees it."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, float] = {}
+        self.news = asyncio.Event()
+
+    def __call__(self, old: dict | None, new: dict | None) -> None:
+        if new is not None and new["spec"].get("nodeName"):
+            self.at.setdefault(new["metadata"]["name"], time.monotonic())
+            self.news.set()
+
+    async def all(self, names: list[str]) -> None:
+        async def wait() -> None:
+            while not set(names) <= self.at.keys():
+                self.news.clear()
+                await self.news.wait()
+
+        await asyncio.wait_for(wait(), PATIENCE_SECONDS)
+
+
+async def rewrite(client, seconds: float) -> int:
+    """Change a taint of every slice in turn, fifty times a second; return how often it was done."""
+    names = [found["metadata"]["name"] for found in (await client.list(SLICES)).documents()]
+    done, until = 0, time.monotonic() + seconds
+    while time.monotonic() < until:
+        taints = [{"key": "temperature", "value": str(60 + done % 30), "effect": "None"}]
+        found = await client.get(SLICES, names[done % len(names)])
+        devices = [{**device, "taints": taints} for device in found["spec"]["devices"]]
+        await client.patch(SLICES, found["metadata"]["name"], {"spec": {"devices": devices}})
+        done += 1
+        await asyncio.sleep(1 / PER_SECOND)
+    return done
+
+
+async def test_pods_without_claims_do_not_wait_for_ten_thousand_rules_or_a_restless_driver():
+    clock = RealClock()
+    options = Options(data_dir=Path(), store="memory", insecure=True, authorization_modes=("AlwaysAllow",))
+    store = await open_store(options, clock)
+    running = await build(options, store, clock)
+    await store.commit(
+        [
+            Write(RULES.key("", f"rule-{n:05}"), stored.encode(rule(n), RULES), None, stored.STAMP)
+            for n in range(MANY)
+        ]
+    )
+    client = local_client(running, clock, "test")
+    plane = ControlPlane(running, clock, ComponentGates())
+    bound = Bound()
+    from weir.client.cache import Informer, decode_document
+
+    pods = Informer(client, PODS, clock, decode_document)
+    pods.cache.listen(bound)
+    following = asyncio.ensure_future(pods.run())
+    plane.start()
+    try:
+        for number in range(4):
+            kind = CLASSES["gpu"].with_devices(4)
+            now = clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            # Another label than the driver plays: nobody puts right what the noise does.
+            await client.create(NODES, node_document(f"n{number}", kind, (), {}, now))
+        await client.create(PODS, pod("first"))
+        await bound.all(["first"])
+        noise = asyncio.ensure_future(rewrite(client, NOISE_SECONDS))
+        began: dict[str, float] = {}
+        while not noise.done():
+            name = f"plain-{len(began)}"
+            began[name] = time.monotonic()
+            await client.create(PODS, pod(name))
+            await asyncio.sleep(0.1)
+        await bound.all(list(began))
+        waits = [bound.at[name] - began[name] for name in began]
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+        claim = {
+            "metadata": {"name": "c", "namespace": "default"},
+            "spec": {"devices": {"requests": [request]}},
+        }
+        await client.create(CLAIMS, claim, "default")
+        await client.create(PODS, pod("claiming", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
+        await bound.all(["claiming"])
+        plane.check()
+        assert (noise.result() > 20, len(waits) > 5) == (True, True)
+        assert statistics.median(waits) < 2.0 and max(waits) < 10.0, sorted(waits)[-5:]
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await plane.stop()
+        await running.stop()
