@@ -152,3 +152,24 @@ def test_no_key_is_lost_or_given_to_two_workers(adds: list[str], workers: int, s
         await asyncio.gather(*tasks)
 
     asyncio.run(play())
+
+
+async def test_others_get_a_turn_between_keys_that_need_nobody():
+    queue: WorkQueue[int] = WorkQueue(VirtualClock())
+    history: list[str] = []
+    for key in range(5):
+        queue.add(key)
+
+    async def reconcile(key: int) -> None:
+        history.append("key")
+
+    async def other() -> None:
+        for _ in range(5):
+            history.append("other")
+            await asyncio.sleep(0)
+
+    working = asyncio.ensure_future(work(queue, reconcile))
+    await other()
+    queue.close()
+    await working
+    assert "key key key" not in " ".join(history) and history.count("key") == 5
