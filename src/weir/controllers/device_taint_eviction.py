@@ -158,6 +158,10 @@ class DeviceTaintEviction:
             self._forget(key)
             return
         assert pod is not None
+        if pod.deleting and key in self._admitted and key in self.pending:
+            begun = self.pending[key]  # its deletion went well, only the answer was lost: count it
+            yield EvictPod(key, begun.at, _rules_of(begun))
+            return
         eviction = pod_eviction(pod, self.model.claims, self.model.evictions)
         if eviction is None:
             if self._forget(key) and not pod.deleting and not pod.terminated:
@@ -200,8 +204,8 @@ class DeviceTaintEviction:
         self._evicted[action.pod.uid] = None
         if len(self._evicted) > REMEMBERED:
             self._evicted.popitem(last=False)
-        if outcome is not Left.DELETED:
-            return
+        if outcome is Left.GONE:
+            return  # not by us
         for name, uid in action.rules:
             if name in self._rules and self._rules[name].metadata.uid == uid:
                 self._stats[uid] += 1

@@ -44,7 +44,7 @@ class EvictPod(Steps):
         if found is None or found["metadata"]["uid"] != self.pod.uid:
             return Left.GONE
         if found["metadata"].get("deletionTimestamp"):
-            return Left.LEAVING
+            return self._counted(Left.LEAVING, hands)  # most likely by us, and the answer was lost
         hands.recorder.record(about(self.pod), "Normal", EVENT_REASON, "Marking for deletion")
         now = hands.clock.now()
         condition = disruption_target(found, CONDITION_REASON, CONDITION_MESSAGE, now)
@@ -61,10 +61,13 @@ class EvictPod(Steps):
             await hands.client.delete(PODS, self.pod.name, self.pod.namespace, uid=self.pod.uid)
         except errors.NotFound:
             return Left.GONE
+        return self._counted(Left.DELETED, hands)
+
+    def _counted(self, left: Left, hands: Hands) -> Left:
         late = (hands.clock.now() - self.due).total_seconds()
         hands.metrics.device_pod_deletions.child().inc()
         hands.metrics.device_pod_deletion_duration.child().observe(max(late, 0.0))
-        return Left.DELETED
+        return left
 
 
 def about(pod: PodKey) -> ObjectReference:

@@ -20,6 +20,7 @@ from weir.objects.kinds import by_kind
 
 KIND_POD, KIND_RULE = by_kind("v1", "Pod"), by_kind(VERSION, "DeviceTaintRule")
 NAME = "device-taint-eviction-controller"
+LONG = 1800  # events are kept for an hour
 MARKING, CANCELLING = "Marking for deletion", "Cancelling deletion"
 
 
@@ -76,7 +77,7 @@ def test_the_pod_says_why_it_goes(devices):
 def test_other_effects_delete_nobody(devices, effect):
     devices.use(1)
     devices.put(rule_document(text=f"a:{effect}"))
-    devices.cluster.advance(3600)
+    devices.cluster.advance(LONG)
     assert devices.leaving == []
 
 
@@ -108,7 +109,7 @@ def test_an_hour_of_waiting_costs_nothing(devices):
 def test_more_seconds_than_there_are_never_come(devices):
     devices.use(1, tolerations=(tolerate(seconds=2**63 - 1),))
     devices.put(rule_document())
-    devices.cluster.advance(3600)
+    devices.cluster.advance(LONG)
     assert devices.leaving == []
 
 
@@ -186,7 +187,7 @@ def test_a_pod_replaced_under_the_same_name_is_not_the_one_meant(devices):
     devices.put(rule_document())
     devices.cluster._do(devices.cluster.client.delete(KIND_POD, "p-0000", "default", grace_period_seconds=0))
     devices.pod("p-0000", "c-0000", reserve=False)
-    devices.cluster.advance(3600)
+    devices.cluster.advance(LONG)
     assert (devices.staying, devices.told()) == (["p-0000"], [])
 
 
@@ -215,7 +216,7 @@ def test_what_no_longer_ends_the_use_cancels_the_eviction(devices, change):
     devices.put(rule_document())
     devices.cluster.advance(30)
     change(devices)
-    devices.cluster.advance(3600)
+    devices.cluster.advance(LONG)
     assert (devices.leaving, devices.told()) == ([], [CANCELLING])
 
 
@@ -224,7 +225,7 @@ def test_a_slice_that_vanishes_takes_its_drivers_taints_along(devices):
     devices.claim("c", "node-0/gpu-0", tolerations=(tolerate(seconds=60),))
     devices.pod("p", "c")
     devices.cluster.delete("ResourceSlice", "slice-node-0")
-    devices.cluster.advance(3600)
+    devices.cluster.advance(LONG)
     assert (devices.leaving, devices.told()) == ([], [CANCELLING])
 
 
@@ -253,7 +254,7 @@ def test_a_new_generation_without_the_device_ends_what_its_driver_said(devices):
     newer = slice_document(devices={"gpu-1": []}, generation=2)
     newer["metadata"]["name"] = "newer"
     devices.put(newer)
-    devices.cluster.advance(3600)
+    devices.cluster.advance(LONG)
     assert (devices.leaving, devices.told()) == ([], [CANCELLING])
 
 
@@ -434,7 +435,7 @@ def test_a_dry_run_is_not_repeated_when_pods_come_and_go(devices):
     devices.put(rule_document(text="a:None"))
     before = devices.cluster.get("DeviceTaintRule", "bad")
     devices.cluster.delete("Pod", "p-0000")
-    devices.cluster.advance(3600)
+    devices.cluster.advance(LONG)
     assert devices.cluster.get("DeviceTaintRule", "bad") == before
 
 
@@ -508,6 +509,18 @@ def test_without_rules_drivers_taints_go_on():
         devices.put(slice_document(devices={"gpu-0": [taint("a:NoExecute")], "gpu-1": []}))
         rule = devices.cluster.get("DeviceTaintRule", "bad")
         assert (devices.leaving, rule["status"]) == (["p-0000"], {})
+
+
+def test_a_feature_that_comes_back_acts_on_what_is_stored():
+    off = {"controllers": ALL_FEATURES.replace({"DRADeviceTaints": False, "DRADeviceTaintRules": False})}
+    with Devices(gates=off) as devices:
+        devices.use(2, tolerations=(tolerate(seconds=60),))
+        devices.put(rule_document())
+        devices.cluster.advance(LONG)
+        before = devices.leaving
+        devices.cluster.set_gates(ALL_FEATURES)
+        devices.cluster.advance(0.001)
+        assert (before, len(devices.leaving)) == ([], 2)  # the window passed while nobody looked
 
 
 def test_deletions_are_counted_with_how_late_they_were(devices):
