@@ -169,7 +169,7 @@ async def _deallocate(claim: ResourceClaim, claims: Claims, client: Client) -> b
     return True
 
 
-async def unreserve(promise: ClaimReservation, client: Client) -> None:
+async def unreserve(promise: ClaimReservation, client: Client, clock: Clock) -> None:
     """Take the pod out of the claims that were reserved for it and were not used after all."""
     if promise.extended is not None and promise.extended.written is not None:
         await _delete(promise.bindings[-1].claim, client)
@@ -185,6 +185,24 @@ async def unreserve(promise: ClaimReservation, client: Client) -> None:
                 patch_type=STRATEGIC_MERGE_PATCH,
                 subresource="status",
             )
+        except (Unreachable, InternalError, Timeout, ServiceUnavailable):
+            # The pod must not be bound relying on a reservation that may be gone.
+            found = await _look_up(claim, client, clock)
+            if found is not None:
+                promise.claims.put_claim(found)
+            continue
         except (WeirError, OSError, TimeoutError):
-            continue  # the next attempt of the pod finds it reserved, or gets here again
+            continue  # the claim is gone, or the next attempt of the pod finds it reserved
         promise.claims.put_claim(read(ResourceClaim, answer))
+
+
+async def _look_up(claim: ResourceClaim, client: Client, clock: Clock) -> ResourceClaim | None:
+    """Return the claim as it is, however long that takes within reason; None when it cannot be found out."""
+    for doubts in range(_DOUBTS):
+        try:
+            return await _read_again(claim, client)
+        except PluginError:
+            return None
+        except (Unreachable, InternalError, Timeout, ServiceUnavailable):
+            await clock.sleep(min(_AGAIN_SECONDS * 2**doubts, _LONGEST_DOUBT_SECONDS))
+    return None

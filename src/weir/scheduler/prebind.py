@@ -80,4 +80,4 @@ class PreBind:
         """Undo what was already written for a pod that was not bound after all (Unreserve)."""
         for promise in promises:
             if isinstance(promise, ClaimReservation):
-                await unreserve(promise, self._client)
+                await unreserve(promise, self._client, self._clock)
