@@ -18,14 +18,18 @@ from typing import Final
 
 import msgspec
 
+from weir.devices.claims import claims_of
 from weir.devices.eviction import Eviction
 from weir.devices.inventory import Inventory
 from weir.devices.rate import EvictionRate
+from weir.explain.devices import born
 from weir.explain.engine import Engines, unbound
 from weir.explain.words import taint_name
 from weir.gates import Gates
-from weir.objects.core import Node, Pod, Taint
+from weir.objects.core import Node, Pod, PodStatus, Taint
 from weir.objects.requests import pod_requests
+from weir.objects.resource import ResourceClaimStatus
+from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, NoNodes
 from weir.taints.eviction import Stay, stay
@@ -200,8 +204,10 @@ def _settle(after: World, causes: Mapping[str, Cause], gates: Gates, tick: Tick 
         owner = next((o for o in pod.metadata.owner_references or () if o.controller), None)
         title = f"{owner.kind}/{owner.name}" if owner else ""
         found = Leaving(key, pod.spec.node_name, causes[key], title)
-        engine = engines.engine(pod, gates)
+        engine, claims = engines.engine(pod, gates), engines.claims(gates)
         engine.table.remove_pod(key)
+        if claims is not None:
+            _let_go(pod, claims)
         if owner is None:
             found = replace(found, why_nowhere="nobody makes it again: it has no controller")
         elif owner.kind == "DaemonSet":
@@ -209,10 +215,11 @@ def _settle(after: World, causes: Mapping[str, Cause], gates: Gates, tick: Tick 
         elif owner.kind not in _REPLACING:
             found = replace(found, why_nowhere=f"weir does not know what {title} does then")
         else:
-            fresh = _replacement(pod)
+            fresh = _with_claims(_replacement(pod), engines, gates)
             answer = place(engine, fresh)
             if isinstance(answer, Placement):
                 engine.assume(fresh.key, fresh, answer.node)
+                engine.reserve(fresh, answer.node)
                 again = stay(after.nodes[answer.node].taints, pod.tolerations, gates).limit
                 found = replace(found, goes_to=answer.node, again_after=again)
             else:
@@ -226,12 +233,32 @@ def _resources(world: World) -> frozenset[str]:
     return frozenset(name for pod in world.pods.values() for name in pod_requests(pod))
 
 
+def _let_go(pod: Pod, claims: Claims) -> None:
+    """Take *pod* off its claims: those made for it go with it, those it shared are free once nobody else uses them."""
+    for use in list(claims_of(pod, claims.claims)):
+        claim = use.claim
+        if claim is None:
+            continue
+        claims.remove_claim(claim.key)
+        if any(owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references or ()):
+            continue
+        rest = tuple(one for one in claim.status.reserved_for or () if one.uid != pod.metadata.uid)
+        left = msgspec.structs.replace(claim.status, reserved_for=rest) if rest else ResourceClaimStatus()
+        claims.put_claim(msgspec.structs.replace(claim, status=left))
+
+
 def _replacement(pod: Pod) -> Pod:
     """Return the pod a controller makes for *pod*: the same, not yet placed, under another name."""
     fresh = unbound(pod)
-    metadata = msgspec.structs.replace(fresh.metadata, name=f"{pod.metadata.name}\x00again", uid="")
-    status = msgspec.structs.replace(fresh.status, nominated_node_name="", phase="Pending")
-    return msgspec.structs.replace(fresh, metadata=metadata, status=status)
+    name = f"{pod.metadata.name}-again"
+    metadata = msgspec.structs.replace(fresh.metadata, name=name, uid=f"{pod.metadata.uid}-again")
+    return msgspec.structs.replace(fresh, metadata=metadata, status=PodStatus(phase="Pending"))
+
+
+def _with_claims(pod: Pod, engines: Engines, gates: Gates) -> Pod:
+    """Return *pod* as it is once the claims of its templates are made."""
+    claims = engines.claims(gates)
+    return pod if claims is None else born(pod, engines.world, claims)
 
 
 def place(engine: Engine, pod: Pod) -> Placement | str:
@@ -261,7 +288,7 @@ def _turns(before: World, after: World, gates: Gates) -> tuple[tuple[Turn, ...],
     then, now = Engines(before, resources=names), Engines(after, resources=names)
     helped, hindered = [], []
     for pod in waiting:
-        was, will = place(then.engine(pod, gates), pod), place(now.engine(pod, gates), pod)
+        was, will = (place(each.engine(pod, gates), _with_claims(pod, each, gates)) for each in (then, now))
         if isinstance(will, Placement) and not isinstance(was, Placement):
             helped.append(Turn(pod.key, will.node))
         elif isinstance(was, Placement) and not isinstance(will, Placement):

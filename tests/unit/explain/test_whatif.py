@@ -154,3 +154,71 @@ def test_a_device_taint_rule_drives_its_pods_out_at_its_rate():
 
 def test_a_rule_without_effect_drives_nobody_out():
     assert ask([node("a"), *devices(2)], rule(effect="None")).leaving == ()
+
+
+def gpus(name: str) -> dict[str, Any]:
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": [{"name": "gpu-0"}]}
+    return {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
+def claimed(number: int, on: str) -> list[dict[str, Any]]:
+    """A pod with a claim made for it, which has the device of its node."""
+    name = f"p{number}"
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": on, "device": "gpu-0"}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-{name}", "controller": True}
+    claim = {
+        "apiVersion": API,
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": f"{name}-gpu",
+            "namespace": "default",
+            "uid": f"c{number}",
+            "ownerReferences": [owner],
+        },
+        "spec": WANTED,
+        "status": {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
+        },
+    }
+    user = pod(name, on, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}])
+    user["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]
+    return [claim, user]
+
+
+WANTED: dict[str, Any] = {
+    "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": 1}}]}
+}
+FLEET = [
+    {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+    {
+        "apiVersion": API,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one-gpu", "namespace": "default"},
+        "spec": {"spec": WANTED},
+    },
+]
+
+
+def test_a_pod_that_leaves_its_device_gets_another_while_there_is_one():
+    before = [*FLEET, *(gpus(name) for name in "abc"), *(node(name) for name in "abc")]
+    before += [*claimed(0, "a"), *claimed(1, "b")]
+    recall = rule(effect="NoExecute")
+    recall["spec"]["deviceSelector"] = {"driver": "gpu.example.com", "pool": "a"}
+    everywhere = rule(effect="NoExecute")
+    some, all_of_them = ask(before, recall), ask(before, everywhere)
+    assert ([one.goes_to for one in some.leaving], [one.goes_to for one in all_of_them.leaving]) == (
+        ["c"],
+        ["", ""],
+    )
+
+
+def test_two_pods_do_not_get_the_same_device():
+    before = [*FLEET, *(gpus(name) for name in "abc"), *(node(name) for name in "abc")]
+    before += [*claimed(0, "a"), *claimed(1, "b")]
+    rules = []
+    for pool in "ab":
+        rules.append(rule(effect="NoExecute") | {"metadata": {"name": pool}})
+        rules[-1]["spec"]["deviceSelector"] = {"driver": "gpu.example.com", "pool": pool}
+    assert sorted(one.goes_to for one in ask(before, *rules).leaving) == ["", "c"]
