@@ -40,6 +40,8 @@ _ANSWER_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.5
 #: A status this old says all there is to say: the cluster writes one at least this often while something happens.
 _QUIET_SECONDS: Final = 15.0
+#: Who has said nothing about a rule for so long will not evict because of it.
+_SILENT_SECONDS: Final = 60.0
 _BURST, _RATE = 10, 10
 _WIDTH: Final = 30
 _PENDING: Final = re.compile(r"(\d+) pods? needs? to be evicted")
@@ -300,6 +302,9 @@ class Drain:
                 waited = self.clock.monotonic() - started
                 if told.over and (told.evicted or not pods or waited > _QUIET_SECONDS):
                     return await self._ending(client, pods, started)
+            elif self.clock.monotonic() - started > _SILENT_SECONDS:
+                click.echo(f"no controller says anything about the rule: {self._whats_left()}", err=True)
+                return FINDINGS
             await self.clock.sleep(_LOOK_SECONDS)
         return self._out_of_time()
 

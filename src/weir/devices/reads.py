@@ -10,6 +10,7 @@ Not here: what the answer is (weir.devices.selector).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -133,11 +134,11 @@ def _part(read: Read) -> Likeness:
     if read.part == "allowMultipleAllocations":
         return lambda name, device: str(bool(device.allow_multiple_allocations))
     domain, bare, qualified = read.domain, read.id, f"{read.domain}/{read.id}"
+    find = operator.attrgetter(read.part)
     written = _attribute if read.part == "attributes" else _amount
-    attributes = read.part == "attributes"
 
     def look(name: DeviceID, device: Device) -> Hashable | None:
-        named = device.attributes if attributes else device.capacity
+        named = find(device)
         if not named:
             return _ABSENT
         entry = named.get(bare) if name.driver == domain else None
@@ -151,8 +152,10 @@ def _part(read: Read) -> Likeness:
 
 
 def _attribute(entry: Mapping[str, Any]) -> Hashable | None:
-    if len(entry) == 1 and (text := entry.get("string")) is not None:
-        return str(text)  # the common case; nothing else is a bare text
+    if len(entry) == 1:  # as it should be
+        text = entry.get("string")
+        if text is not None:
+            return str(text)  # nothing else is a bare text
     found = tuple(entry.items())
     try:
         hash(found)

@@ -195,6 +195,13 @@ def test_time_runs_out_with_what_is_left(cluster: Cluster, capsys: Any) -> None:
     assert "2 pods of 2 not gone yet; the rule drain stays" in capsys.readouterr().err
 
 
+def test_where_no_controller_evicts_it_does_not_wait_for_ever(cluster: Cluster, capsys: Any) -> None:
+    draining = Draining(cluster)
+    cluster.advance(80)
+    assert (draining.task.result(), draining.effect) == (FINDINGS, "NoExecute")
+    assert "no controller says anything about the rule: 2 pods of 2 not gone yet" in capsys.readouterr().err
+
+
 def test_a_rule_that_somebody_removes_ends_it(cluster: Cluster, capsys: Any) -> None:
     draining = Draining(cluster).looked_at()
     cluster.delete("DeviceTaintRule", "drain")
