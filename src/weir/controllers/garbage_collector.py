@@ -79,7 +79,10 @@ class GarbageCollector:
         before = read_item(old) if old is not None else None
         after = read_item(new) if new is not None else None
         for owner in before.owners if before is not None else ():
-            self._dependents.get(owner.uid, set()).discard(key)
+            there = self._dependents.get(owner.uid, set())
+            there.discard(key)
+            if not there:
+                self._dependents.pop(owner.uid, None)
         if after is not None:
             for owner in after.owners:
                 self._dependents.setdefault(owner.uid, set()).add(key)
