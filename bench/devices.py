@@ -1,7 +1,7 @@
 """Device taints at size: 1,000 nodes with 8 devices, 100 rules; from nothing, and one rule at a time.
 
-Times are those of the processor. Every rule change is measured whole: the rule is taken in and every device it selects has its new taints. The
-baseline of a change is the rebuild it replaces.
+Times are those of the processor. Every rule change is measured whole: the rule is taken in and every device it selects
+has its new taints. The baseline of a change is the rebuild it replaces.
 """
 
 from __future__ import annotations
@@ -124,6 +124,11 @@ def run() -> list[Figure]:
         ("one name in every pool", {"device": "gpu-5"}),
         ("every device of a driver", {"driver": DRIVER}),
         ("a quarter, by attribute alone (all asked)", cel(f"device.attributes['{DRIVER}'].model == 'a100'")),
+        (
+            "three in seven, by version",
+            cel(f"device.attributes['{DRIVER}'].driverVersion.isLessThan(semver('1.3.0'))"),
+        ),
+        ("one, by uuid", cel(f"device.attributes['{DRIVER}'].uuid == 'gpu-77-7'")),
     ]
     for number, (name, selector) in enumerate(kinds, RULES):
         added, slices_touched = milliseconds(tracker, rule(number, selector))
