@@ -37,6 +37,7 @@ class Playground:
     def _resource(self, kind: str) -> Any:
         version = {
             "Deployment": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1", "Job": "batch/v1",
+            "StatefulSet": "apps/v1", "ControllerRevision": "apps/v1", "EndpointSlice": "discovery.k8s.io/v1",
         }.get(kind, "v1")  # fmt: skip
         return self._dynamic.resources.get(api_version=version, kind=kind)
 
@@ -55,6 +56,10 @@ class Playground:
             if error.status == 404:
                 return None
             raise
+
+    def list(self, kind: str, selector: str = "", namespace: str | None = "default") -> list[dict[str, Any]]:
+        found = self._resource(kind).get(namespace=namespace, label_selector=selector)
+        return found.to_dict()["items"]
 
     def pods(self, selector: str = "", namespace: str | None = None) -> list[dict[str, Any]]:
         found = self._resource("Pod").get(namespace=namespace, label_selector=selector)

@@ -1,0 +1,256 @@
+"""The same things done to workloads end the same with weir's controllers and with Kubernetes' own.
+
+Both act on a weir API server with weir's scheduler and simulated nodes; only the controller manager differs. What is
+there at the end is compared: counts, conditions, revisions, owners. Names that are made of hashes are left out.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import pytest
+
+from tests.e2e.server import running_server
+from tests.kubernetes.playground import Playground, pod, template
+from tests.kubernetes.programs import controller_manager
+from tests.kubernetes.test_living import weir
+
+PATIENCE = 120.0
+
+
+def conditions(document):
+    found = (document["status"].get("conditions") or ()) if document else ()
+    return {c["type"]: (c["status"], c.get("reason")) for c in found}
+
+
+def workload(kind, name, replicas=None, image="app:v1", **spec):
+    inner = template(name)
+    inner["spec"]["containers"][0]["image"] = image
+    more = {} if replicas is None else {"replicas": replicas}
+    return {
+        "kind": kind, "apiVersion": "apps/v1", "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": inner, **more, **spec},
+    }  # fmt: skip
+
+
+def job(name, code=0, **spec):
+    inner = template(name, restartPolicy="Never")
+    inner["metadata"]["annotations"] = {"weir.dev/exit-code": str(code), "weir.dev/run-seconds": "1"}
+    return {
+        "kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": name}, "spec": {"template": inner, **spec}
+    }  # fmt: skip
+
+
+def running(cluster, app):
+    return [
+        p
+        for p in cluster.pods(f"app={app}", "default")
+        if p["status"].get("phase") == "Running" and not p["metadata"].get("deletionTimestamp")
+    ]
+
+
+def images(pods):
+    return sorted(p["spec"]["containers"][0]["image"] for p in pods)
+
+
+def set_image(cluster, kind, name, image):
+    containers = [{"name": "c", "image": image, "resources": {"requests": {"cpu": "100m"}}}]
+    cluster.patch(kind, name, {"spec": {"template": {"spec": {"containers": containers}}}}, "default")
+
+
+def rolls(cluster, kind, name, image, number):
+    set_image(cluster, kind, name, image)
+    cluster.wait(
+        f"{kind} {name} runs {image}", lambda: images(running(cluster, name)) == [image] * number, PATIENCE
+    )
+
+
+# ── the stories; each returns what is there at the end ───────────────────────────────────────────
+
+
+def deployment_rolls_and_goes_back(cluster):
+    cluster.create(workload("Deployment", "web", 3))
+    cluster.wait("three pods", lambda: len(running(cluster, "web")) == 3, PATIENCE)
+    rolls(cluster, "Deployment", "web", "app:v2", 3)
+    rolls(cluster, "Deployment", "web", "app:v1", 3)
+
+    def settled():
+        found = cluster.get("Deployment", "web")
+        done = found["status"].get("observedGeneration") == found["metadata"]["generation"]
+        alone = found["status"].get("replicas") == found["status"].get("availableReplicas") == 3
+        return done and alone and not found["status"].get("terminatingReplicas") and found
+
+    found = cluster.wait("the rollout is over", settled, PATIENCE)
+    kept = ("deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history")
+    history = {
+        r["spec"]["template"]["spec"]["containers"][0]["image"]: (
+            r["spec"]["replicas"],
+            [r["metadata"]["annotations"].get(name) for name in kept],
+        )
+        for r in cluster.list("ReplicaSet", "app=web")
+    }
+    counts = {k: v for k, v in found["status"].items() if k.endswith("eplicas")}
+    return history, counts, conditions(found), found["metadata"]["annotations"][kept[0]]
+
+
+def revisions(cluster, name):
+    found = cluster.list("ControllerRevision", f"app={name}")
+    return sorted(
+        (
+            r["revision"],
+            r["data"]["spec"]["template"]["spec"]["containers"][0]["image"],
+            r["data"]["spec"]["template"]["$patch"],
+        )
+        for r in found
+    )
+
+
+def daemonset_keeps_its_history(cluster):
+    cluster.create(workload("DaemonSet", "agent"))
+    cluster.wait("a pod on each node", lambda: len(running(cluster, "agent")) == 2, PATIENCE)
+    rolls(cluster, "DaemonSet", "agent", "app:v2", 2)
+    before = revisions(cluster, "agent")
+    rolls(cluster, "DaemonSet", "agent", "app:v1", 2)
+    cluster.wait("the revision is the newest", lambda: revisions(cluster, "agent")[-1][0] == 3, PATIENCE)
+    labels = {key for p in running(cluster, "agent") for key in p["metadata"]["labels"]}
+    return before, revisions(cluster, "agent"), labels
+
+
+def statefulset_keeps_its_history(cluster):
+    cluster.create(workload("StatefulSet", "db", 2, serviceName="db"))
+    cluster.wait("two pods", lambda: len(running(cluster, "db")) == 2, PATIENCE)
+    rolls(cluster, "StatefulSet", "db", "app:v2", 2)
+
+    def settled():
+        status = cluster.get("StatefulSet", "db")["status"]
+        return status.get("currentRevision") == status.get("updateRevision") and status
+
+    status = cluster.wait("the update is over", settled, PATIENCE)
+    counts = {k: v for k, v in status.items() if k.endswith("eplicas") or k == "collisionCount"}
+    labels = {key for p in running(cluster, "db") for key in p["metadata"]["labels"]}
+    return revisions(cluster, "db"), counts, labels
+
+
+def ended(cluster, name):
+    def finished():
+        found = cluster.get("Job", name)
+        return {"Complete", "Failed"} & conditions(found).keys() and found
+
+    found = cluster.wait(f"Job {name} ends", finished, PATIENCE)
+    cluster.wait(
+        "no pod holds a finalizer",
+        lambda: not any(p["metadata"].get("finalizers") for p in cluster.pods(f"app={name}", "default")),
+        PATIENCE,
+    )
+    hidden = ("startTime", "completionTime", "conditions")
+    told = {key: value for key, value in found["status"].items() if key not in hidden}
+    return told, conditions(found), len(cluster.pods(f"app={name}", "default"))
+
+
+def jobs_end(cluster):
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+    cluster.create(job("indexed", completions=3, parallelism=2, completionMode="Indexed"))
+    cluster.create(job("policy", 42, podFailurePolicy={"rules": [rule]}))
+    cluster.create(job("limited", 1, backoffLimit=0, parallelism=1))
+    per_index = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 0}
+    cluster.create(job("by-index", 1, **per_index))
+    success = {"rules": [{"succeededIndexes": "0"}]}
+    cluster.create(
+        job("enough", completions=2, parallelism=1, completionMode="Indexed", successPolicy=success)
+    )
+    names = ("indexed", "policy", "limited", "by-index", "enough")
+    return {name: ended(cluster, name) for name in names}
+
+
+def pods_are_adopted_and_released(cluster):
+    stray = pod("stray")
+    stray["metadata"]["labels"] = {"app": "own"}
+    cluster.create(stray)
+    cluster.create(workload("ReplicaSet", "own", 2))
+
+    def owners():
+        pods = cluster.pods("app=own", "default")
+        return [o["name"] for p in pods for o in p["metadata"].get("ownerReferences") or ()]
+
+    cluster.wait("two pods are owned", lambda: owners() == ["own", "own"], PATIENCE)
+    adopted = cluster.get("Pod", "stray")["metadata"]["ownerReferences"][0]
+    cluster.patch("Pod", "stray", {"metadata": {"labels": {"app": "free"}}}, "default")
+    cluster.wait("another pod takes its place", lambda: owners() == ["own", "own"], PATIENCE)
+    free = cluster.wait(
+        "it is let go",
+        lambda: not (p := cluster.get("Pod", "stray"))["metadata"].get("ownerReferences") and p,
+        PATIENCE,
+    )
+    return (
+        {key: adopted[key] for key in ("kind", "controller", "blockOwnerDeletion")},
+        free["metadata"].get("ownerReferences"),
+        len(cluster.pods("app=own", "default")),
+    )
+
+
+def services_have_endpoints(cluster):
+    spec = {"selector": {"app": "back"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}
+    cluster.create({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "back"}, "spec": spec})
+    cluster.create(workload("Deployment", "back", 2))
+    cluster.wait("two pods", lambda: len(running(cluster, "back")) == 2, PATIENCE)
+
+    def both():
+        written = cluster.get("Endpoints", "back")
+        addresses = [a for s in (written or {}).get("subsets") or () for a in s.get("addresses") or ()]
+        slices = cluster.list("EndpointSlice", "kubernetes.io/service-name=back")
+        listed = [e for s in slices for e in s.get("endpoints") or () if e["conditions"]["ready"]]
+        return len(addresses) == len(listed) == 2 and (written, addresses, slices, listed)
+
+    written, addresses, slices, listed = cluster.wait("both are listed", both, PATIENCE)
+    return (
+        sorted(written["metadata"]["labels"].items()),
+        written["subsets"][0]["ports"],
+        {tuple(sorted(a)) for a in addresses},
+        sorted(slices[0]["metadata"]["labels"].items()),
+        slices[0]["addressType"],
+        slices[0]["ports"],
+        {tuple(sorted(e)) for e in listed},
+        [tuple(sorted(e["conditions"].items())) for e in listed],
+        [o["kind"] for o in slices[0]["metadata"]["ownerReferences"]],
+    )
+
+
+STORIES = [
+    deployment_rolls_and_goes_back,
+    daemonset_keeps_its_history,
+    statefulset_keeps_its_history,
+    jobs_end,
+    pods_are_adopted_and_released,
+    services_have_endpoints,
+]
+
+
+def live(folder, own):
+    """Return how every story ends, with weir's controllers or Kubernetes' own."""
+    with ExitStack() as stack:
+        server = stack.enter_context(running_server(folder))
+        common = ("--kubeconfig", str(server.kubeconfig))
+        stack.enter_context(weir(folder, "scheduler", *common, "--no-leader-elect"))
+        stack.enter_context(weir(folder, "kubelet", *common))
+        if own:
+            stack.enter_context(weir(folder, "controller-manager", *common, "--no-leader-elect"))
+        else:
+            stack.enter_context(controller_manager(folder, server.kubeconfig))
+        command = [sys.executable, "-m", "weir.cli.main", "node", "add", "--count", "2", "--name", "n"]
+        subprocess.run([*command, *common], check=True)
+        cluster = Playground(server.kubeconfig)
+        cluster.wait("the default service account", lambda: cluster.get("ServiceAccount", "default"))
+        return {story.__name__: story(cluster) for story in STORIES}
+
+
+@pytest.fixture(scope="module")
+def endings(tmp_path_factory):
+    return live(tmp_path_factory.mktemp("ours"), True), live(tmp_path_factory.mktemp("theirs"), False)
+
+
+@pytest.mark.parametrize("story", [story.__name__ for story in STORIES])
+def test_a_story_ends_as_it_does_with_kubernetes_own_controllers(endings, story):
+    ours, theirs = endings
+    assert ours[story] == theirs[story]
