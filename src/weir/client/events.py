@@ -234,10 +234,12 @@ class Recorder:
         *,
         host: str = "",
         lost: Callable[[Event, Exception], None] | None = None,
+        calm: asyncio.Event | None = None,
     ) -> None:
-        """*lost* hears of events that could not be written."""
+        """*lost* hears of events that could not be written; none is written while *calm* is not set."""
         self._client, self._clock = client, clock
         self._component, self._host, self._lost = component, host, lost
+        self._calm = calm
         self._correlator = Correlator()
         self._waiting: deque[tuple[Event, datetime]] = deque()
         self._more = asyncio.Event()
@@ -262,6 +264,8 @@ class Recorder:
                 event, now = self._waiting.popleft()
                 told = self._correlator.correlate(event, now)
                 if told is not None:
+                    if self._calm is not None:
+                        await self._calm.wait()
                     await self._write(told)
             self._idle.set()
             self._more.clear()

@@ -197,8 +197,12 @@ class _Worker:
         metrics.queue_depth.child(name).look = lambda: len(self.queue)
         metrics.queue_unfinished.child(name).look = lambda: sum(self.queue.working_seconds())
         metrics.queue_longest.child(name).look = lambda: max(self.queue.working_seconds(), default=0.0)
+        self._calm = (
+            asyncio.Event()
+        )  # no pod is being evicted: what has a deadline goes before what is told of it
+        self._calm.set()
         source = getattr(controller, "event_source", controller.name)
-        self.recorder = Recorder(owner.client, owner.clock, source)
+        self.recorder = Recorder(owner.client, owner.clock, source, calm=self._calm)
         self.tasks: list[asyncio.Task[None]] = []
         self._evicting: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(EVICTIONS_AT_ONCE)
@@ -348,7 +352,8 @@ class _Worker:
         if isinstance(action, Evict):
             task = asyncio.ensure_future(self._evict(action))
             self._evicting.add(task)
-            task.add_done_callback(self._evicting.discard)
+            self._calm.clear()
+            task.add_done_callback(self._evicted)
             return []
         if isinstance(action, Create):
             return await self._create(action)
@@ -417,6 +422,11 @@ class _Worker:
         return self._unseen_version(action.kind, made) if action.held else []
 
     # ── eviction ─────────────────────────────────────────────────────────────────────────────────
+
+    def _evicted(self, task: asyncio.Task[None]) -> None:
+        self._evicting.discard(task)
+        if not self._evicting:
+            self._calm.set()
 
     async def _evict(self, action: Evict) -> None:
         async with self._room:
