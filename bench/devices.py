@@ -17,6 +17,7 @@ from weir.objects.core import read
 from weir.objects.resource import DeviceTaintRule, ResourceSlice
 
 NODES, DEVICES, RULES = 1_000, 8, 100
+TIMES = 5
 DRIVER = "gpu.example.com"
 
 
@@ -131,7 +132,12 @@ def run() -> list[Figure]:
         ("one, by uuid", cel(f"device.attributes['{DRIVER}'].uuid == 'gpu-77-7'")),
     ]
     for number, (name, selector) in enumerate(kinds, RULES):
-        added, slices_touched = milliseconds(tracker, rule(number, selector))
+        new = rule(number, selector)
+        samples = []
+        for _ in range(TIMES):  # as a new rule each time
+            tracker.remove_rule(new.name)
+            samples.append(milliseconds(tracker, new))
+        added, slices_touched = statistics.median(taken for taken, _ in samples), samples[-1][1]
         figures.append(
             Figure(
                 f"new rule: {name} ({slices_touched} slices)", added, "ms", base, base / added, "under 20 ms"

@@ -206,9 +206,11 @@ class Question:
         self, devices: Iterable[C], selected: dict[C, None], failed: Callable[[Selection], None]
     ) -> None:
         """Add to *selected* those of *devices* that the rule selects; what went wrong goes to *failed*."""
-        find, unnamed = self._all_true.find, self._unnamed()
+        find, ask, unnamed = self._all_true.find, self._all_true.ask, self._unnamed()
         for device in devices:
             known = find(device) if unnamed else None
+            if known is None and unnamed and device.device is not None:
+                known = ask(device)
             if known is True:
                 selected[device] = None
             elif known is None:
@@ -254,11 +256,13 @@ class _Expressions:
         return self._alike(device.id, device.device)
 
     def __call__(self, device: Candidate) -> bool | None:
+        known = self.find(device)
+        return self.ask(device) if known is None else known
+
+    def ask(self, device: Candidate) -> bool | None:
+        """Return the answer of the device itself."""
         try:
             variables = {"device": device._seen or device.seen()}
-            known = self.find(device)
-            if known is not None:
-                return known
             for evaluate in self._evaluate or self._compile():
                 value = evaluate(variables)
                 if value is not True:
@@ -268,12 +272,12 @@ class _Expressions:
         return self._remember(device, True)
 
     def _remember(self, device: Candidate, answer: bool) -> bool:
-        if self._alike is not None and device.device is not None:
-            key = self._alike(device.id, device.device)
-            if len(self._known) >= _MOST_ANSWERS:
-                self._alike, self._known = None, {}  # uuids or the like: no two are alike
-            elif key is not None:
-                self._known[key] = answer
+        if self._alike is None or device.device is None:
+            return answer
+        if len(self._known) >= _MOST_ANSWERS:
+            self._alike, self._known = None, {}  # uuids or the like: no two are alike
+        elif (key := self._alike(device.id, device.device)) is not None:
+            self._known[key] = answer
         return answer
 
     def _compile(self) -> list[Callable[[dict[str, Any]], object]]:
