@@ -57,7 +57,14 @@ async def _area(area: str, exchanges: list[Exchange], more: list[Exchange], evid
         lived = await SchedulingReplay(evidence, whole, start).answers(exchanges)
         shows = SHOWN_BY_SCHEDULER
     elif area in live.STORIES:
-        lived, shows = await live.answers(area, whole, start), live.STORIES[area].shows
+        shows = live.STORIES[area].shows
+        try:
+            lived = await live.answers(area, whole, start)
+        except Exception as error:  # a folder with other exchanges may tell another story
+            lived = {
+                name: [f"the story cannot be lived through: {type(error).__name__}: {error}"]
+                for name in shows
+            }
     if not shows <= {exchange.name for exchange in exchanges}:
         shows = frozenset()  # of a part of a recording nobody knows the order of the whole
     left = [exchange for exchange in exchanges if exchange.name not in shows or exchange.name not in lived]

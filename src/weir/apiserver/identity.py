@@ -7,6 +7,7 @@ Not here: what the object may hold (weir.validate), the writing itself (weir.api
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from weir import errors
@@ -18,6 +19,7 @@ __all__ = [
     "check_namespace",
     "check_patched_identity",
     "gone_with_this_update",
+    "keep_server_set",
     "new_uid",
     "parse_version",
     "uid_text",
@@ -74,6 +76,39 @@ def check_patched_identity(new: Document, kind: Kind, namespace: str, name: str)
     metadata = new.setdefault("metadata", {})
     check_name(metadata, name)
     check_namespace(kind, metadata, namespace)
+
+
+def keep_server_set(metadata: Document, was: Document) -> None:
+    """Fill in what only the server sets where the client left it out; what the client changed stays for validation."""
+    for field in ("uid", "creationTimestamp"):
+        given = metadata.get(field)
+        if field in was and (not given or (field != "uid" and same_time(given, was[field]))):
+            metadata[field] = was[field]
+        elif field not in was:
+            metadata.pop(field, None)
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):  # once there, they stay as they are
+        if field in was:
+            metadata[field] = was[field]
+        elif not metadata.get(field):
+            metadata.pop(field, None)
+    if "generation" in was:
+        metadata["generation"] = was["generation"]
+    else:
+        metadata.pop("generation", None)
+
+
+def same_time(given: str, known: str) -> bool:
+    """Return whether two texts are the same moment.
+
+    >>> same_time("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00Z"), same_time("nonsense", "2026-01-01T00:00:00Z")
+    (True, False)
+    """
+    if given == known:
+        return True
+    try:
+        return datetime.fromisoformat(given) == datetime.fromisoformat(known)
+    except (TypeError, ValueError):
+        return False
 
 
 def gone_with_this_update(kind: Kind, new: Document) -> bool:

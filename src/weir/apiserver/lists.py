@@ -18,6 +18,7 @@ import msgspec
 from weir import errors
 from weir.apiserver.conversion import convert_value
 from weir.apiserver.options import ListOptions
+from weir.objects.jsontext import JsonError, parse_json
 from weir.objects.kinds import Kind
 from weir.selectors import fields, labels
 from weir.store import Compacted, FutureRevision, KeyValue, Store
@@ -226,6 +227,15 @@ def encode_token(revision: int, start: str) -> str:
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
+def _json_problem(text: bytes) -> str:
+    """Return what is wrong with a token's text, in the words of the decoder, which reads bytes."""
+    try:
+        parse_json(text)
+    except JsonError as error:
+        return str(error)
+    return "json: cannot unmarshal into Go value of type storage.continueToken"
+
+
 def decode_token(token: str) -> tuple[int, str]:
     """Return (revision, start) of a page token; raises 400."""
     head = "invalid continue token: continue key is not valid: "
@@ -237,12 +247,12 @@ def decode_token(token: str) -> tuple[int, str]:
         raise errors.BadRequest(f"{head}illegal base64 data at input byte {bad}") from None
     try:
         parts = msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise errors.BadRequest(f"{head}{error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise errors.BadRequest(f"{head}{_json_problem(text)}") from None
     if parts.get("v") != "meta.k8s.io/v1":
         raise errors.BadRequest(
             "invalid continue token: continue key is not valid: server does not recognize this encoded version "
-            + quote(str(parts.get("v") or ""))
+            + str(parts.get("v") or "")
         )
     revision, start = parts.get("rv"), parts.get("start")
     if not isinstance(revision, int) or revision == 0:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from weir.errors import BadRequest, Invalid
+from weir.objects.jsontext import JsonError, parse_json
 from weir.validate.field import FieldError, forbidden, invalid, not_supported, required
 from weir.values.quoting import quote
 
@@ -75,6 +76,11 @@ class WriteOptions:
             problems.append(
                 FieldError("FieldValueTooLong", "fieldManager", manager, "may not be more than 128 bytes")
             )
+        elif not manager.isprintable():
+            at, odd = next((i, char) for i, char in enumerate(manager) if not char.isprintable())
+            place = len(manager[:at].encode())
+            detail = f"invalid character U+{ord(odd):04X} (at position {place})"
+            problems.append(invalid("fieldManager", manager, detail))
         problems += dry_run_problems(params.get("dryRun"))
         if validation not in ("", "Ignore", "Strict", "Warn"):
             problems.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
@@ -90,6 +96,26 @@ def dry_run_problems(value: str | None) -> list[FieldError]:
     if value in (None, "", "All"):
         return []
     return [not_supported("dryRun", [value], ("All",))]
+
+
+GO_WORDS = {str: "string", bool: "bool", list: "array", dict: "object"}
+#: field → what it is here and in the words of the decoder
+_DELETE_FIELDS: dict[str, tuple[type, str]] = {
+    "gracePeriodSeconds": (int, "int64"),
+    "preconditions": (dict, "v1.Preconditions"),
+    "orphanDependents": (bool, "bool"),
+    "propagationPolicy": (str, "v1.DeletionPropagation"),
+    "dryRun": (list, "[]string"),
+}
+
+
+def _json_problem(body: bytes) -> str:
+    """Return what is wrong with a text that is not JSON, in the decoder's words."""
+    try:
+        parse_json(body)
+    except JsonError as error:
+        return str(error)
+    return "unexpected end of JSON input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +135,19 @@ class DeleteOptions:
         if body.strip():
             try:
                 sent = msgspec.json.decode(body)
-            except msgspec.DecodeError as error:
-                raise BadRequest(f"couldn't get version/kind; json parse error: {error}") from None
+            except (ValueError, RecursionError):
+                raise BadRequest(
+                    f"couldn't get version/kind; json parse error: {_json_problem(body)}"
+                ) from None
             if not isinstance(sent, dict):
-                raise BadRequest("couldn't get version/kind; json parse error: not an object")
+                word = GO_WORDS.get(type(sent), "number")
+                wanted = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string }'
+                problem = f"json: cannot unmarshal {word} into Go value of type {wanted}"
+                raise BadRequest(f"couldn't get version/kind; json parse error: {problem}")
+            kind, version = sent.get("kind") or "DeleteOptions", sent.get("apiVersion") or "v1"
+            if kind != "DeleteOptions":
+                scheme = 'in scheme "pkg/runtime/scheme.go:111"'
+                raise BadRequest(f'no kind "{kind}" is registered for version "{version}" {scheme}')
             return cls.from_document(sent)
         orphan = params.get("orphanDependents")
         grace = params.get("gracePeriodSeconds")
@@ -128,14 +163,13 @@ class DeleteOptions:
         """Return the options a DeleteOptions document stands for."""
         grace, policy = sent.get("gracePeriodSeconds"), sent.get("propagationPolicy")
         dry, orphan, conditions = sent.get("dryRun"), sent.get("orphanDependents"), sent.get("preconditions")
-        if not (
-            isinstance(grace, int | None)
-            and isinstance(policy, str | None)
-            and isinstance(dry, list | None)
-            and isinstance(orphan, bool | None)
-            and isinstance(conditions, dict | None)
-        ):
-            raise BadRequest('DeleteOptions in version "v1" cannot be handled as a DeleteOptions: wrong type')
+        for name, (python, go) in _DELETE_FIELDS.items():
+            value = sent.get(name)
+            flag = isinstance(value, bool)
+            if value is not None and (not isinstance(value, python) or flag is not (python is bool)):
+                word = GO_WORDS.get(type(value), "number")
+                field = f"Go struct field DeleteOptions.{name} of type {go}"
+                raise BadRequest(f"json: cannot unmarshal {word} into {field}")
         conditions = conditions or {}
         return cls.checked(
             dry_run=str(dry[0]) if dry else None,

@@ -24,8 +24,11 @@ from weir.apiserver.patches import strategic as strategic_patch
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.verbs import ATTEMPTS, Outcome, Verbs
 from weir.objects import defaults, device_dialect, document
+from weir.objects.document import may_have_duplicates
+from weir.objects.jsontext import duplicate_fields, parse_json
 from weir.objects.kinds import Kind
 from weir.validate.field import invalid
+from weir.values.quoting import quote
 
 __all__ = ["PATCHES", "Patching", "check_patched", "patched"]
 
@@ -65,7 +68,9 @@ class Patching:
                 new, found = converter.patch(old, body, kind, field_validation=options.field_validation)
             else:
                 new = patched(media, old, body, kind)
-                new, found = check_patched(new, kind, options.field_validation)
+                checks = media == MERGE_PATCH and options.field_validation != "Ignore"
+                doubled = duplicates(body) if checks else []
+                new, found = check_patched(new, kind, options.field_validation, doubled)
             warnings.extend(found)
             check_patched_identity(new, kind, namespace, name)
             for_kind(kind).recall(new, old)
@@ -90,6 +95,7 @@ class Patching:
                 manager=manager,
                 dry_run=options.dry_run,
                 warnings=warnings,
+                patched=True,
             )
             if outcome is not None:
                 return outcome
@@ -165,6 +171,7 @@ class Patching:
                 dry_run=options.dry_run,
                 warnings=warnings,
                 owned=True,
+                patched=True,
             )
             if outcome is not None:
                 return outcome
@@ -181,11 +188,41 @@ def patched(media: str, old: Document, body: bytes, kind: Kind) -> Document:
     return strategic_patch.patch(old, body, kind)
 
 
-def check_patched(new: Document, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
-    """Return the result of a patch as a checked document; what is wrong with it is a 422 on `patch`."""
+def check_patched(
+    new: Document, kind: Kind, field_validation: str, doubled: list[str] | None = None
+) -> tuple[Document, list[str]]:
+    """Return the result of a patch as a checked document; what is wrong with it is a 422 on `patch`.
+
+    *doubled* are complaints about the patch itself.
+    """
     try:
-        return document.check(new, kind, field_validation=field_validation)
+        if (new.get("kind") or kind.kind, new.get("apiVersion") or kind.api_version) != (
+            kind.kind,
+            kind.api_version,
+        ):
+            raise errors.DecodeError(unknown_kind(new))
+        read, found = document.check(new, kind, field_validation=field_validation)
+        if doubled and field_validation == "Strict":
+            raise errors.DecodeError("strict decoding error: " + ", ".join(doubled))
+        return read, [*(doubled or ()), *found]
     except errors.DecodeError as error:
         shown = msgspec.json.encode(new, order="sorted").decode()
         problem = invalid("patch", shown, error.message)
         raise errors.Invalid.of("", "", "", [problem]) from None
+
+
+def unknown_kind(new: Document) -> str:
+    """Return what decoding says of an object that a patch turned into something else."""
+    name, version = new.get("kind") or "", new.get("apiVersion") or ""
+    scheme = 'in scheme "pkg/runtime/scheme.go:111"'
+    return f'no kind "{name}" is registered for version "{version}" {scheme}'
+
+
+def duplicates(body: bytes) -> list[str]:
+    """Return the complaints about fields that a patch names twice."""
+    try:
+        if not may_have_duplicates(body, msgspec.json.decode(body)):
+            return []
+        return [f"duplicate field {quote(path)}" for path in duplicate_fields(parse_json(body))]
+    except (ValueError, RecursionError):
+        return []

@@ -41,15 +41,11 @@ class RequestInfo:
     subresource: str = ""
     name: str = ""
     kind: Kind | None = None
-    #: below a known group version: an unknown resource gets a Status, not a plain page
-    known_version: bool = False
+    #: below a known group: an unknown version or resource gets a Status, not a plain page
+    known_group: bool = False
 
 
-def _served_versions() -> frozenset[tuple[str, str]]:
-    return frozenset((group, version) for group, versions in kinds.groups().items() for version in versions)
-
-
-_SERVED = _served_versions()
+_GROUPS = frozenset(kinds.groups())
 
 
 @lru_cache(maxsize=4096)
@@ -69,8 +65,6 @@ def parse(method: str, path: str, watch: bool = False) -> RequestInfo:
     elif parts[0] == "apis" and len(parts) >= 4:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return plain
-    if (group, version) not in _SERVED:
         return plain
     deprecated_watch = rest[0] == "watch" and len(rest) > 1
     if deprecated_watch:
@@ -96,5 +90,15 @@ def parse(method: str, path: str, watch: bool = False) -> RequestInfo:
     if verb == "delete" and not name:
         verb = "deletecollection"
     return RequestInfo(
-        path, verb, True, group, version, namespace, resource, subresource, name, kind, known_version=True
+        path,
+        verb,
+        True,
+        group,
+        version,
+        namespace,
+        resource,
+        subresource,
+        name,
+        kind,
+        known_group=group in _GROUPS,
     )

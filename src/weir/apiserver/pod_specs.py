@@ -7,7 +7,7 @@ admission leaves them. Everything that depends on more than the spec (metadata, 
 for every pod, and what is not plainly the same takes the plain way through weir.apiserver.verbs.
 What surprises: the volume of a service account's token has a random name. A spec is remembered with a byte in place of
 that name which no JSON text holds, since all specs that differ in nothing else are judged alike. The same is done with
-tolerations, which are judged by themselves.
+tolerations, in which pods of one kind differ most: they are read and judged by themselves.
 Not here: the rules themselves (weir.objects, weir.validate), who calls this (weir.apiserver.verbs).
 """
 
@@ -40,6 +40,7 @@ MOST_SHAPES = 32  # of metadata, for each spec
 LARGEST_BYTES = 64 << 10  # a larger spec is nobody's template
 _ROOT = root_of(POD)
 _METADATA = schema.struct(_ROOT.fields["metadata"].shape.struct_name)
+_SPEC = schema.struct(_ROOT.fields["spec"].shape.struct_name)
 _TOKEN_VOLUME = re.compile("kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}").fullmatch
 _NO_NAME, _NO_TOLERATIONS = b"\0", b"\1"  # bytes that no JSON text holds
 _FIRST_STATUS = {"phase", "qosClass"}
@@ -59,6 +60,9 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
+_NOTHING = msgspec.Raw()
+
+
 class _Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """A pod as a client sends it, its parts as text."""
 
@@ -66,16 +70,25 @@ class _Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     kind: str
     metadata: msgspec.Raw
     spec: msgspec.Raw
-    status: msgspec.Raw | None = None
+    status: msgspec.Raw = _NOTHING
+
+
+class _Spec(msgspec.Struct, gc=False):
+    """The part of a spec in which pods of one kind differ."""
+
+    tolerations: msgspec.Raw = _NOTHING
 
 
 _split = msgspec.json.Decoder(_Body).decode
+_split_spec = msgspec.json.Decoder(_Spec).decode
 
 
 class _Learnt(NamedTuple):
     """What a spec's text means."""
 
-    spec: Document  #: defaults filled in; shared, only copies leave this module
+    spec: (
+        Document  #: defaults filled in, tolerations those of the first; shared, only copies leave this module
+    )
     fields: FieldSet | None  #: what its creator owns of it; shared
     colons: int
     owned: dict[
@@ -145,6 +158,7 @@ class KnownPodSpecs:
     def __init__(self) -> None:
         self._read: _Memory[_Learnt] = _Memory()
         self._judged: _Memory[Judged] = _Memory()
+        self._sent_tolerations: _Memory[list[Document]] = _Memory()
         self._tolerations: _Memory[bool] = _Memory()
 
     # ------------------------------------------------------------------------------------ as clients send it
@@ -160,21 +174,28 @@ class KnownPodSpecs:
         """
         try:
             parts = _split(body)
+            tolerations = _split_spec(parts.spec).tolerations
         except (ValueError, RecursionError):
             return None
         if parts.kind != "Pod" or parts.api_version != "v1":
             return None
-        status = parts.status
-        if status is not None and bytes(status) != b"{}":
+        status = bytes(parts.status)
+        if status not in (b"", b"{}"):
             return None
-        text = bytes(parts.spec)
+        whole = text = bytes(parts.spec)
+        sent = bytes(tolerations)
+        if sent.startswith(b"[{"):
+            text = whole.replace(b'"tolerations":' + sent, _NO_TOLERATIONS, 1)
+        cut = len(whole) != len(text)
         learnt = self._read.known.get(text)
         if learnt is None and (learnt := self._learn(body, text)) is None:
             return None
         raw = bytes(parts.metadata)
         # Every key has one colon after it (see may_have_duplicates): a key that is there twice shows here.
-        keys = 4 if status is None else 5
-        if b"managedFields" in raw or body.count(b":") != learnt.colons + raw.count(b":") + keys:
+        colons = learnt.colons + raw.count(b":") + (5 if status else 4)
+        if cut:
+            colons += 1 + sent.count(b":")
+        if b"managedFields" in raw or body.count(b":") != colons:
             return None
         try:
             metadata = _decode(raw)
@@ -183,8 +204,26 @@ class KnownPodSpecs:
             metadata = typed.convert(metadata, _METADATA)
         except (ValueError, RecursionError, typed.Refused):
             return None
-        document = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": copied(learnt.spec)}
+        spec = copied(learnt.spec)
+        if cut:
+            found = self._sent_tolerations.known.get(sent) or self._read_tolerations(sent)
+            if not found:
+                return None
+            spec["tolerations"] = copied(found)
+        document = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
         return Read(document, learnt)
+
+    def _read_tolerations(self, sent: bytes) -> list[Document] | None:
+        """Return the list *sent* holds, None when it has to be read the plain way."""
+        try:
+            value = _decode(sent)
+            if may_have_duplicates(sent, value):
+                return None
+            found: list[Document] = typed.convert({"tolerations": value}, _SPEC).get("tolerations", [])
+        except (ValueError, RecursionError, typed.Refused):
+            return None
+        self._sent_tolerations.learn(sent, found)
+        return found
 
     def _learn(self, body: bytes, text: bytes) -> _Learnt | None:
         """Read a spec that is new here, out of the body it came in."""

@@ -17,6 +17,10 @@ from weir import errors
 
 __all__ = ["Representation", "negotiate", "pretty", "to_yaml"]
 
+ONLY_WHOLE = (
+    "only the following media types are accepted: application/json, application/yaml, "
+    "application/vnd.kubernetes.protobuf"
+)
 SHAPES = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 
 
@@ -42,6 +46,7 @@ def negotiate(accept: str) -> Representation:
     """
     if not accept.strip():
         return JSON
+    odd_shape = False
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
         media = media.lower()
@@ -50,11 +55,14 @@ def negotiate(accept: str) -> Representation:
         if shape and not (
             shape in SHAPES and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1")
         ):
+            odd_shape = odd_shape or media == "application/json"
             continue
         if media in ("application/json", "*/*", "application/*"):
             return Representation(False, shape) if shape else JSON
         if media in ("application/yaml", "application/x-yaml"):
             return Representation(True, shape)
+    if odd_shape:
+        raise errors.NotAcceptable(ONLY_WHOLE, details=None)
     raise errors.NotAcceptable()
 
 
@@ -62,12 +70,24 @@ class _Dumper(yaml.SafeDumper):
     """Block style, lists not indented, as the server prints YAML."""
 
 
-_Dumper.add_representer(
-    str,
-    lambda dumper, text: dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
-    ),
+#: words that older readers take for booleans
+_OLD_BOOLEANS = frozenset(
+    word for each in ("y", "n", "yes", "no", "on", "off") for word in (each, each.capitalize(), each.upper())
 )
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Return a string as the server prints it: in double quotes where it would be read as something else."""
+    style = "|" if "\n" in text else None
+    if style is None and (
+        text in _OLD_BOOLEANS or dumper.resolve(yaml.ScalarNode, text, (True, False)) != _STRING  # type: ignore[no-untyped-call]
+    ):
+        style = '"'
+    return dumper.represent_scalar(_STRING, text, style=style)
+
+
+_STRING = "tag:yaml.org,2002:str"
+_Dumper.add_representer(str, _text)
 
 
 def to_yaml(document: Any) -> bytes:

@@ -39,7 +39,7 @@ from weir.apiserver.patching import Patching
 from weir.apiserver.paths import RequestInfo
 from weir.apiserver.representation import JSON, Representation, negotiate, pretty, to_yaml
 from weir.apiserver.service_account_tokens import Signer
-from weir.apiserver.subresources import STREAMS, Subresources
+from weir.apiserver.subresources import SCALE, STREAMS, Subresources
 from weir.apiserver.verbs import Outcome, Parts, Verbs
 from weir.apiserver.watch import Watches
 from weir.objects.kinds import Kind
@@ -241,8 +241,10 @@ class ApiServer:
             return await self._plain(request, info)
         kind = info.kind
         if kind is None or kind.group in self._off:
+            if not info.known_group:
+                return Response(404, NOT_FOUND_PAGE, TEXT)
             raise errors.NotFound.resource()
-        if kind.deprecated is not None:
+        if kind.deprecated is not None and (not info.subresource or kind.subresource(info.subresource)):
             warnings.append(deprecation(kind))
         if info.subresource:
             return await self._subresource(request, info, kind, warnings)
@@ -320,6 +322,7 @@ class ApiServer:
         if sub.name in STREAMS:
             outcome = self.subresources.stream(kind, namespace, name, sub.name)
         elif sub.name == "scale":
+            shown = SCALE
             if verb == "get":
                 outcome = self.subresources.get_scale(kind, namespace, name)
             else:

@@ -28,6 +28,7 @@ from weir.apiserver.identity import (
     check_name,
     check_namespace,
     gone_with_this_update,
+    keep_server_set,
     new_uid,
     parse_version,
     uid_text,
@@ -47,6 +48,7 @@ from weir.validate import validate_served
 from weir.validate.context import context_for
 from weir.validate.field import invalid
 from weir.validate.meta import validate_object_meta
+from weir.validate.ratchet import options_for
 
 __all__ = ["Outcome", "Parts", "Verbs"]
 
@@ -55,7 +57,6 @@ Document = dict[str, Any]
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 ATTEMPTS = 8
-_SERVER_SET = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -224,11 +225,13 @@ class Verbs:
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
             metadata.pop(name, None)
         strategy = for_kind(kind)
-        look = self.pod_specs.look(new["spec"]) if kind is POD else None
+        look = self.pod_specs.look(new["spec"], options_for(self.gates)) if kind is POD else None
         judged = look.judged if look is not None else None
         if judged is not None:
             metadata["generation"] = 1
-            new["status"] = copied(judged.status)
+            new["status"] = dict(judged.status)
+            if gated := judged.status.get("conditions"):  # the moment is this pod's own
+                new["status"]["conditions"] = [{**each, "lastTransitionTime": self.now} for each in gated]
             problems = list(validate_object_meta(metadata, context_for(self.gates, "", True, False)))
         else:
             strategy.prepare_create(kind, new, self)
@@ -378,28 +381,32 @@ class Verbs:
         warnings: list[str],
         owned: bool = False,
         code: int = 200,
+        patched: bool = False,
     ) -> Outcome | None:
-        """Store *new* in place of *old*; None when somebody else was faster and the client did not mind."""
+        """Store *new* in place of *old*; None when somebody else was faster and the client did not mind.
+
+        A uid in a whole object says which object is meant; in what a patch made (*patched*) it is a change like others.
+        """
         metadata, was = new["metadata"], old["metadata"]
         name, namespace = was["name"], was.get("namespace", "")
         sent = metadata.get("resourceVersion")
         if sent and sent != was["resourceVersion"]:
             parse_version(sent)
             raise errors.Conflict.object(kind, name)
-        if metadata.get("uid") and metadata["uid"] != was["uid"]:
+        if metadata.get("uid") and metadata["uid"] != was["uid"] and not patched:
             raise errors.Conflict.object(kind, name, uid_text(found.key, metadata["uid"], was["uid"]))
         metadata["resourceVersion"] = was["resourceVersion"]
-        for field in _SERVER_SET:
-            if field in was:
-                metadata[field] = was[field]
-            else:
-                metadata.pop(field, None)
+        keep_server_set(metadata, was)
         strategy = for_kind(kind)
         strategy.restrict(kind, new, old, subresource)
         if not owned:
             server_side.update_managed_fields(
                 new, old, kind, manager=manager, subresource=subresource, now=self.now
             )
+            if subresource == "scale":
+                for entry in new["metadata"].get("managedFields") or ():
+                    if entry.get("subresource") == "scale":
+                        entry.pop("time", None)  # upstream builds this entry without one
         served, kind = kind, hub_of(kind)
         if served is not kind:
             new, old = conversion.to_storage(served, new), conversion.to_storage(served, old)
@@ -432,7 +439,7 @@ class Verbs:
         ]
         if problems:
             raise errors.Invalid.from_field_errors(kind, name, problems)
-        warnings.extend(strategy.warnings(kind, new))
+        warnings.extend(strategy.warnings(kind, new, old))
         pending = self.admission.validate(attributes)
         if pending is not None:
             await pending

@@ -243,7 +243,7 @@ class _Parser:
         kind, literal = self._look()
         if kind == ")":
             self._take()
-            return set()
+            return {""}  # as upstream reads it: no value is the empty value
         if kind not in ("id", ","):
             raise SelectorError(f"found '{literal}', expected: ',', ')' or identifier")
         found = self._identifiers()

@@ -210,8 +210,9 @@ def go_struct(struct: str, wire: Document | None) -> dict[str, Any] | None:
     """
     if wire is None:
         return None
-    if struct == "EphemeralContainer":
-        wire = {"container": wire, **wire}
+    if struct == "EphemeralContainer":  # a container's fields and one more
+        inner = go_struct("Container", wire) or {}
+        return {**inner, "TargetContainerName": wire.get("targetContainerName") or ""}
     return {go: _go_value(kind, wire.get(name)) for go, name, kind in _fields(struct)}
 
 

@@ -123,7 +123,7 @@ def _validate_owner_references(owners: list[Document], at: str) -> Errors:
                 yield required(f"{at}[{i}].{name}", "must not be empty")
         if (group, version, owner.get("kind")) == ("", "v1", "Event"):
             shown = f"{group}/{version}, Kind={owner['kind']}"
-            yield invalid(at, _owner_reference(owner), f"{shown} is disallowed from being an owner")
+            yield invalid(f"{at}[{i}]", _owner_reference(owner), f"{shown} is disallowed from being an owner")
         if owner.get("controller"):
             name = f"{owner.get('kind') or ''}/{owner.get('name') or ''}"
             if controller is not None:

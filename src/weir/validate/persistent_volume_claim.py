@@ -124,7 +124,7 @@ def _validate_update(new: Document, old: Document, stored: Document) -> Errors:
     if not old.get("volumeName"):  # binding sets the name once
         munged.pop("volumeName", None)
     before, after = (((s.get("resources") or {}).get("requests") or {}).get("storage") for s in (old, new))
-    if before is not None and after is not None:
+    if bound and before is not None and after is not None:  # only a bound claim may grow
         resources = new["resources"]
         munged["resources"] = {**resources, "requests": {**resources["requests"], "storage": before}}
     if bound:

@@ -56,6 +56,10 @@ def validate_status(new: Document, old: Document) -> Errors:
         yield forbidden("status.nodeName", "may not be changed directly")
     if nominated := status.get("nominatedNodeName"):
         yield from each_invalid("status.nominatedNodeName", nominated, check_dns1123_subdomain(nominated))
+        if before.get("nodeName") and nominated != (old.get("status") or {}).get("nominatedNodeName"):
+            yield forbidden(
+                "status.nominatedNodeName", "may not be set on pods that are already bound to a node"
+            )
     restart = spec.get("restartPolicy")
     for name in ("containerStatuses", "initContainerStatuses"):
         yield from _validate_transitions(status, old.get("status") or {}, name, restart)
@@ -158,7 +162,7 @@ def validate_resize(new: Document, old: Document) -> Errors:
         yield invalid("spec", Enum(shown), QOS_CHANGED)
     munged = _with_sizes_undone(after, before)
     if not equal("PodSpec", before, munged):
-        yield forbidden("spec", f"{ONLY_RESOURCES}\n{diff('PodSpec', before, munged)}")
+        yield forbidden("spec", ONLY_RESOURCES)
 
 
 def _with_sizes_undone(new: Document, old: Document) -> Document:

@@ -32,7 +32,6 @@ from weir.apiserver.cells.storage import (
     volume_cells,
 )
 from weir.apiserver.cells.values import (
-    UNSET,
     Cells,
     Document,
     age,

@@ -98,18 +98,18 @@ def _parse(body: bytes) -> dict[str, Any]:
             documents = read_manifest(body, "body")
         except ManifestError as error:
             raise BadRequest(
-                "error decoding YAML: error converting YAML to JSON: "
+                "error decoding patch: error converting YAML to JSON: "
                 f"yaml: line {error.place.line}: {error.problem}"
             ) from None
         value = documents[0].value if documents else {}
     if value is None:
         return {}
     if may_be_too_deep(body) and too_deep(value):
-        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {TOO_DEEP}")
+        raise BadRequest(f"error decoding patch: error unmarshaling JSON: while decoding JSON: {TOO_DEEP}")
     if not isinstance(value, dict):
         word = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
         raise BadRequest(
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: "
             f"json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
         )
     return value

@@ -62,8 +62,8 @@ class _Budget:
 def _operations(body: bytes) -> list[dict[str, Any]]:
     try:
         value = parse_json(body)
-    except JsonError as error:
-        raise BadRequest(f"error decoding patch: {error}") from None
+    except JsonError:
+        raise BadRequest("invalid JSON patch") from None
     if value is None:
         return []
     if type(value) is not list:

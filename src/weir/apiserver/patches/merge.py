@@ -27,8 +27,12 @@ def patch(document: dict[str, Any], body: bytes) -> dict[str, Any]:
         overlay = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         raise BadRequest("invalid JSON patch") from None
-    if not isinstance(overlay, dict) or (may_be_too_deep(body) and too_deep(overlay)):
+    if overlay is None or (may_be_too_deep(body) and too_deep(overlay)):
         raise BadRequest("invalid JSON patch")
+    if not isinstance(overlay, dict):
+        word = {list: "array", str: "string", bool: "bool"}.get(type(overlay), "number")
+        go = "Go value of type map[string]interface {}"
+        raise BadRequest(f"error decoding patch: json: cannot unmarshal {word} into {go}")
     merged: dict[str, Any] = merge(copied(document), overlay)
     return merged
 

@@ -83,8 +83,8 @@ def parse(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         try:
             overlay = plain(parse_json(body))
-        except JsonError as error:
-            raise BadRequest(str(error)) from None
+        except JsonError:
+            raise BadRequest("invalid JSON patch") from None
     if overlay is None:
         return {}
     if may_be_too_deep(body) and too_deep(overlay):

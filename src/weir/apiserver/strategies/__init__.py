@@ -20,7 +20,15 @@ from weir.apiserver.strategies.pod import PodStrategy
 from weir.apiserver.strategies.service import ServiceStrategy
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.apiserver.strategies.volumes import PersistentVolumeStrategy
-from weir.apiserver.strategies.workloads import DaemonSetStrategy, DeploymentStrategy, JobStrategy
+from weir.apiserver.strategies.workloads import (
+    CronJobStrategy,
+    DaemonSetStrategy,
+    DeploymentStrategy,
+    JobStrategy,
+    PodTemplateStrategy,
+    StatefulSetStrategy,
+    TemplateStrategy,
+)
 from weir.objects.kinds import Kind
 
 __all__ = ["Context", "Document", "Strategy", "for_kind"]
@@ -34,6 +42,11 @@ _BY_KIND: dict[tuple[str, str], Strategy] = {
     ("", "PersistentVolume"): PersistentVolumeStrategy(),
     ("apps", "DaemonSet"): DaemonSetStrategy(),
     ("apps", "Deployment"): DeploymentStrategy(),
+    ("apps", "ReplicaSet"): TemplateStrategy(),
+    ("", "ReplicationController"): TemplateStrategy(),
+    ("apps", "StatefulSet"): StatefulSetStrategy(),
+    ("", "PodTemplate"): PodTemplateStrategy(),
+    ("batch", "CronJob"): CronJobStrategy(),
     ("batch", "Job"): JobStrategy(),
     ("discovery.k8s.io", "EndpointSlice"): EndpointSliceStrategy(),
     ("resource.k8s.io", "DeviceTaintRule"): DeviceTaintRuleStrategy(),

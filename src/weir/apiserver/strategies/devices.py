@@ -127,7 +127,7 @@ class ResourceSliceStrategy(DeviceStrategy):
     table = _SLICE
     remembers = True
 
-    def warnings(self, kind: Kind, new: Document) -> Iterator[str]:
+    def warnings(self, kind: Kind, new: Document, old: Document | None = None) -> Iterator[str]:
         """Warn of a driver name that is not written in lower case."""
         driver = self.spec_of(new).get("driver") or ""
         if driver != driver.lower():

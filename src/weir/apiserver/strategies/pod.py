@@ -5,8 +5,10 @@ Spec: apiserver.md 5.1 "Pod", 8 "Delete", 12 "Subresources"; core.md 2.6 (schedu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from weir.apiserver.strategies.pod_warnings import name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
 from weir.objects.kinds import Kind
 from weir.values.quantity import parse_quantity
@@ -31,9 +33,19 @@ class PodStrategy(Strategy):
         spec = new["spec"]
         status: Document = {"phase": "Pending"}
         if spec.get("schedulingGates"):
-            status["conditions"] = [dict(GATED_CONDITION)]
+            status["conditions"] = [{**GATED_CONDITION, "lastTransitionTime": context.now}]
         status["qosClass"] = qos_class(spec)
         new["status"] = status
+
+    def warnings(self, kind: Kind, new: Document, old: Document | None = None) -> Iterable[str]:
+        """Return what is odd about a new pod; an update is not worth the time, as upstream has it."""
+        if old is not None:
+            return ()
+        metadata = new["metadata"]
+        return (
+            *name_warnings(metadata.get("name") or "", "the Pod's hostname"),
+            *pod_warnings(new.get("spec") or {}, metadata),
+        )
 
     def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
         """Let each endpoint change only its own part."""

@@ -35,6 +35,9 @@ class ServiceStrategy(Strategy):
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """An update that leaves the allocated address out keeps it."""
         before, after = old.get("spec") or {}, new.setdefault("spec", {})
+        changed = after.get("clusterIP") and after.get("clusterIP") != before.get("clusterIP")
+        if changed and after.get("clusterIPs") and after["clusterIPs"] == before.get("clusterIPs"):
+            after["clusterIPs"] = [after["clusterIP"], *after["clusterIPs"][1:]]  # only the first was meant
         if after.get("type") != "ExternalName" and before.get("type") != "ExternalName":
             for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
                 if field in before and not after.get(field):

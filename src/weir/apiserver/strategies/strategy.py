@@ -88,8 +88,8 @@ class Strategy:
         """Return whether *new* may use names that only resource.k8s.io/v1alpha4 takes, in any version."""
         return False
 
-    def warnings(self, kind: Kind, new: Document) -> Iterable[str]:
-        """Return what the client should know about an object that is accepted."""
+    def warnings(self, kind: Kind, new: Document, old: Document | None = None) -> Iterable[str]:
+        """Return what the client should know about an object that is accepted; *old* is None when it is new."""
         return ()
 
     def delete_grace(self, document: Document, asked: int | None) -> int | None:

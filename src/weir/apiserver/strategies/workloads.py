@@ -5,13 +5,34 @@ Spec: apiserver.md 4 (generation), 5.2 (Deployment, DaemonSet); Job selectors as
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from weir.apiserver.strategies.pod_warnings import name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.objects.kinds import Kind
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
-class DeploymentStrategy(Strategy):
+class TemplateStrategy(Strategy):
+    """Whatever makes pods from a template warns as the pods would."""
+
+    path: tuple[str, ...] = ("spec", "template")
+    names_pods = True  #: whether pods are called after the object
+
+    def warnings(self, kind: Kind, new: Document, old: Document | None = None) -> Iterable[str]:
+        """Return what is odd about the template of a new object, or of one whose change counts."""
+        if old is None and self.names_pods:
+            yield from name_warnings(new["metadata"].get("name") or "", "Pod names and hostnames")
+        if old is None or new["metadata"].get("generation") != old["metadata"].get("generation"):
+            template: Document = new
+            for name in self.path:
+                template = template.get(name) or {}
+            at = ".".join(self.path) + "."
+            yield from pod_warnings(template.get("spec") or {}, template.get("metadata") or {}, at)
+
+
+class DeploymentStrategy(TemplateStrategy):
     """Deployments also count changed annotations, because the controller copies them on."""
 
     def counts(self, new: Document, old: Document) -> bool:
@@ -21,8 +42,10 @@ class DeploymentStrategy(Strategy):
         )
 
 
-class DaemonSetStrategy(Strategy):
+class DaemonSetStrategy(TemplateStrategy):
     """DaemonSets number their templates in an annotation."""
+
+    names_pods = False
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """The first template is number one."""
@@ -41,7 +64,7 @@ class DaemonSetStrategy(Strategy):
         new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(number)
 
 
-class JobStrategy(Strategy):
+class JobStrategy(TemplateStrategy):
     """Jobs select their pods by the job's own uid unless told otherwise."""
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
@@ -58,3 +81,22 @@ class JobStrategy(Strategy):
         labels["job-name"] = name
         selector = spec.setdefault("selector", {}).setdefault("matchLabels", {})
         selector["batch.kubernetes.io/controller-uid"] = uid
+
+
+class StatefulSetStrategy(TemplateStrategy):
+    """StatefulSets need a name that is a label, so there is nothing to warn of."""
+
+    names_pods = False
+
+
+class PodTemplateStrategy(TemplateStrategy):
+    """A template by itself."""
+
+    path = ("template",)
+    names_pods = False
+
+
+class CronJobStrategy(TemplateStrategy):
+    """The template of the jobs of a schedule."""
+
+    path = ("spec", "jobTemplate", "spec", "template")

@@ -211,7 +211,7 @@ def test_a_configuration_that_does_not_fit_is_told_in_applys_words(
         ),
         (
             b"[1]",
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: "
             "json: cannot unmarshal array into Go value of type map[string]interface {}",
         ),
     ],

@@ -92,13 +92,17 @@ def test_an_operation_that_does_not_apply_is_one_422_without_details(operation: 
             b'[{"path":1}]',
             "json: cannot unmarshal number into Go struct field jsonPatchOp.path of type string",
         ),
-        (b"[", "unexpected end of JSON input"),
     ],
 )
 def test_a_body_that_is_no_list_of_operations_is_a_400(body: bytes, problem: str) -> None:
     with pytest.raises(BadRequest) as caught:
         patch({}, body)
     assert caught.value.message == f"error decoding patch: {problem}"
+
+
+def test_a_body_that_is_no_json_is_an_invalid_patch() -> None:
+    with pytest.raises(BadRequest, match=r"^invalid JSON patch$"):
+        patch({}, b"[")
 
 
 def test_ten_thousand_operations_are_enough() -> None:

@@ -33,8 +33,18 @@ def test_null_removes_and_lists_are_replaced() -> None:
     }
 
 
-@pytest.mark.parametrize("body", [b'{"metadata":', b"[1]", b"5", b"null", b""])
-def test_anything_but_an_object_is_an_invalid_patch(body: bytes) -> None:
+@pytest.mark.parametrize(
+    "body, word", [(b"[1]", "array"), (b"5", "number"), (b'"x"', "string"), (b"true", "bool")]
+)
+def test_anything_but_an_object_cannot_be_read(body: bytes, word: str) -> None:
+    with pytest.raises(
+        BadRequest, match=f"^error decoding patch: json: cannot unmarshal {word} into Go value"
+    ):
+        patch({}, body)
+
+
+@pytest.mark.parametrize("body", [b'{"metadata":', b"null", b""])
+def test_anything_but_json_is_an_invalid_patch(body: bytes) -> None:
     with pytest.raises(BadRequest, match=r"^invalid JSON patch$"):
         patch({}, body)
 
