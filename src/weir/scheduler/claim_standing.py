@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from weir.devices.allocation import Solution
+from weir.devices.allocation import MOST_STEPS, Solution
 from weir.devices.outcome import CANNOT_ALLOCATE, INVALID_POOLS
 from weir.objects.core import Node
 from weir.objects.resource import ResourceClaim
@@ -34,8 +34,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class ClaimStanding:
     """One list of unallocated claims, as far as their specs go, and every node."""
 
-    def __init__(self, claims: Claims, table: NodeTable) -> None:
-        self._claims, self._table = claims, table
+    def __init__(self, claims: Claims, table: NodeTable, most_steps: int = MOST_STEPS) -> None:
+        self._claims, self._table, self._most_steps = claims, table, most_steps
         self._nodes: list[Node | None] = []
         self._codes: Ids = np.zeros(0, np.int32)
         self._scores: Ints = np.zeros(0, np.int64)
@@ -53,7 +53,7 @@ class ClaimStanding:
             node = self._table.nodes[row]
             if node is None:
                 continue
-            found = self._claims.allocator.solve(wanted, node)
+            found = self._claims.allocator.solve(wanted, node, self._most_steps)
             self.judged += 1
             if isinstance(found, str):
                 self._codes[row], self._scores[row] = _MESSAGES[found], 0
@@ -105,8 +105,8 @@ class ClaimStanding:
 class ClaimStandings:
     """The standings over one table, by what the claims ask for; those asked longest ago are dropped."""
 
-    def __init__(self, claims: Claims, table: NodeTable) -> None:
-        self._claims, self._table = claims, table
+    def __init__(self, claims: Claims, table: NodeTable, most_steps: int = MOST_STEPS) -> None:
+        self._claims, self._table, self._most_steps = claims, table, most_steps
         self._by_shape: dict[Any, ClaimStanding] = {}
 
     def of(self, wanted: Sequence[ResourceClaim]) -> ClaimStanding:
@@ -114,7 +114,7 @@ class ClaimStandings:
         shape = tuple(_encode(claim.spec) for claim in wanted)
         found = self._by_shape.pop(shape, None)
         if found is None:
-            found = ClaimStanding(self._claims, self._table)
+            found = ClaimStanding(self._claims, self._table, self._most_steps)
             if len(self._by_shape) >= _MOST_SHAPES:
                 self._by_shape.pop(next(iter(self._by_shape)))
         self._by_shape[shape] = found

@@ -298,7 +298,15 @@ class _Reader:
                     least_candidates=self._number(least, f"{place}.minCandidateNodesAbsolute", 0, 2**31 - 1),
                 )
             case "DynamicResources":
-                return profile
+                inner = self._fields(args, place, "apiVersion", "kind", "filterTimeout", "bindingTimeout")
+                filtering, binding = (
+                    self._duration(inner.get(field), f"{place}.{field}", default)
+                    for field, default in (
+                        ("filterTimeout", profile.claim_filter_seconds),
+                        ("bindingTimeout", profile.claim_binding_seconds),
+                    )
+                )
+                return replace(profile, claim_filter_seconds=filtering, claim_binding_seconds=binding)
         raise self._wrong(at, f"no arguments are known for {plugin!r}")
 
     def _fit(self, args: Any, at: str) -> FitArguments:

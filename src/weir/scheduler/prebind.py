@@ -17,7 +17,6 @@ from weir.clock import Clock
 from weir.errors import WeirError
 from weir.objects.kinds import by_kind
 from weir.scheduler.claim_writes import reserve_claims, unreserve
-from weir.scheduler.claims import BINDING_TIMEOUT_SECONDS
 from weir.scheduler.framework import PluginError
 from weir.scheduler.plugins.claim_reservation import ClaimReservation
 from weir.scheduler.plugins.volume_reservation import Reservation as VolumeReservation
@@ -60,7 +59,7 @@ class PreBind:
             note = f"waiting for binding conditions for device on node {promise.node}"
             self._teller.tell(promise.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
             late = "device binding timeout: context deadline exceeded"
-            await self._settle(promise, BINDING_TIMEOUT_SECONDS, late)
+            await self._settle(promise, promise.binding_seconds, late)
 
     async def _settle(self, promise: Reservation, patience: float, late: str) -> None:
         """Wait until the promise is kept; others are bound meanwhile."""

@@ -109,7 +109,11 @@ class ProfileArguments:
     ignore_preferred_terms_of_existing_pods: bool = False
     spread_defaults: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     system_spread_defaults: bool = True
-    bind_timeout_seconds: float = 600.0  #: how long claims may take to be bound
+    bind_timeout_seconds: float = 600.0  #: how long claims for volumes may take to be bound
+    claim_filter_seconds: float = (
+        10.0  #: how long the search for devices on one node may take; 0: as long as it takes
+    )
+    claim_binding_seconds: float = 600.0  #: how long devices may take to be ready before a pod is bound
     candidate_share: int = 10  #: percent of the nodes where preemption might help that are tried
     least_candidates: int = 100  #: but at least so many
     upstream_reasons: bool = False

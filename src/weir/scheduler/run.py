@@ -112,7 +112,7 @@ class Scheduler:
                 namespaces=self.namespaces,
                 default_selector=self.around.owners,
                 volumes=self.around.volume_plugins,
-                devices=self.around.device_plugins,
+                devices=self.around.device_plugins(profile),
             )
             for profile in self.config.profiles
         }
@@ -310,7 +310,7 @@ class Scheduler:
     def _looks_at_claims(self) -> bool:
         """Whether pods wait for their claims: the plugin is there and some profile asks it."""
         asked = any(DEVICES not in profile.disabled_filters for profile in self.config.profiles)
-        return bool(self.around.device_plugins) and asked
+        return self.gates.enabled("DynamicResourceAllocation") and asked
 
     def _troubled(self, problem: Problem) -> None:
         """Say that a rule could not be applied: to its author if it fails for a device, else in the log."""

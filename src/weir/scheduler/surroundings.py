@@ -26,6 +26,7 @@ from weir.objects.resource import DeviceClass, DeviceTaintRule, ResourceClaim, R
 from weir.scheduler.claims import Claims
 from weir.scheduler.owners import Controller, Owners, Service
 from weir.scheduler.plugins import device_plugins, volume_plugins
+from weir.scheduler.profile import PluginOfDevices, ProfileArguments
 from weir.scheduler.volumes import CSIDriver, CSINode, CSIStorageCapacity, Storage, VolumeAttachment
 from weir.scheduler.wakeups import SLICE_ADD, SLICE_UPDATE, ClusterEvent, object_events
 
@@ -64,10 +65,7 @@ class Surroundings:
         self.claims = Claims(gates, clock.now)
         self.claims.changed = self._claim_differs
         self.volume_plugins = volume_plugins(self.storage, gates)
-        ids = random.Random(seed + 3)
-        self.device_plugins = device_plugins(
-            self.claims, gates, lambda: str(uuid.UUID(int=ids.getrandbits(128), version=4))
-        )
+        self._gates, self._ids = gates, random.Random(seed + 3)
         self._happened, self._troubled = happened, troubled
         self.informers: dict[str, Informer[Any]] = {}
         self._listeners: list[tuple[Informer[Any], Callable[[Any, Any], None]]] = []
@@ -90,6 +88,16 @@ class Surroundings:
                 watch(_DEVICES, "DeviceTaintRule", DeviceTaintRule, self._rule_changed)
             watch(_DEVICES, "ResourceSlice", ResourceSlice, self._slice_changed)
             watch(_DEVICES, "ResourceClaim", ResourceClaim, self._claim_changed)
+
+    def device_plugins(self, profile: ProfileArguments) -> tuple[PluginOfDevices, ...]:
+        """Return the plugins that look at devices, with the arguments of one profile."""
+        return device_plugins(
+            self.claims,
+            self._gates,
+            lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
+            filter_seconds=profile.claim_filter_seconds,
+            binding_seconds=profile.claim_binding_seconds,
+        )
 
     def listen(self) -> None:
         """Take in what the watches know and follow them from now on."""

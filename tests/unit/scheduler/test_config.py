@@ -131,6 +131,8 @@ def test_packing_prefers_the_fuller_node():
          "needs defaultingType: List"),
         ({"profiles": [{"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]}]},
          "hardPodAffinityWeight"),
+        ({"profiles": [{"pluginConfig": [{"name": "DynamicResources", "args": {"filterTimeout": "soon"}}]}]},
+         "filterTimeout"),
         ({"profiles": [{"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": "x"}}]}]},
          "bindTimeoutSeconds"),
         ({"profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": {"minCandidates": 1}}]}]},
@@ -187,3 +189,9 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path: Path):
         False,
         True,
     )
+
+
+def test_the_limits_of_device_claims_are_arguments():
+    limits = {"name": "DynamicResources", "args": {"filterTimeout": "2s", "bindingTimeout": "1m"}}
+    found = profile(pluginConfig=[limits])
+    assert (found.claim_filter_seconds, found.claim_binding_seconds) == (2.0, 60.0)

@@ -16,8 +16,9 @@ from weir.devices.outcome import Allocation
 from weir.devices.usage import InUse
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Pod, read
-from weir.scheduler.cycle import Placement
+from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, PluginError
+from weir.scheduler.plugins import device_plugins
 
 NOWHERE = "0/2 nodes are available: {}."
 
@@ -277,6 +278,25 @@ class TestBindingConditions:
         scene.claim("c", status=self.said("broken"))
         with pytest.raises(PluginError, match='device binding failed: claim=c, reason=R, message="m"'):
             promise.settled()
+
+
+def test_the_time_a_driver_has_is_an_argument_of_the_profile() -> None:
+    scene = Scene()
+    plugins = device_plugins(scene.claims, ALL_FEATURES, str, binding_seconds=60)
+    engine = Engine(ALL_FEATURES, table=scene.engine.table, devices=plugins)
+    scene.claim("c", status=TestBindingConditions.STATUS)
+    scene.now += timedelta(seconds=61)
+    assert isinstance(scene.place(pod("p", "c")), Placement)
+    assert isinstance(engine.place(pod("p", "c")), Diagnosis)
+
+
+def test_a_search_that_takes_too_long_is_an_error() -> None:
+    scene = Scene(nodes=1, gpus=20)
+    plugins = device_plugins(scene.claims, ALL_FEATURES, str, filter_seconds=0.001)
+    engine = Engine(ALL_FEATURES, table=scene.engine.table, devices=plugins)
+    scene.claim("c", ask(count=19), ask("s", count=9))
+    with pytest.raises(PluginError, match="node node-1: timed out trying to allocate devices"):
+        engine.place(pod("p", "c"))
 
 
 class TestPromises:

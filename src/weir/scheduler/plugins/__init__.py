@@ -28,8 +28,17 @@ def volume_plugins(storage: Storage, gates: Gates) -> tuple[PluginOfPods, ...]:
     )
 
 
-def device_plugins(claims: Claims, gates: Gates, share_id: Callable[[], str]) -> tuple[PluginOfDevices, ...]:
+def device_plugins(
+    claims: Claims,
+    gates: Gates,
+    share_id: Callable[[], str],
+    *,
+    filter_seconds: float = 10.0,
+    binding_seconds: float = 600.0,
+) -> tuple[PluginOfDevices, ...]:
     """Return the plugins that look at devices: none while claims are not a thing."""
-    from weir.scheduler.plugins.dynamic_resources import DynamicResources
+    from weir.scheduler.plugins.dynamic_resources import DynamicResources, Limits
 
-    return (DynamicResources(claims, gates, share_id),) if gates.enabled("DynamicResourceAllocation") else ()
+    if not gates.enabled("DynamicResourceAllocation"):
+        return ()
+    return (DynamicResources(claims, gates, share_id, Limits(filter_seconds, binding_seconds)),)

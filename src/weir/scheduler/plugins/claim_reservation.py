@@ -13,7 +13,7 @@ from typing import Any, Final
 from weir.devices.claims import reserved_for
 from weir.objects.core import Pod
 from weir.objects.resource import ResourceClaim
-from weir.scheduler.claims import BindingFailed, Claims, Readiness
+from weir.scheduler.claims import BINDING_TIMEOUT_SECONDS, BindingFailed, Claims, Readiness
 from weir.scheduler.framework import PluginError
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
@@ -89,9 +89,10 @@ class ClaimReservation:
         bindings: list[ClaimBinding],
         uses: list[ResourceClaim],
         extended: Extended | None = None,
+        binding_seconds: float = BINDING_TIMEOUT_SECONDS,
     ) -> None:
         """*extended* goes with the last of *bindings*, whose claim does not exist yet."""
-        self.extended = extended
+        self.extended, self.binding_seconds = extended, binding_seconds
         self.claims, self.pod, self.node, self.bindings = claims, pod, node, bindings
         self._uses = {claim.key: claim for claim in uses}
         fresh = [binding for binding in bindings if binding.allocation is not None]
@@ -136,7 +137,7 @@ class ClaimReservation:
             if claim is None:
                 raise PluginError(f'could not find ResourceClaim "{key}"')
             try:
-                ready = self.claims.readiness(claim)
+                ready = self.claims.readiness(claim, self.binding_seconds)
             except BindingFailed as error:
                 raise PluginError(str(error)) from None
             if ready is Readiness.TIMED_OUT:

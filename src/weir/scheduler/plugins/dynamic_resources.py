@@ -11,12 +11,14 @@ Not here: the search (weir.devices.allocation), its answers by node (weir.schedu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from weir.devices.allocation import MOST_STEPS
 from weir.devices.claims import reserved_for
 from weir.devices.eviction import Reason
 from weir.devices.outcome import (
@@ -57,6 +59,19 @@ _REASONS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take: the plugin's arguments."""
+
+    filter_seconds: float = 10.0
+    binding_seconds: float = 600.0
+
+    @property
+    def steps(self) -> int:
+        """How many devices a search may look at: it counts steps, not time, so that it ends alike every time."""
+        return int(self.filter_seconds * MOST_STEPS / 10) or sys.maxsize
+
+
 @dataclass(slots=True)
 class _Plan:
     """What has to be allocated on some nodes, with the claim for extended resources if they need one there."""
@@ -72,8 +87,15 @@ class DynamicResources:
 
     name = NAME
 
-    def __init__(self, claims: Claims, gates: Gates, share_id: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self,
+        claims: Claims,
+        gates: Gates,
+        share_id: Callable[[], str] = lambda: "",
+        limits: Limits | None = None,
+    ) -> None:
         self._claims, self._gates, self._share_id = claims, gates, share_id
+        self._limits = limits or Limits()
         self._standings: tuple[NodeTable, ClaimStandings] | None = None
 
     def delegated(self, pod: PodClass) -> frozenset[str]:
@@ -94,9 +116,9 @@ class DynamicResources:
         if not pod.pod.spec.resource_claims and not delegated:
             return None
         if self._standings is None or self._standings[0] is not table:
-            self._standings = (table, ClaimStandings(self._claims, table))
+            self._standings = (table, ClaimStandings(self._claims, table, self._limits.steps))
         return BoundDynamicResources(
-            self._claims, pod, table, self._gates, self._standings[1], self._share_id, delegated
+            self._claims, pod, table, self._gates, self._standings[1], self._share_id, delegated, self._limits
         )
 
 
@@ -116,7 +138,9 @@ class BoundDynamicResources:
         standings: ClaimStandings,
         share_id: Callable[[], str],
         delegated: frozenset[str],
+        limits: Limits,
     ) -> None:
+        self._limits = limits
         self._claims, self._table, self._gates = claims, table, gates
         self._standings, self._share_id = standings, share_id
         self._delegated = sorted(delegated)
@@ -238,7 +262,8 @@ class BoundDynamicResources:
     def _available(self, claim: ResourceClaim, rows: Any) -> Bools:
         """Return where an allocated claim can be used."""
         try:
-            usable = self._claims.readiness(claim) is not Readiness.TIMED_OUT
+            ready = self._claims.readiness(claim, self._limits.binding_seconds)
+            usable = ready is not Readiness.TIMED_OUT
         except BindingFailed:
             usable = False
         allocation = claim.status.allocation
@@ -307,7 +332,9 @@ class BoundDynamicResources:
                 bindings.append(ClaimBinding(claim, allocation))
         claims = [*self._allocated, *self._wanted]
         extended = Extended(plan.requests, plan.mappings) if plan.mappings else None
-        return ClaimReservation(self._claims, self._pod, node, bindings, claims, extended)
+        return ClaimReservation(
+            self._claims, self._pod, node, bindings, claims, extended, self._limits.binding_seconds
+        )
 
 
 def _alternatives(claim: ResourceClaim) -> int:
