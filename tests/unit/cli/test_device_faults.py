@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,3 +153,22 @@ def test_a_real_node_is_left_alone(cluster: Cluster, capsys: pytest.CaptureFixtu
     cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
     assert device("degrade", "real/gpu-0") == FINDINGS
     assert "is not simulated" in capsys.readouterr().err
+
+
+class TestNodesWithDevices:
+    def test_a_class_file_and_a_number_say_how_many(self, cluster: Cluster, tmp_path: Path) -> None:
+        file = tmp_path / "lab.yaml"
+        file.write_text("devices: {count: 6, attributes: {model: A100}}\n")
+        assert run(["node", "add", "--name", "all", "--class", str(file)]) == FINE
+        assert run(["node", "add", "--name", "few", "--class", str(file), "--devices", "1"]) == FINE
+        found = {s["spec"]["pool"]["name"]: s["spec"]["devices"] for s in cluster.list("ResourceSlice")}
+        assert {name: len(devices) for name, devices in found.items()} == {"node-0": 2, "all": 6, "few": 1}
+        assert found["few"][0]["attributes"]["model"] == {"string": "A100"}
+
+    def test_a_class_file_that_cannot_be_used_is_one_line(
+        self, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = tmp_path / "lab.yaml"
+        file.write_text("devices: {count: -3}\n")
+        assert run(["node", "add", "--class", str(file)]) == USAGE
+        assert capsys.readouterr().err == "weir: lab: devices: count: -3 is not between 0 and 1024\n"
