@@ -92,3 +92,34 @@ def test_a_refused_template_does_not_hold_up_others(cluster):
     cluster.advance(30)
     running = [p for p in cluster.list("Pod") if p["status"]["phase"] == "Running"]
     assert len(running) == 2
+
+
+def limit_replicasets(number):
+    """Return a quota that lets so many ReplicaSets be."""
+    spec = {"hard": {"count/replicasets.apps": str(number)}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec}
+
+
+def test_a_refused_replicaset_is_said_by_the_deployment_until_it_is_there(cluster):
+    cluster.apply(limit_replicasets(0), web(1))
+    cluster.advance(30)
+    refused_one = (
+        conditions(cluster, "Deployment", "web")["Progressing"],
+        cluster.events("ScalingReplicaSet"),
+    )
+    cluster.apply(limit_replicasets(5))
+    cluster.advance(120)
+    assert (refused_one, conditions(cluster, "Deployment", "web")["Progressing"]) == (
+        (("False", "ReplicaSetCreateError"), []),
+        ("True", "NewReplicaSetAvailable"),
+    )
+
+
+def test_a_job_whose_pods_are_refused_has_begun_and_has_none(cluster):
+    inner = {"spec": {**template()["spec"], "restartPolicy": "Never"}}
+    cluster.apply(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": inner}}
+    )
+    cluster.advance(60)
+    status = cluster.get("Job", "j")["status"]
+    assert ("startTime" in status, status.get("active", 0)) == (True, 0)

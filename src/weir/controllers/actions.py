@@ -93,9 +93,9 @@ class Patch:
     while_present: tuple[tuple[Kind, str, str], ...] = ()
     field_manager: str = ""
     force: bool = False  #: take fields over from other managers (server-side apply)
-    held: bool = (
-        False  #: the key is held back until the copy shows the change: the next decision builds on it
-    )
+    unless_refused: bool = False  #: it tells of creations of this round: not when one was refused
+    #: the key is held back until the copy shows the change: the next decision builds on it
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)

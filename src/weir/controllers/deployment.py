@@ -95,7 +95,15 @@ class Deployments:
             yield from rollout.actions(running, taken)
         status, moved = rollout_status(rollout, now)
         if moved:
-            yield Patch(DEPLOYMENTS, key.name, key.namespace, {"status": status}, subresource="status")
+            patch = {"status": status}
+            yield Patch(
+                DEPLOYMENTS,
+                key.name,
+                key.namespace,
+                patch,
+                subresource="status",
+                unless_refused=bool(rollout.created),
+            )
         if (check := progress_check(rollout, status)) is not None:
             yield WakeAt(key, max(check, now))
 

@@ -94,6 +94,13 @@ class Jobs:
             failures = self._failures.setdefault(uid, Failures())
             yield from JobRound(key, job, known, now, failures).actions()
 
+    def refused(self, key: Key, message: str, known: Known, now: datetime) -> Iterator[Action]:
+        """Yield the status of a Job whose pods the server refuses."""
+        job = known.get(JOBS, key.name, key.namespace) if isinstance(key, JobKey) else None
+        if job is not None and isinstance(key, JobKey):
+            failures = self._failures.setdefault(job["metadata"]["uid"], Failures())
+            yield from JobRound(key, job, known, now, failures).refused()
+
 
 def untrack(pods: list[Pod]) -> Iterator[Action]:
     """Yield what takes the finalizer from *pods*."""

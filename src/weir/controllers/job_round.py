@@ -109,6 +109,7 @@ class JobRound:
         self._terminating = sum(pod.deleting and not pod.terminated for pod in self._pods)
         self._conditions: list[dict[str, Any]] = [dict(c) for c in self._before.get("conditions") or ()]
         self._removed: set[str] = set()  # uids of pods this round removes
+        self._starting = False  # whether this round starts pods, which the status then counts
         self._count()
 
     # ── what is so ───────────────────────────────────────────────────────────────────────────────
@@ -193,6 +194,11 @@ class JobRound:
 
     # ── what follows ─────────────────────────────────────────────────────────────────────────────
 
+    def refused(self) -> Iterator[Action]:
+        """Yield the status of a Job whose pods the server refuses: it has begun, and has those that are there."""
+        active, ready = len(self._active), sum(pod.ready for pod in self._active)
+        yield from self._write(active, ready, None)
+
     def actions(self) -> Iterator[Action]:
         yield from self._claimed.changes
         wake: datetime | None = None
@@ -207,7 +213,9 @@ class JobRound:
             steps, wake = self._manage()
             yield from steps
             gone = [pod for pod in self._active if pod.metadata.uid in self._removed]
-            active += sum(isinstance(step, Create) for step in steps) - len(gone)
+            starts = sum(isinstance(step, Create) for step in steps)
+            self._starting = starts > 0
+            active += starts - len(gone)
             ready -= sum(pod.ready for pod in gone)
             self._terminating += len(gone)
             if self._is_complete(active):
@@ -454,7 +462,15 @@ class JobRound:
             return
         metadata = {"resourceVersion": self._job["metadata"]["resourceVersion"]}
         patch = {"metadata": metadata, "status": status}
-        yield Patch(JOBS, self._key.name, self._key.namespace, patch, subresource="status", held=True)
+        yield Patch(
+            JOBS,
+            self._key.name,
+            self._key.namespace,
+            patch,
+            subresource="status",
+            unless_refused=self._starting,
+            held=True,
+        )
         mode = "Indexed" if self._indexed else "NonIndexed"
         for result, number in (("succeeded", succeeded), ("failed", failed)):
             if (more := number - before.get(result, 0)) > 0:

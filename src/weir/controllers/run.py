@@ -261,8 +261,8 @@ class _Worker:
                     refused = True
                 if refused:
                     continue
-            elif refused and isinstance(action, Record | Count | Observe) and not _warns(action):
-                continue  # it would tell of a success that was none
+            elif refused and _tells_of_success(action):
+                continue
             try:
                 seen += await self._carry_out(action)
             except errors.ApiError as error:
@@ -528,8 +528,11 @@ def _key(item: Any) -> ObjectKey:
     return ObjectKey(item.metadata.namespace, item.metadata.name)
 
 
-def _warns(action: Action) -> bool:
-    return isinstance(action, Record) and action.type == "Warning"
+def _tells_of_success(action: Action) -> bool:
+    """Return whether an action is only right when everything before it in the round went well."""
+    if isinstance(action, Patch):
+        return action.unless_refused
+    return isinstance(action, Count | Observe) or (isinstance(action, Record) and action.type != "Warning")
 
 
 def _version(item: Any) -> int:
