@@ -296,6 +296,14 @@ def test_with_the_feature_off_in_the_scheduler_claims_are_nobodys_business() -> 
         assert node_of(cluster, "p") == "node-0"
 
 
+def test_a_server_without_device_kinds_does_not_hold_up_pods_without_claims() -> None:
+    off = "DynamicResourceAllocation=false"
+    with Cluster(nodes=1, gates={"apiserver": off}) as cluster:
+        cluster.create(pod("p"))
+        cluster.advance(1)
+        assert node_of(cluster, "p") == "node-0"
+
+
 def test_a_pod_that_asks_for_an_extended_resource_gets_a_claim_of_its_own(cluster: Cluster) -> None:
     offers = {**DEVICE_CLASS["spec"], "extendedResourceName": "example.com/gpu"}
     cluster.apply({**DEVICE_CLASS, "spec": offers})

@@ -131,6 +131,7 @@ class Scheduler:
         self.assumed: dict[str, str] = {}  #: key → node, until the watch confirms it
         self.nominated: dict[str, tuple[str, Pod]] = {}  #: key → node promised to it, and the pod
         self._decisions = 0
+        self._absent: set[str] = set()  #: kinds that the server does not have
         self._work = asyncio.Event()
         self._stirred = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
@@ -176,7 +177,12 @@ class Scheduler:
         tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers.values()]
         tasks += [asyncio.ensure_future(recorder.run()) for recorder in self.recorders.values()]
         try:
-            await wait_all_synced(self.informers)
+            self._absent = await self.around.unserved()
+            if self._absent and self._log is not None:
+                self._log.info(
+                    "claims are not looked at: kinds are not served", kinds=",".join(sorted(self._absent))
+                )
+            await wait_all_synced(each for kind, each in self.informers.items() if kind not in self._absent)
             self.around.listen()
             self.informers["namespaces"].cache.listen(self._namespace_changed)
             self.informers["nodes"].cache.listen(self._node_changed)
@@ -232,7 +238,10 @@ class Scheduler:
             self.measure()
             return self.metrics.registry.render()
 
-        return pages(metrics, lambda: all(each.cache.synced for each in self.informers.values()))
+        def ready() -> bool:
+            return all(each.cache.synced for kind, each in self.informers.items() if kind not in self._absent)
+
+        return pages(metrics, ready)
 
     def _has_work(self) -> bool:
         """Whether pods wait to be placed or bound: telling about those that were can wait a moment."""

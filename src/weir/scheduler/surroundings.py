@@ -19,6 +19,7 @@ from weir.client.cache import Informer
 from weir.clock import Clock
 from weir.devices.pool import PoolKey
 from weir.devices.tracker import Problem, Update
+from weir.errors import Forbidden, NotFound, WeirError
 from weir.gates import DEVICE_TAINT_RULES, Gates
 from weir.objects.core import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.objects.kinds import by_kind
@@ -88,6 +89,10 @@ class Surroundings:
                 watch(_DEVICES, "DeviceTaintRule", DeviceTaintRule, self._rule_changed)
             watch(_DEVICES, "ResourceSlice", ResourceSlice, self._slice_changed)
             watch(_DEVICES, "ResourceClaim", ResourceClaim, self._claim_changed)
+        self._client = client
+        self._device_kinds = [
+            kind for kind, informer in self.informers.items() if informer.kind.group == "resource.k8s.io"
+        ]
 
     def device_plugins(self, profile: ProfileArguments) -> tuple[PluginOfDevices, ...]:
         """Return the plugins that look at devices, with the arguments of one profile."""
@@ -98,6 +103,22 @@ class Surroundings:
             filter_seconds=profile.claim_filter_seconds,
             binding_seconds=profile.claim_binding_seconds,
         )
+
+    async def unserved(self) -> set[str]:
+        """Return the kinds about devices that the server does not have, or does not show to us.
+
+        Pods without claims do not wait for them. They are still watched: a server that learns them later is
+        followed from then on.
+        """
+        found: set[str] = set()
+        for kind in self._device_kinds:
+            try:
+                await self._client.list(by_kind(_DEVICES, kind), limit=1)
+            except (NotFound, Forbidden):
+                found.add(kind)
+            except (WeirError, OSError, TimeoutError):
+                continue  # it may have them: their watches will tell
+        return found
 
     def listen(self) -> None:
         """Take in what the watches know and follow them from now on."""
