@@ -4,19 +4,17 @@ Spec: issue "Who may come in" (audit log option). A policy is a list of rules; t
 how much is written: None, Metadata, Request (with the object sent), RequestResponse (and the object returned).
 Without a rule that matches nothing is written. Without a policy everything is written at Metadata. Events are
 written when the answer is complete; of a watch, when it starts.
-Not here: the file (`open_log` is the only effect).
+Not here: the file (weir.apiserver.audit_log).
 """
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -287,10 +285,3 @@ def _body(body: bytes) -> Any:
 
 def _micro_time(when: datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def open_log(path: Path) -> Callable[[bytes], object]:
-    """Return how to append one line to *path*, which only its owner may read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    return lambda line: os.write(descriptor, line)

@@ -49,6 +49,7 @@ class Deletion:
             namespace=namespace,
             name=name,
             old=stored.decode(kind, found.value),
+            options=options.document,
             dry_run=options.dry_run,
             user=user,
             warnings=warnings,

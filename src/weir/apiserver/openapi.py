@@ -24,6 +24,7 @@ from weir.objects.kinds import KINDS, Kind
 __all__ = ["V2_PROTOBUF", "V2_PROTOBUF_ANSWERED", "v2", "v2_protobuf", "v3", "v3_index"]
 
 Json = dict[str, Any]
+_NONE: Final[frozenset[str]] = frozenset()
 
 V2_PROTOBUF: Final = MEDIA_TYPE
 V2_PROTOBUF_ANSWERED: Final = ANSWERED
@@ -41,26 +42,26 @@ _ROOTS: Final = {"api": "meta.v1.APIVersions", "apis": "meta.v1.APIGroupList"}
 
 
 @cache
-def _group_versions() -> dict[str, list[Kind]]:
-    """Return the kinds behind every document that has kinds, by its path."""
+def _group_versions(off: frozenset[str]) -> dict[str, list[Kind]]:
+    """Return the kinds behind every document that has kinds, by its path; *off* are groups that are not served."""
     found: dict[str, list[Kind]] = {}
     for kind in KINDS:
-        if kind.plural:
+        if kind.plural and kind.group not in off:
             path = f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
             found.setdefault(path, []).append(kind)
     return found
 
 
 @cache
-def _paths() -> list[str]:
+def _paths(off: frozenset[str]) -> list[str]:
     """Return the path of every document."""
-    groups = {f"apis/{kind.group}" for kind in KINDS if kind.plural and kind.group}
-    return sorted({*_group_versions(), *groups, *_ROOTS, "version"})
+    groups = {f"apis/{kind.group}" for kind in KINDS if kind.plural and kind.group and kind.group not in off}
+    return sorted({*_group_versions(off), *groups, *_ROOTS, "version"})
 
 
 @cache
-def v3_index() -> Json:
-    """Return the index of `/openapi/v3`.
+def v3_index(off: frozenset[str] = _NONE) -> Json:
+    """Return the index of `/openapi/v3`; *off* are groups that are not served.
 
     >>> v3_index()["paths"]["api/v1"]["serverRelativeURL"].partition("=")[0]
     '/openapi/v3/api/v1?hash'
@@ -69,7 +70,7 @@ def v3_index() -> Json:
     served = msgspec.json.encode([[kind.api_version, kind.kind, kind.plural, kind.verbs] for kind in KINDS])
     state = hashlib.sha512(table + served + msgspec.json.encode(schema.ADDED))
     paths = {}
-    for path in _paths():
+    for path in _paths(off):
         mine = state.copy()
         mine.update(path.encode())
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={mine.hexdigest().upper()}"}
@@ -77,11 +78,11 @@ def v3_index() -> Json:
 
 
 @cache
-def v3(path: str) -> bytes | None:
+def v3(path: str, off: frozenset[str] = _NONE) -> bytes | None:
     """Return the document at `/openapi/v3/<path>`, or None when there is none."""
-    if path not in _paths():
+    if path not in _paths(off):
         return None
-    kinds = _group_versions().get(path)
+    kinds = _group_versions(off).get(path)
     if kinds is not None:
         structs, operations = structs_of(kinds), paths_of(kinds)
         place = "/" + path + "/"
@@ -140,10 +141,10 @@ def _version() -> Json:
     }
 
 
-def _document_2() -> Json:
+def _document_2(off: frozenset[str]) -> Json:
     structs: set[str] = set()
     operations: Json = {}
-    for kinds in _group_versions().values():
+    for kinds in _group_versions(off).values():
         structs |= structs_of(kinds)
         operations |= paths_of(kinds)
     return {
@@ -157,12 +158,12 @@ def _document_2() -> Json:
 
 
 @cache
-def v2() -> bytes:
+def v2(off: frozenset[str] = _NONE) -> bytes:
     """Return the document of `/openapi/v2` as JSON."""
-    return msgspec.json.encode(_document_2())
+    return msgspec.json.encode(_document_2(off))
 
 
 @cache
-def v2_protobuf() -> bytes:
+def v2_protobuf(off: frozenset[str] = _NONE) -> bytes:
     """Return the document of `/openapi/v2` in the form older clients ask for (media type V2_PROTOBUF)."""
-    return encode(_document_2())
+    return encode(_document_2(off))

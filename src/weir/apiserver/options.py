@@ -9,7 +9,7 @@ Not here: what an option changes (weir.apiserver.verbs, .lists, .watch, .deletio
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -55,6 +55,8 @@ class WriteOptions:
     field_manager: str = ""
     field_validation: str = "Warn"
     force: bool = False
+    #: what the client said, as webhooks are shown it; without dryRun, which they see anyway
+    document: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, params: Mapping[str, str], kind: str, *, apply: bool = False) -> WriteOptions:
@@ -85,7 +87,11 @@ class WriteOptions:
         if validation not in ("", "Ignore", "Strict", "Warn"):
             problems.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
         _refuse(kind, problems)
-        return cls(params.get("dryRun", "") == "All", manager, validation or "Warn", parse_bool(force))
+        said = {"fieldManager": manager, "fieldValidation": validation, "force": parse_bool(force) or ""}
+        document = {name: value for name, value in said.items() if value != ""}
+        return cls(
+            params.get("dryRun", "") == "All", manager, validation or "Warn", parse_bool(force), document
+        )
 
 
 _DEFAULT_WRITE = WriteOptions()
@@ -128,6 +134,18 @@ class DeleteOptions:
     orphan_dependents: bool | None = None
     uid: str | None = None
     resource_version: str | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What the client said, as webhooks are shown it; without dryRun, which they see anyway."""
+        conditions = {"uid": self.uid, "resourceVersion": self.resource_version}
+        said = {
+            "gracePeriodSeconds": self.grace_period_seconds,
+            "preconditions": {name: value for name, value in conditions.items() if value} or None,
+            "orphanDependents": self.orphan_dependents,
+            "propagationPolicy": self.propagation_policy,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
     @classmethod
     def parse(cls, params: Mapping[str, str], body: bytes) -> DeleteOptions:

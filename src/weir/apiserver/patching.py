@@ -96,6 +96,7 @@ class Patching:
                 dry_run=options.dry_run,
                 warnings=warnings,
                 patched=True,
+                options={"kind": "PatchOptions", **options.document},
             )
             if outcome is not None:
                 return outcome
@@ -153,6 +154,7 @@ class Patching:
                         dry_run=options.dry_run,
                         warnings=warnings,
                         owned=True,
+                        options={"kind": "PatchOptions", **options.document},
                     )
                 except errors.AlreadyExists:
                     continue
@@ -172,6 +174,7 @@ class Patching:
                 warnings=warnings,
                 owned=True,
                 patched=True,
+                options={"kind": "PatchOptions", **options.document},
             )
             if outcome is not None:
                 return outcome

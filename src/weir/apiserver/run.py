@@ -27,7 +27,8 @@ from typing import Any
 from weir.apiserver import kubeconfig, pki, stored
 from weir.apiserver.admission.chain import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Chain, Settings
 from weir.apiserver.admission.node_restriction import NodeRestriction
-from weir.apiserver.audit import EVERYTHING, Audit, open_log, parse_policy
+from weir.apiserver.audit import EVERYTHING, Audit, parse_policy
+from weir.apiserver.audit_log import AuditLog, Keep
 from weir.apiserver.authn import MASTERS, Authenticator, StaticTokens, User, proven
 from weir.apiserver.authz import Authorizer
 from weir.apiserver.bootstrap import bootstrap, furnish
@@ -81,6 +82,7 @@ class Options:
     token_file: Path | None = None
     audit_log: Path | None = None
     audit_policy: Path | None = None
+    audit_keep: Keep = field(default_factory=Keep)
     compaction_seconds: float = 300.0
     max_reading: int = 400
     max_writing: int = 200
@@ -230,7 +232,8 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     if options.audit_log is not None:
         policy = options.audit_policy
         rules = parse_policy(policy.read_text()) if policy is not None else EVERYTHING
-        audit = Audit(open_log(options.audit_log), rules, now=clock.now, count=metrics.audit_events.inc)
+        log = AuditLog(options.audit_log, options.audit_keep, clock.now)
+        audit = Audit(log, rules, now=clock.now, count=metrics.audit_events.inc)
     in_flight = InFlight(options.max_reading, options.max_writing)
     for lane in (in_flight.reading, in_flight.writing):
         metrics.inflight(lane.name).look = partial(getattr, lane, "now")

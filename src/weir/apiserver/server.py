@@ -444,7 +444,7 @@ class ApiServer:
             case ["metrics"] if self._metrics is not None:
                 return Response(200, self._metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
             case ["openapi", *rest]:
-                return None if self._off.intersection(rest) else _openapi(request, rest)
+                return _openapi(request, rest, frozenset(self._off))
         if path in self._public:
             return Response(200, _encode(self._public[path]()))
         return None
@@ -495,17 +495,17 @@ def _found(body: bytes | None) -> Response | None:
     return Response(200, body) if body is not None else None
 
 
-def _openapi(request: Request, rest: list[str]) -> Response | None:
+def _openapi(request: Request, rest: list[str], off: frozenset[str]) -> Response | None:
     from weir.apiserver import openapi  # its documents are large: built when somebody asks
 
     if rest == ["v2"]:
         if openapi.V2_PROTOBUF in request.header(b"accept"):
-            return Response(200, openapi.v2_protobuf(), openapi.V2_PROTOBUF_ANSWERED.encode())
-        return Response(200, openapi.v2())
+            return Response(200, openapi.v2_protobuf(off), openapi.V2_PROTOBUF_ANSWERED.encode())
+        return Response(200, openapi.v2(off))
     if rest == ["v3"]:
-        return Response(200, _encode(openapi.v3_index()), TEXT)
+        return Response(200, _encode(openapi.v3_index(off)), TEXT)
     if rest[:1] == ["v3"]:
-        body = openapi.v3("/".join(rest[1:]))
+        body = openapi.v3("/".join(rest[1:]), off)
         if body is None:
             return None
         cache = b"public, immutable" if request.params.get("hash") else NO_CACHE

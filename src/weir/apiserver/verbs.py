@@ -12,7 +12,7 @@ not the object itself (.subresources).
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -57,6 +57,7 @@ Document = dict[str, Any]
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 ATTEMPTS = 8
+_NOTHING: Mapping[str, Any] = {}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -163,6 +164,7 @@ class Verbs:
             dry_run=options.dry_run,
             warnings=warnings,
             known=known,
+            options=options.document,
         )
 
     async def create_document(
@@ -177,6 +179,7 @@ class Verbs:
         warnings: list[str] | None = None,
         owned: bool = False,
         known: Read | None = None,
+        options: Mapping[str, Any] = _NOTHING,
     ) -> Outcome:
         """Create a decoded object; *owned* means that its managedFields are settled (apply), *known* that it is a
         pod whose spec was read, and given its defaults, before."""
@@ -203,6 +206,7 @@ class Verbs:
             namespace=namespace,
             name=metadata.get("name") or "",
             object=new,
+            options=options,
             dry_run=dry_run,
             user=user,
             warnings=warnings if warnings is not None else [],
@@ -302,6 +306,7 @@ class Verbs:
                 manager=manager,
                 dry_run=options.dry_run,
                 warnings=warnings,
+                options=options.document,
             )
         if not expected and not kind.unconditional_update:
             problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
@@ -319,6 +324,7 @@ class Verbs:
             manager=manager,
             dry_run=options.dry_run,
             warnings=warnings,
+            options=options.document,
         )
 
     async def change(
@@ -336,6 +342,7 @@ class Verbs:
         warnings: list[str] | None = None,
         owned: bool = False,
         code: int = 200,
+        options: Mapping[str, Any] = _NOTHING,
     ) -> Outcome:
         """Replace the object by what *compute* makes of it; *expected* is the version the client read."""
         warned = warnings if warnings is not None else []
@@ -361,6 +368,7 @@ class Verbs:
                 warnings=warned,
                 owned=owned,
                 code=code,
+                options=options,
             )
             if outcome is not None:
                 return outcome
@@ -382,6 +390,7 @@ class Verbs:
         owned: bool = False,
         code: int = 200,
         patched: bool = False,
+        options: Mapping[str, Any] = _NOTHING,
     ) -> Outcome | None:
         """Store *new* in place of *old*; None when somebody else was faster and the client did not mind.
 
@@ -422,6 +431,7 @@ class Verbs:
             name=name,
             object=new,
             old=old,
+            options=options,
             dry_run=dry_run,
             user=user,
             warnings=warnings,

@@ -61,6 +61,18 @@ from weir.gates import GateError, Gates
 @click.option(
     "--audit-policy-file", type=click.Path(path_type=Path, exists=True), help="What to write to it."
 )
+@click.option(
+    "--audit-log-maxsize",
+    type=click.IntRange(0),
+    default=0,
+    help="Begin a new file after so many MB (0: 100).",
+)
+@click.option(
+    "--audit-log-maxbackup", type=click.IntRange(0), default=0, help="Keep so many old files (0: all)."
+)
+@click.option(
+    "--audit-log-maxage", type=click.IntRange(0), default=0, help="Keep old files so many days (0: for ever)."
+)
 @click.option("--max-requests-inflight", type=int, default=400, show_default=True, help="Reads at once.")
 @click.option(
     "--max-mutating-requests-inflight", type=int, default=200, show_default=True, help="Writes at once."
@@ -95,6 +107,9 @@ def apiserver(
     kubeconfig: Path | None,
     audit_log_path: Path | None,
     audit_policy_file: Path | None,
+    audit_log_maxsize: int,
+    audit_log_maxbackup: int,
+    audit_log_maxage: int,
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
     etcd_cafile: Path | None,
@@ -105,6 +120,7 @@ def apiserver(
 ) -> None:
     """Serve the Kubernetes API."""
     from weir.apiserver.admission.chain import PluginError, Settings
+    from weir.apiserver.audit_log import Keep
     from weir.apiserver.authz import ModeError
     from weir.apiserver.pki import PkiError
     from weir.apiserver.run import Options, Running, run
@@ -139,6 +155,7 @@ def apiserver(
             token_file=token_auth_file,
             audit_log=audit_log_path,
             audit_policy=audit_policy_file,
+            audit_keep=Keep(audit_log_maxsize, audit_log_maxbackup, audit_log_maxage),
             compaction_seconds=compaction,
             etcd_ca=etcd_cafile,
             etcd_cert=etcd_certfile,

@@ -453,6 +453,16 @@ def with_resources(**resources):
     return pod(containers=[{"name": "c", "resources": resources}])
 
 
+def test_a_pod_may_not_be_resized_past_a_limit():
+    before, after = with_resources(limits={"cpu": "1"}), with_resources(limits={"cpu": "3"})
+    a = Attributes(
+        "UPDATE", by_kind("v1", "Pod"), subresource="resize", namespace="ns", name="p", object=after, old=before,
+        user=User("jane"),
+    )  # fmt: skip
+    with pytest.raises(Forbidden, match="maximum cpu usage per Container is 2, but limit is 3"):
+        chain(limits(max={"cpu": "2"})).validate(a)
+
+
 def test_a_limit_range_fills_in_what_is_missing_and_says_so():
     objects = limits(default={"cpu": "1", "memory": "1Gi"}, defaultRequest={"cpu": "500m"})
     after = admitted(with_resources(limits={"memory": "2Gi"}), objects)

@@ -1,12 +1,11 @@
 """Claims about weir.apiserver.audit: the policy decides how much, and a line tells who did what."""
 
 import json
-import stat
 from datetime import UTC, datetime
 
 import pytest
 
-from weir.apiserver.audit import Audit, Level, PolicyError, open_log, parse_policy
+from weir.apiserver.audit import Audit, Level, PolicyError, parse_policy
 from weir.apiserver.authn import User, proven
 from weir.apiserver.http import Request
 from weir.apiserver.paths import parse
@@ -127,10 +126,3 @@ def test_a_request_is_logged_with_the_time_it_came():
         {"username": ""},
     )
     assert event["requestReceivedTimestamp"] == "2026-05-31T23:59:57.500000Z"
-
-
-def test_the_log_is_private_and_grows(tmp_path):
-    path = tmp_path / "logs" / "audit.log"
-    open_log(path)(b"one\n")
-    open_log(path)(b"two\n")
-    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("one\ntwo\n", 0o600)

@@ -144,3 +144,10 @@ def test_the_binary_document_holds_the_same_definitions_and_paths() -> None:
 
 def test_documents_are_built_once() -> None:
     assert openapi.v3("api/v1") is openapi.v3("api/v1")
+
+
+def test_a_group_that_is_not_served_is_not_described() -> None:
+    off = frozenset({"resource.k8s.io"})
+    index, document = openapi.v3_index(off)["paths"], json.loads(openapi.v2(off))
+    told = [*index, *document["paths"]]
+    assert [path for path in told if "resource.k8s.io" in path] == []

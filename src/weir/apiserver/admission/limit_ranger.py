@@ -1,9 +1,7 @@
 """LimitRanger: a namespace gives containers default amounts, and bounds what they may ask for.
 
-Spec: issue "Verbs" (LimitRanger, lite). Pods are looked at on creation only (their containers do not change
-later), claims on creation and growth. Every broken bound is told at once; as upstream, an amount that is not
-there breaks a bound too.
-Lite: the `resize` subresource is not held against limits.
+Spec: issue "Verbs" (LimitRanger). Pods are looked at on creation and when they are resized, claims on creation and
+growth. Every broken bound is told at once; as upstream, an amount that is not there breaks a bound too.
 """
 
 from __future__ import annotations
@@ -36,11 +34,13 @@ class LimitRanger:
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         if is_pod(kind, subresource):
             return operation == CREATE
+        if is_pod(kind, "") and subresource == "resize":
+            return operation == UPDATE
         return kind is PERSISTENT_VOLUME_CLAIM and not subresource and operation in (CREATE, UPDATE)
 
     def admit(self, a: Attributes) -> None:
         ranges = self._ranges(a.namespace)
-        if ranges and a.kind is not PERSISTENT_VOLUME_CLAIM:
+        if ranges and a.kind is not PERSISTENT_VOLUME_CLAIM and a.operation == CREATE:
             assert a.object is not None
             for limit_range in ranges:
                 set_defaults(a.object, limit_range)
