@@ -214,12 +214,15 @@ def several(draw: Any) -> list[tuple[str, bytes]]:
             },
             "spec": draw(st.sampled_from(known)),
         }
-        text = json.dumps(document, ensure_ascii=False)
+        if draw(st.booleans()):
+            document["spec"] = {**document["spec"], "tolerations": draw(st.lists(tolerations, max_size=3))}
+        separators = draw(st.sampled_from([(",", ":"), (",", ":"), (", ", ": ")]))
+        text = json.dumps(document, ensure_ascii=False, separators=separators)
         out.append((draw(queries), draw(texts)(text).encode()))
     return out
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(several(), st.sampled_from([ALL_FEATURES, DEFAULTS]))
 def test_what_is_remembered_changes_no_answer(requests: list[tuple[str, bytes]], gates: Gates) -> None:
     ask = partial(answers, gates, requests)
@@ -253,6 +256,9 @@ def test_every_pod_of_a_template_is_stored_as_if_it_were_the_first() -> None:
         b'{"apiVersion":"v1","kind":"Pod","metadata":{"managedFields":[]},"spec":{}}',
         b'{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"a":1}}',
         b'{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{},"status":{"phase":"Running"}}',
+        b'{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"tolerations":[{"key":"a","key":"a"}]}}',
+        b'{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"tolerations":[{}],"tolerations":[{}]}}',
+        b'{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"tolerations":[{"bogus":1}]}}',
     ],
 )
 def test_what_needs_a_second_look_is_not_read_here(body: bytes) -> None:
@@ -271,10 +277,24 @@ def test_no_default_of_a_pod_lies_in_its_metadata() -> None:
     assert _DEFAULTS.of(root_of(POD).fields["metadata"].shape.struct_name) is None
 
 
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize("status", ["", ',"status":{}'])
+def test_what_clients_usually_send_is_read_here(separators: tuple[str, str], status: str) -> None:
+    text = json.dumps(SOUND, separators=separators)[:-1] + status + "}"
+    assert KnownPodSpecs().read(text.encode()) is not None
+
+
+def test_pods_that_differ_in_tolerations_share_what_is_known() -> None:
+    known = KnownPodSpecs()
+    texts = [json.dumps(SOUND, separators=(",", ":")).replace("950", str(n)).encode() for n in range(9)]
+    values = [known.read(text).document["spec"]["tolerations"][0]["value"] for text in texts]  # type: ignore[union-attr]
+    assert values == [str(n) for n in range(9)] and len(known._read.known) == 1
+
+
 def test_the_oldest_is_forgotten_when_too_much_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weir.apiserver.pod_specs.MOST_BYTES", 1000)
     known = KnownPodSpecs()
     for n in range(100):
-        text = json.dumps(SOUND).replace("950", str(n)).encode()
+        text = json.dumps(SOUND).replace("app:1", f"app:{n}").encode()
         assert known.read(text) is not None
     assert sum(map(len, known._read.known)) <= 1000

@@ -140,7 +140,7 @@ def decode_fast(body: bytes, kind: KindRow) -> dict[str, Any] | None:
         return None
 
 
-def may_have_duplicates(body: bytes, raw: dict[str, Any]) -> bool:
+def may_have_duplicates(body: bytes, raw: Any) -> bool:
     """Whether the text may hold more keys than its value.
 
     Every key has one colon after it, and a string has the colons it has: printed again, the value has fewer colons than
