@@ -333,7 +333,7 @@ async def _untaint(
 
 def _others(wanted: Document, key: str, held: Inventory) -> str:
     """Return where else the key comes from on these devices."""
-    from weir.devices.tracker import TrackedDevice
+    from weir.devices.published import TrackedDevice
     from weir.objects.core import read
     from weir.objects.resource import DeviceTaintRule
 

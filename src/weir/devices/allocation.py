@@ -27,9 +27,10 @@ from weir.devices.outcome import (
     Unallocatable,
 )
 from weir.devices.pool import Pool
+from weir.devices.published import TrackedDevice
 from weir.devices.result import Ask, Pick, Place, alternatives_chosen, written
 from weir.devices.toleration import untolerated
-from weir.devices.tracker import TrackedDevice, Tracker
+from weir.devices.tracker import Tracker
 from weir.devices.usage import (
     Amounts,
     InUse,

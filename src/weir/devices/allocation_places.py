@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weir.devices.pool import Pool, PoolKey
+from weir.devices.published import TrackedDevice
 from weir.devices.result import Place
-from weir.devices.tracker import TrackedDevice, Tracker
+from weir.devices.tracker import Tracker
 from weir.gates import Gates
 from weir.objects.core import Node
 from weir.objects.resource import ResourceSlice

@@ -18,8 +18,9 @@ import msgspec
 from weir.devices.claims import claims_of, reserved_for
 from weir.devices.eviction import Eviction, claim_eviction, leave_at, pod_eviction
 from weir.devices.origin import RuleOrigin, TrackedTaint
+from weir.devices.published import TrackedDevice
 from weir.devices.selector import Candidate, selects
-from weir.devices.tracker import TrackedDevice, Tracker
+from weir.devices.tracker import Tracker
 from weir.gates import Gates
 from weir.objects.core import Pod, View, ViewError, read
 from weir.objects.device_dialect import VERSION, relax

@@ -14,7 +14,7 @@ import msgspec
 
 from weir.devices.constraint import Constraint
 from weir.devices.pool import Pool
-from weir.devices.tracker import TrackedDevice
+from weir.devices.published import TrackedDevice
 from weir.devices.usage import Amounts
 from weir.objects.resource import DeviceClass, DeviceSubRequest, ResourceClaim, ResourceSlice
 

@@ -6,25 +6,25 @@ select it (by rule name). Every `put_` and `remove_` costs what it touches: rule
 name, a rule that only changes its taint asks no device again, and nobody is told about an edit that changes nothing.
 What surprises: a rule whose stored expression no longer compiles stops updates of the slices it is about; they keep
 their last tracked state, and the problem is reported.
-Not here: whether a rule selects a device (weir.devices.selector), following the API (components feed changes in).
+Not here: which slices and devices there are (weir.devices.published), whether a rule selects a device
+(weir.devices.selector), following the API (components feed changes in).
 """
 
 from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
 from weir.devices.expression import Selectors
 from weir.devices.origin import RuleOrigin, SliceOrigin, TaintNumbers, TrackedTaint
-from weir.devices.pool import Pool, PoolKey, current
+from weir.devices.published import Published, TrackedDevice
 from weir.devices.selector import SELECTED, Candidate, Outcome, Question, Selection
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Gates
 from weir.objects.resource import (
-    Device,
     DeviceClass,
     DeviceID,
     DeviceTaint,
@@ -39,37 +39,6 @@ RUNTIME_ERROR: Final = "CELRuntimeError"
 
 _Triple = tuple[str | None, str | None, str | None]
 _Group = tuple[str, str, int]
-
-
-class TrackedDevice(Candidate):
-    """A published device with its taints; the tracker keeps it up to date."""
-
-    __slots__ = ("driver_taints", "numbered", "rule_taints", "slice")
-
-    def __init__(self, name: DeviceID, device: Device, slice_name: str) -> None:
-        super().__init__(name, device)
-        self.slice = slice_name
-        self.driver_taints: tuple[TrackedTaint, ...] = ()
-        self.rule_taints: tuple[TrackedTaint, ...] = ()
-        self.numbered: list[tuple[object, ...]] = []  # identities of the driver taints
-
-    def looks_like(self, other: TrackedDevice) -> bool:
-        """Return whether expressions see the same in both; what was read of *other* need not be read again."""
-        mine, its = self.device, other.device
-        assert mine is not None and its is not None
-        if (mine.attributes, mine.capacity, mine.allow_multiple_allocations) != (
-            its.attributes,
-            its.capacity,
-            its.allow_multiple_allocations,
-        ):
-            return False
-        self._seen, self._error = other._seen, other._error
-        return True
-
-    @property
-    def taints(self) -> tuple[TrackedTaint, ...]:
-        """All taints: the device's own, those of taint slices, those of rules."""
-        return self.driver_taints + self.rule_taints
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +84,7 @@ def _triple(selector: DeviceTaintSelector) -> _Triple:
     return selector.driver, selector.pool, selector.device
 
 
-class Tracker:
+class Tracker(Published):
     """Devices with their taints, kept up to date with slices, rules and classes one change at a time.
 
     >>> from weir.objects.core import read
@@ -131,80 +100,20 @@ class Tracker:
     """
 
     def __init__(self, gates: Gates, expressions: Selectors | None = None) -> None:
+        super().__init__()
         self._taints_on = gates.enabled(DEVICE_TAINTS)
         self._rules_on = gates.enabled(DEVICE_TAINT_RULES)
         self.expressions = expressions or Selectors(
             multiple_allocations=gates.enabled("DRAConsumableCapacity"), capacity=PROGRAMS
         )
         self._numbers = TaintNumbers()
-        self._slices: dict[str, ResourceSlice] = {}
-        self._pools: dict[PoolKey, dict[int, dict[str, ResourceSlice]]] = {}
-        self._summaries: dict[PoolKey, Pool] = {}
-        self._tracked: dict[str, tuple[TrackedDevice, ...]] = {}
         self._failed: set[str] = set()  # slices that could not be tracked because of a broken rule
         self._broken: set[str] = set()  # rules that do not compile
-        self._by_driver: dict[str, dict[PoolKey, None]] = {}
-        self._by_pool: dict[str, dict[PoolKey, None]] = {}
-        self._by_device: dict[str, dict[TrackedDevice, None]] = {}
-        self._by_id: dict[DeviceID, list[TrackedDevice]] = {}  # more than one while generations overlap
         self._rules: dict[str, _Rule] = {}
         self._rule_index: dict[_Triple, dict[str, _Rule]] = {}
         self._classes: dict[str, DeviceClass] = {}
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
-
-    def slices(self) -> Iterable[ResourceSlice]:
-        """Return every slice, also those of generations that no longer count."""
-        return self._slices.values()
-
-    def find_slice(self, name: str) -> ResourceSlice | None:
-        """Return the slice called *name*, of whatever generation."""
-        return self._slices.get(name)
-
-    def devices(self, slice_name: str) -> tuple[TrackedDevice, ...]:
-        """Return the devices of one slice with their taints."""
-        return self._tracked.get(slice_name, ())
-
-    def pools(self) -> Iterator[Pool]:
-        """Return every pool with its current slices, by driver and name."""
-        for key in sorted(self._pools):
-            found = self.find_pool(key)
-            assert found is not None
-            yield found
-
-    def find_pool(self, key: PoolKey) -> Pool | None:
-        """Return one pool with its current slices, or None when nobody publishes it."""
-        found = self._summaries.get(key)
-        if found is None and key in self._pools:
-            found = self._summaries[key] = current(key, self._pools[key])
-        return found
-
-    def current_devices(self) -> Iterator[TrackedDevice]:
-        """Return the devices of current slices, by driver, pool, slice and position."""
-        for pool in self.pools():
-            for found in pool.slices:
-                yield from self._tracked.get(found.name, ())
-
-    def find_device(self, name: DeviceID) -> TrackedDevice | None:
-        """Return the device as a current slice publishes it, or None."""
-        generations = self._pools.get((name.driver, name.pool))
-        if not generations:
-            return None
-        newest = generations[max(generations)]
-        for device in self._by_id.get(name, ()):
-            if device.slice in newest:
-                return device
-        return None
-
-    def is_current(self, device: TrackedDevice) -> bool:
-        """Return whether the device is published by a slice of its pool's newest generation."""
-        generations = self._pools.get((device.id.driver, device.id.pool), {})
-        return bool(generations) and device.slice in generations[max(generations)]
-
-    def generation(self, key: PoolKey) -> int | None:
-        """Return the newest generation of a pool, or None when no slice is left of it."""
-        generations = self._pools.get(key)
-        return max(generations) if generations else None
 
     def rule_taint(self, name: str) -> TrackedTaint | None:
         """Return a rule's taint as devices carry it."""
@@ -260,26 +169,6 @@ class Tracker:
             self._drop(device)
         return Update(tuple(sorted({name} | self._spread_taints(old, None))))
 
-    def _file(self, found: ResourceSlice, *, add: bool) -> None:
-        key, generation = found.pool_key, found.spec.pool.generation
-        self._summaries.pop(key, None)
-        if add:
-            self._pools.setdefault(key, {}).setdefault(generation, {})[found.name] = found
-            self._by_driver.setdefault(key[0], {})[key] = None
-            self._by_pool.setdefault(key[1], {})[key] = None
-            return
-        generations = self._pools[key]
-        del generations[generation][found.name]
-        if generations[generation]:
-            return
-        del generations[generation]
-        if not generations:
-            del self._pools[key]
-            for index, part in ((self._by_driver, key[0]), (self._by_pool, key[1])):
-                del index[part][key]
-                if not index[part]:
-                    del index[part]
-
     def _track(self, found: ResourceSlice) -> list[Problem]:
         """Replace the tracked devices of one slice, unless a rule about them does not compile."""
         driver, pool = found.pool_key
@@ -305,8 +194,7 @@ class Tracker:
         old = self._tracked.get(found.name, ())
         published = self._published(found)
         for tracked, rules in zip(devices, entries, strict=True):
-            self._by_device.setdefault(tracked.id.device, {})[tracked] = None
-            self._by_id.setdefault(tracked.id, []).append(tracked)
+            self._file_device(tracked)
             tracked.rule_taints = tuple(entry.tracked for entry in rules)
             for entry in rules:
                 entry.selected[tracked] = None
@@ -321,14 +209,7 @@ class Tracker:
             self._numbers.give_back(identity)
         for tracked in device.rule_taints:
             self._rules[_rule_name(tracked)].selected.pop(device, None)
-        named = self._by_device[device.id.device]
-        del named[device]
-        if not named:
-            del self._by_device[device.id.device]
-        same = self._by_id[device.id]
-        same.remove(device)
-        if not same:
-            del self._by_id[device.id]
+        self._unfile_device(device)
 
     # ── driver taints ────────────────────────────────────────────────────────────────────────────
 
@@ -443,8 +324,10 @@ class Tracker:
         else:
             self._broken.discard(new.name)
             try:
+                selector = new.spec.device_selector
+                candidates = self._named(selector) if selector is not None else ()
                 entry.ask.among(
-                    self._asked(new), entry.selected, lambda answer: self._note(entry, answer, problems)
+                    candidates, entry.selected, lambda answer: self._note(entry, answer, problems)
                 )
             except _Broken as broken:
                 problems[new.name] = broken.problem
@@ -456,28 +339,6 @@ class Tracker:
             self._numbers.give_back(_identity(old.rule))
         changed = self._retaint(old, entry.selected, entry)
         return self._retry(changed, problems)
-
-    def _asked(self, rule: DeviceTaintRule) -> Iterator[TrackedDevice]:
-        """Return the devices that *rule* can be about, by the names it gives."""
-        selector = rule.spec.device_selector
-        if selector is None:
-            return
-        pools: Iterable[PoolKey]
-        if selector.driver is not None and selector.pool is not None:
-            pools = [(selector.driver, selector.pool)]
-        elif selector.device is not None:
-            yield from self._by_device.get(selector.device, ())
-            return
-        elif selector.driver is not None:
-            pools = self._by_driver.get(selector.driver, ())
-        elif selector.pool is not None:
-            pools = self._by_pool.get(selector.pool, ())
-        else:
-            pools = self._pools
-        for key in pools:
-            for members in self._pools.get(key, {}).values():
-                for name in members:
-                    yield from self._tracked.get(name, ())
 
     def _rules_about(self, name: DeviceID) -> Iterator[_Rule]:
         """Return the rules whose names fit the device."""
