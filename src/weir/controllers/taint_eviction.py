@@ -77,6 +77,7 @@ class TaintEviction:
         self._gates, self._evaluate = gates, evaluate
         self.timers: dict[TimerKey, Timer] = {}
         self._deleting: set[TimerKey] = set()  # deletions under way
+        self._begun: dict[TimerKey, object] = {}  # what each deletion at once was decided on, until the pod is gone
 
     def evicted(self, action: Evict) -> None:
         """Hear that a deletion has ended, well or not."""
@@ -150,8 +151,12 @@ class TaintEviction:
             return
         assert allowed.limit is not None
         if allowed.toleration is None:  # a taint that nothing tolerates
+            decided_on = (pod.metadata.uid, taints, pod.tolerations)
+            if self._begun.get(key) == decided_on:
+                return  # seen by its node already, as every pod is when the controller starts
             yield from self._cancel(key)
             yield from self._evict(key, now)
+            self._begun[key] = decided_on
             return
         timer = self.timers.get(key)
         wanted = Timer(now, _later(now, allowed.limit))
@@ -169,6 +174,7 @@ class TaintEviction:
 
     def _cancel(self, key: TimerKey) -> Iterator[Action]:
         self._deleting.discard(key)
+        self._begun.pop(key, None)
         if self.timers.pop(key, None) is not None:
             yield _record(key, f"Cancelling deletion of Pod {key.namespace}/{key.name}")
 
