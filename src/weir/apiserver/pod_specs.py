@@ -23,6 +23,7 @@ from weir.apiserver.patches.compare import created
 from weir.apiserver.patches.fieldset import FieldSet
 from weir.apiserver.patches.managedfields import NEVER_OWNED_ON_CREATE, own_all, zero_document
 from weir.apiserver.patches.structure import Unkeyed, root_node
+from weir.apiserver.strategies.pod_warnings import pod_warnings
 from weir.objects import schema, typed
 from weir.objects.defaults import default
 from weir.objects.document import copied, decode_fast, may_have_duplicates, root_of
@@ -108,6 +109,7 @@ class Judged(NamedTuple):
 
     status: Document  #: what a new pod with this spec starts with; shared
     stored: bytes  #: the text that is stored
+    quiet: bool  #: there is nothing odd about it to warn of
 
 
 class Look(NamedTuple):
@@ -288,7 +290,7 @@ class KnownPodSpecs:
         stored = found.stored
         for placeholder, text in reversed(cuts):
             stored = stored.replace(placeholder, text)
-        return Look(key, cuts, Judged(found.status, stored))
+        return Look(key, cuts, Judged(found.status, stored, found.quiet))
 
     def _tolerable(self, text: bytes, tolerations: list[Document], options: Options) -> bool:
         """Whether nothing is wrong with these tolerations."""
@@ -311,4 +313,5 @@ class KnownPodSpecs:
         stored = _encode(new["spec"])
         for placeholder, text in look.cuts:
             stored = stored.replace(text, placeholder)
-        self._judged.learn(look.key, Judged(dict(new["status"]), stored))
+        quiet = not any(pod_warnings(new["spec"], {}))
+        self._judged.learn(look.key, Judged(dict(new["status"]), stored, quiet))

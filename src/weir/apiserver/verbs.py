@@ -37,6 +37,7 @@ from weir.apiserver.options import WriteOptions
 from weir.apiserver.patches import apply as server_side
 from weir.apiserver.pod_specs import POD, KnownPodSpecs, Read
 from weir.apiserver.strategies import for_kind
+from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings
 from weir.gates import Gates
 from weir.objects import defaults, device_dialect
 from weir.objects.document import copied
@@ -234,8 +235,6 @@ class Verbs:
         if judged is not None:
             metadata["generation"] = 1
             new["status"] = dict(judged.status)
-            if gated := judged.status.get("conditions"):  # the moment is this pod's own
-                new["status"]["conditions"] = [{**each, "lastTransitionTime": self.now} for each in gated]
             problems = list(validate_object_meta(metadata, context_for(self.gates, "", True, False)))
         else:
             strategy.prepare_create(kind, new, self)
@@ -248,7 +247,10 @@ class Verbs:
             ]
         if problems:
             raise errors.Invalid.from_field_errors(kind, metadata.get("name", ""), problems)
-        attributes.warnings.extend(strategy.warnings(kind, new))
+        if judged is not None and judged.quiet and "annotations" not in metadata:
+            attributes.warnings.extend(name_warnings(metadata["name"], HOSTNAME_OF_POD))
+        else:
+            attributes.warnings.extend(strategy.warnings(kind, new))
         pending = self.admission.validate(attributes)
         if pending is not None:
             await pending

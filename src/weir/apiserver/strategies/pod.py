@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weir.apiserver.strategies.pod_warnings import name_warnings, pod_warnings
+from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
 from weir.objects.kinds import Kind
 from weir.values.quantity import parse_quantity
@@ -43,7 +43,7 @@ class PodStrategy(Strategy):
             return ()
         metadata = new["metadata"]
         return (
-            *name_warnings(metadata.get("name") or "", "the Pod's hostname"),
+            *name_warnings(metadata.get("name") or "", HOSTNAME_OF_POD),
             *pod_warnings(new.get("spec") or {}, metadata),
         )
 

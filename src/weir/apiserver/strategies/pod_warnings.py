@@ -14,7 +14,7 @@ from weir.values.names import check_dns1123_label
 from weir.values.quantity import find_quantity
 from weir.values.quoting import quote
 
-__all__ = ["name_warnings", "pod_warnings"]
+__all__ = ["HOSTNAME_OF_POD", "name_warnings", "pod_warnings"]
 
 Document = dict[str, Any]
 
@@ -39,6 +39,7 @@ OLD_VOLUMES: Final = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
+HOSTNAME_OF_POD: Final = "the Pod's hostname"
 NO_POD: Final = "a null labelSelector results in matching no pod"
 SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
 FRACTION: Final = "is invalid, must be an integer"
