@@ -20,8 +20,7 @@ SLICES = by_kind("resource.k8s.io/v1", "ResourceSlice")
 CLAIMS = by_kind("resource.k8s.io/v1", "ResourceClaim")
 NODES, PODS = by_kind("v1", "Node"), by_kind("v1", "Pod")
 MANY = 10_000
-NOISE_SECONDS = 5.0
-PER_SECOND = 50
+REWRITES, PER_SECOND = 200, 50
 #: Far above what it takes; a scheduler that takes in all rules or slices before each pod is far above this.
 PATIENCE_SECONDS = 60.0
 
@@ -74,18 +73,15 @@ class Bound:
         await asyncio.wait_for(wait(), PATIENCE_SECONDS)
 
 
-async def rewrite(client, seconds: float) -> int:
-    """Change a taint of every slice in turn, fifty times a second; return how often it was done."""
+async def rewrite(client) -> None:
+    """Change a taint of every slice in turn, fifty times a second, for four seconds or as long as it takes."""
     names = [found["metadata"]["name"] for found in (await client.list(SLICES)).documents()]
-    done, until = 0, time.monotonic() + seconds
-    while time.monotonic() < until:
+    for done in range(REWRITES):
         taints = [{"key": "temperature", "value": str(60 + done % 30), "effect": "None"}]
         found = await client.get(SLICES, names[done % len(names)])
         devices = [{**device, "taints": taints} for device in found["spec"]["devices"]]
         await client.patch(SLICES, found["metadata"]["name"], {"spec": {"devices": devices}})
-        done += 1
         await asyncio.sleep(1 / PER_SECOND)
-    return done
 
 
 async def test_pods_without_claims_do_not_wait_for_ten_thousand_rules_or_a_restless_driver():
@@ -116,9 +112,9 @@ async def test_pods_without_claims_do_not_wait_for_ten_thousand_rules_or_a_restl
             await client.create(NODES, node_document(f"n{number}", kind, (), {}, now))
         await client.create(PODS, pod("first"))
         await bound.all(["first"])
-        noise = asyncio.ensure_future(rewrite(client, NOISE_SECONDS))
+        noise = asyncio.ensure_future(rewrite(client))
         began: dict[str, float] = {}
-        while not noise.done():
+        while not noise.done() or len(began) < 10:
             name = f"plain-{len(began)}"
             began[name] = time.monotonic()
             await client.create(PODS, pod(name))
@@ -134,7 +130,7 @@ async def test_pods_without_claims_do_not_wait_for_ten_thousand_rules_or_a_restl
         await client.create(PODS, pod("claiming", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
         await bound.all(["claiming"])
         plane.check()
-        assert (noise.result() > 20, len(waits) > 5) == (True, True)
+        noise.result()
         assert statistics.median(waits) < 2.0 and max(waits) < 20.0, sorted(waits)[-5:]
     finally:
         following.cancel()
