@@ -238,6 +238,21 @@ def test_a_repeated_look_under_an_untolerated_taint_deletes_again():
     assert story.told == [MARKING, MARKING]
 
 
+def test_a_pod_that_its_node_has_shown_already_is_told_of_once():
+    story = Story().taint(taint("5"))
+    story.actions += story.controller.reconcile(PodKey("default", "p", "n"), story.known, story.now)
+    assert story.told == [MARKING]
+
+
+def test_the_same_taint_given_again_after_it_was_gone_deletes_again():
+    assert Story().taint(taint("5")).taint().taint(taint("5")).told == [MARKING, MARKING]
+
+
+def test_expressions_are_kept_in_a_cache_of_the_controllers_own():
+    one, other = TaintEviction(ALL_FEATURES), TaintEviction(ALL_FEATURES)
+    assert one._evaluate.__self__ is not other._evaluate.__self__
+
+
 def test_a_deletion_under_way_is_not_started_again_by_zero_seconds():
     story = Story([tolerate(seconds=0)]).taint(taint("5")).after(1).taint(taint("6"))
     assert story.told == [MARKING]
