@@ -18,7 +18,7 @@ import numpy as np
 
 from weir.objects.core import LabelSelector, Pod
 from weir.scheduler.cycle import Engine
-from weir.scheduler.framework import Code, Diagnosis, Status
+from weir.scheduler.framework import Code, Diagnosis, PluginError, Status
 from weir.scheduler.podclass import PodClass
 from weir.scheduler.tally import read_selector
 
@@ -176,6 +176,8 @@ def _dry_run(
                 table.add_pod(key, rival, node)
             try:
                 status = standing.statuses(here).get(row)
+            except PluginError as error:  # a filter that breaks there makes the node no candidate
+                status = Status(Code.ERROR, (str(error),), NAME)
             finally:
                 for key in keys:
                     table.remove_pod(key)

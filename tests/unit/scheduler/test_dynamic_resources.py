@@ -19,6 +19,7 @@ from weir.objects.core import Pod, read
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, PluginError
 from weir.scheduler.plugins import device_plugins
+from weir.scheduler.preemption import NoPreemption, preempt
 
 NOWHERE = "0/2 nodes are available: {}."
 
@@ -297,6 +298,20 @@ def test_a_search_that_takes_too_long_is_an_error() -> None:
     scene.claim("c", ask(count=19), ask("s", count=9))
     with pytest.raises(PluginError, match="node node-1: timed out trying to allocate devices"):
         engine.place(pod("p", "c"))
+
+
+def test_a_search_that_breaks_where_others_would_have_to_leave_is_no_way_to_make_room() -> None:
+    scene = Scene(nodes=1)
+    scene.claim("c", ask(selectors=[{"cel": {"expression": f"device.attributes['{DRIVER}'].none == 1"}}]))
+    big = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "8"}}}]}
+    low = read(Pod, {"metadata": {"name": "low", "namespace": "default"}, "spec": big})
+    scene.engine.assume(low.key, low, "node-1")
+    high = pod("p", "c", spec={**big, "priority": 10})
+    answer = scene.place(high)
+    assert isinstance(answer, Diagnosis)
+    found = preempt(scene.engine, high, answer, {low.key: low})
+    assert isinstance(found, NoPreemption)
+    assert "CEL runtime error: no such key: none" in found.message
 
 
 class TestPromises:
