@@ -49,7 +49,7 @@ def validate_job(new: Document, old: Document | None, context: Context) -> Error
         yield from _validate_job_status(new, (old or {}).get("status") or {})
         return
     yield from _validate_job_spec(spec, "spec", options)
-    yield from _validate_generated_selector(spec, context)
+    yield from _validate_generated_selector(spec, context, updated=old is not None)
     if old is None and spec.get("completionMode") == "Indexed" and spec.get("completions"):
         name = (new.get("metadata") or {}).get("name") or ""
         last = f"{name}-{spec['completions'] - 1}"
@@ -77,12 +77,12 @@ def _validate_job_status(new: Document, before: Document) -> Errors:
         yield invalid("status.startTime", shown, "field is immutable for unsuspended job once set")
 
 
-def _validate_generated_selector(spec: Document, context: Context) -> Errors:
+def _validate_generated_selector(spec: Document, context: Context, *, updated: bool) -> Errors:
     """Yield what is wrong with the selector, which the server makes up unless told otherwise."""
     selector = spec.get("selector")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if selector is None:
-        if spec.get("manualSelector") or not context.raw:
+        if spec.get("manualSelector") or updated:  # a new job gets its own before it is looked at
             yield required("spec.selector")
             yield invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
         return
