@@ -48,7 +48,7 @@ _PENDING: Final = re.compile(r"(\d+) pods? needs? to be evicted")
 _EVICTED: Final = re.compile(r"(\d+) pods? evicted since")
 
 
-@click.command()
+@click.command(short_help="Look, ask, then make pods leave devices.")
 @click.argument("selector", default="")
 @click.option("--key", default=KEY, show_default=True, metavar="KEY[=VALUE]", help="The taint.")
 @click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (default: 10).")

@@ -30,7 +30,7 @@ _KUBECONFIG = click.option(
 _CONTEXT = click.option("--context", default="", help="The context of the kubeconfig.")
 
 
-@click.command()
+@click.command(short_help="Simulated: let a driver taint its device.")
 @click.argument("where", metavar="NODE[/DEVICE]")
 @click.argument("taint", metavar="[KEY[=VALUE]:EFFECT]", default="")
 @click.option("--for", "lasts", default="", metavar="10m", help="Until it is well again by itself.")
@@ -79,7 +79,7 @@ def degrade(
     return _change(where, entry, kubeconfig, context)
 
 
-@click.command()
+@click.command(short_help="Simulated: pull a device out.")
 @click.argument("where", metavar="NODE/DEVICE")
 @_KUBECONFIG
 @_CONTEXT
@@ -90,7 +90,7 @@ def unplug(where: str, kubeconfig: Path | None, context: str) -> int:
     return _change(where, {"unplugged": True}, kubeconfig, context)
 
 
-@click.command(name="break")
+@click.command(name="break", short_help="Simulated: let a driver publish nonsense.")
 @click.argument("node")
 @click.option(
     "--how",
@@ -108,7 +108,7 @@ def break_pool(node: str, how: str, kubeconfig: Path | None, context: str) -> in
     return _change(node, {"broken": how}, kubeconfig, context)
 
 
-@click.command()
+@click.command(short_help="Simulated: make devices well again.")
 @click.argument("where", metavar="NODE[/DEVICE]")
 @click.argument("key", metavar="[KEY]", default="")
 @_KUBECONFIG
@@ -124,7 +124,7 @@ def repair(where: str, key: str, kubeconfig: Path | None, context: str) -> int:
     return _change(where, {"repaired": key}, kubeconfig, context)
 
 
-@click.command()
+@click.command(short_help="Simulated: restart a driver.")
 @click.argument("node")
 @_KUBECONFIG
 @_CONTEXT

@@ -62,7 +62,7 @@ def from_anywhere(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-@click.command()
+@click.command(short_help="Taint devices with a rule.")
 @click.argument("words", nargs=-1, metavar="[SELECTOR] KEY[=VALUE]:EFFECT")
 @click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (default: 10).")
 @click.option("--ttl", default="", metavar="2h", help="Remove the taint after this time.")
@@ -114,7 +114,7 @@ def taint(
         return INTERRUPTED
 
 
-@click.command()
+@click.command(short_help="Remove taints of rules.")
 @click.argument("words", nargs=-1, metavar="[SELECTOR] KEY")
 @from_anywhere
 def untaint(

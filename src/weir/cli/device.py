@@ -39,7 +39,11 @@ for command in (taint, untaint, drain, degrade, unplug, break_pool, repair, repu
     device.add_command(command)
 
 
-@device.command(name="list", epilog="Exit codes: 0 fine, 2 unreadable input, 3 cluster unreachable.")
+@device.command(
+    name="list",
+    short_help="Show devices, taints, claims and pods.",
+    epilog="Exit codes: 0 fine, 2 unreadable input, 3 cluster unreachable.",
+)
 @click.option(
     "-c",
     "--cluster",
