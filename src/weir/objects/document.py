@@ -86,6 +86,8 @@ def _too_deep(document: dict[str, Any]) -> bool:
         text = msgspec.json.encode(document)
     except RecursionError:
         return True
+    except UnicodeEncodeError:  # half a character in a text: it has no bytes to count brackets in
+        return too_deep(document)
     return may_be_too_deep(text) and too_deep(document)
 
 
