@@ -10,7 +10,7 @@ import pytest
 
 from tests.kubernetes.programs import scheduler
 from tests.kubernetes.real_server import real_server
-from tests.kubernetes.test_scheduling import GATES, NODES, PODS, outcome
+from tests.kubernetes.test_scheduling import GATES, NODES, PODS, outcome, weir_scheduler
 from weir.client.http import connect
 from weir.objects.core import Node, Pod, read
 from weir.objects.kinds import by_kind
@@ -20,6 +20,7 @@ from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import PluginError
 from weir.scheduler.plugins import device_plugins
+from weir.scheduler.plugins.claim_reservation import FINALIZER
 from weir.scheduler.preemption import preempt
 from weir.scheduler.profile import ProfileArguments
 
@@ -151,7 +152,9 @@ def chance(number):
     things = []
     for name in WHOLE:
         devices = [
-            gpu(n, *rng.sample(taints, rng.choice([0, 0, 1, 2])), model=rng.choice(["a100", "t4"]), numa=n % 2)
+            gpu(
+                n, *rng.sample(taints, rng.choice([0, 0, 1, 2])), model=rng.choice(["a100", "t4"]), numa=n % 2
+            )
             for n in range(rng.randrange(4))
         ]
         things.append(slice_of(name, *devices))
@@ -186,7 +189,9 @@ def using(name, claims):
 def ours(nodes, stored, pending, on):
     """Return the best nodes, or what weir says; and what it would allocate on the node *on*."""
     claims = Claims(GATES, lambda: datetime.now(UTC))
-    engine = Engine(GATES, ProfileArguments(upstream_reasons=True), devices=device_plugins(claims, GATES, str))
+    engine = Engine(
+        GATES, ProfileArguments(upstream_reasons=True), devices=device_plugins(claims, GATES, str)
+    )
     for each in nodes:
         engine.table.put_node(read(Node, each))
     put = {CLASSES: (DeviceClass, claims.put_class), SLICES: (ResourceSlice, claims.put_slice),
@@ -275,3 +280,47 @@ def answers(tmp_path_factory):
 def test_both_schedulers_do_the_same(answers, situation):
     (node, said), there, (best, words, made) = answers[situation]
     assert (words, node in best, made) == (said, bool(node), there)
+
+
+def test_weir_allocates_gives_up_and_makes_claims_on_a_real_cluster(tmp_path):
+    async def play(kubeconfig):
+        client = connect(kubeconfig)
+        try:
+            amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+            status = {"capacity": amounts, "allocatable": amounts}
+            await client.create(NODES, {"metadata": {"name": "n1"}, "status": status})
+            offers = {"extendedResourceName": "example.com/gpu"}
+            await client.create(CLASSES, {"metadata": {"name": "gpu"}, "spec": offers})
+            for kind, document in (slice_of("n1", *map(gpu, range(3))), claim("d", ask(tolerations=tolerate("a")))):
+                await client.create(kind, document)
+            kind, gone = claim("lost", allocated=("n9", "gpu-0"))
+            await client.create(kind, gone)
+            await client.patch(kind, "lost", {"status": gone["status"]}, "default", subresource="status")
+            wanted = {name: using(name, [uses]) for name, uses in (("first", "d"), ("shares", "d"), ("second", "lost"))}
+            asks = {"limits": {"example.com/gpu": "1"}}
+            third = {"containers": [{"name": "c", "image": "i", "resources": asks}]}
+            wanted["third"] = {"metadata": {"name": "third", "namespace": "default"}, "spec": third}
+            for document in wanted.values():
+                document["spec"]["schedulerName"] = "weir"
+                await client.create(PODS, document)
+            async with asyncio.timeout(60):
+                while True:
+                    pods = {name: await client.get(PODS, name, "default") for name in wanted}
+                    if all(each["spec"].get("nodeName") for each in pods.values()):
+                        break
+                    await asyncio.sleep(0.1)
+            claims = {each["metadata"]["name"]: each for each in (await client.list(CLAIMS)).documents()}
+            return pods, claims
+        finally:
+            await client.close()
+
+    with real_server(tmp_path) as kubeconfig, weir_scheduler(kubeconfig, "--scheduler-name", "weir"):
+        pods, claims = asyncio.run(play(kubeconfig))
+    special = pods["third"]["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+    users = {
+        name: sorted(consumer["name"] for consumer in each["status"]["reservedFor"]) for name, each in claims.items()
+    }
+    assert users == {"d": ["first", "shares"], "lost": ["second"], special: ["third"]}
+    devices = [each["status"]["allocation"]["devices"]["results"][0]["device"] for each in claims.values()]
+    assert sorted(devices) == ["gpu-0", "gpu-1", "gpu-2"]
+    assert all(FINALIZER in claims[name]["metadata"]["finalizers"] for name in ("d", special))
