@@ -114,12 +114,14 @@ class Deployments:
         deployment = known.get(DEPLOYMENTS, key.name, key.namespace)
         if deployment is None:
             return
-        name = Rollout(deployment, (), now).new_name
-        text = f'Failed to create new replica set "{name}": {message}'
+        rollout = Rollout(deployment, claim(deployment, DEPLOYMENTS, known, REPLICASETS).mine, now)
+        text = f'Failed to create new replica set "{rollout.new_name}": {message}'
         yield Record(about(deployment, DEPLOYMENTS), "Warning", CREATE_ERROR, text)
+        present = (deployment.get("status") or {}).get("conditions") or ()
+        conditions = [dict(each) for each in present]
         if has_deadline(deployment):
-            present = (deployment.get("status") or {}).get("conditions") or ()
             conditions = with_condition(present, condition("Progressing", "False", CREATE_ERROR, text, now))
-            if conditions != list(present):
-                patch = {"status": {"conditions": conditions}}
-                yield Patch(DEPLOYMENTS, key.name, key.namespace, patch, subresource="status")
+        status, moved = rollout_status(rollout, now)
+        if moved or conditions != list(present):
+            patch = {"status": {**status, "conditions": conditions}}
+            yield Patch(DEPLOYMENTS, key.name, key.namespace, patch, subresource="status")
