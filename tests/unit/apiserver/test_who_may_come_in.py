@@ -87,6 +87,17 @@ async def test_a_user_without_rights_is_refused_and_a_binding_changes_that(clust
     assert (await cluster.ask("GET", PODS, user="jane"))[0] == 200
 
 
+async def test_a_group_nobody_serves_is_refused_before_it_is_missed(cluster):
+    refused = await cluster.ask("GET", "/apis/nope.example/v1/things", user="jane")
+    missed = await cluster.ask("GET", "/apis/nope.example/v1/things")
+    assert (refused[0], refused[1]["message"], missed) == (
+        403,
+        'things.nope.example is forbidden: User "jane" cannot list resource "things" in API group "nope.example" '
+        "at the cluster scope",
+        (404, b"404 page not found\n"),
+    )
+
+
 async def test_who_may_write_roles_may_not_give_away_more_than_they_have(cluster):
     verbs = {"verbs": ["create"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"]}
     await cluster.grant("jane", verbs)
