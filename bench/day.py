@@ -82,12 +82,13 @@ def live_through(nodes: int, hours: int, *, seed: int = 1, replicas: int = 0) ->
             elif step % 12 == 6 and silent is not None:
                 cluster.patch("Node", silent, {"metadata": {"annotations": {FAILED: None}}})
             cluster.advance(STEP_MINUTES * 60)
+        seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
         evictions = int(cluster.plane.controllers.metrics.pod_deletions.child().value)
         pods = cluster.list("Pod")
         running = sum(pod["status"].get("phase") == "Running" for pod in pods)
         return Day(
-            time.perf_counter() - began,
-            time.process_time() - cpu,
+            seconds,
+            cpu_seconds,
             evictions,
             failures,
             running,
