@@ -116,3 +116,23 @@ def test_a_deployment_rolls_and_goes_with_its_pods(cluster):
     cluster.wait("the new version runs alone", rolled)
     cluster._resource("Deployment").delete(name="web", namespace="default")
     cluster.wait("the pods are gone", lambda: not cluster.pods("app=web", "default"))
+
+
+def test_lint_names_a_workload_of_a_real_cluster_whose_pods_are_refused(cluster, tmp_path_factory):
+    refused = template("stuck", priorityClassName="missing")
+    cluster.create(
+        {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "stuck"},
+         "spec": {"selector": {"matchLabels": {"app": "stuck"}}, "template": refused}}
+    )  # fmt: skip
+    cluster.wait(
+        "the Deployment says so",
+        lambda: any(
+            c["type"] == "ReplicaFailure"
+            for c in (cluster.get("Deployment", "stuck") or {}).get("status", {}).get("conditions") or ()
+        ),
+    )
+    (kubeconfig,) = {p.resolve() for p in tmp_path_factory.getbasetemp().glob("living*/real.kubeconfig")}
+    command = [sys.executable, "-m", "weir.cli.main", "lint", "--cluster", "--kubeconfig", str(kubeconfig)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    lines = [line.split(":")[0] for line in found.stdout.splitlines() if "W030" in line]
+    assert (found.returncode, lines) == (1, ["deployment/default/stuck spec.template.spec"]), found.stderr
