@@ -63,16 +63,16 @@ def live_through(nodes: int, hours: int, *, seed: int = 1, replicas: int = 0) ->
         cluster.add_nodes(spots, name="spot", node_class="spot", taints=[CALM], labels={"kind": "spot"})
         cluster.advance(30)
         for number in range(max(replicas // PODS_EACH, 1)):
-            cluster.apply(_deployment(f"batch-{number}", PODS_EACH, "20"))
+            cluster.apply(_deployment(f"batch-{number}", PODS_EACH, "20", "spot"))
             if number % 2:
-                cluster.apply(_deployment(f"payment-{number}", PODS_EACH, "5"))
+                cluster.apply(_deployment(f"payment-{number}", PODS_EACH, "5", "steady"))
         cluster.advance(60)
         risky: list[str] = []
         silent: str | None = None
         for step in range(hours * 60 // STEP_MINUTES):
             for node in risky:
                 cluster.taint(node, CALM)
-            risky = [f"spot-{number}" for number in chance.sample(range(spots), max(spots // 25, 1))]
+            risky = [f"spot-{number}" for number in chance.sample(range(spots), max(spots // 100, 1))]
             for node in risky:
                 cluster.taint(node, RISKY)
             if step % 12 == 2:
@@ -97,13 +97,13 @@ def live_through(nodes: int, hours: int, *, seed: int = 1, replicas: int = 0) ->
         )
 
 
-def _deployment(name: str, replicas: int, below: str) -> dict[str, object]:
+def _deployment(name: str, replicas: int, below: str, where: str) -> dict[str, object]:
     labels = {"app": name}
     toleration = {"key": "failure-probability", "operator": "Lt", "value": below, "effect": "NoExecute"}
     containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]
     template = {
         "metadata": {"labels": labels},
-        "spec": {"containers": containers, "tolerations": [toleration]},
+        "spec": {"containers": containers, "tolerations": [toleration], "nodeSelector": {"kind": where}},
     }
     return {
         "apiVersion": "apps/v1",

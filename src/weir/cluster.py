@@ -303,7 +303,8 @@ class Cluster:
         await self.clock.settle()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._loop.run_until_complete(work)
+        with _calm_collector():
+            return self._loop.run_until_complete(work)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it, let everybody hear of it, and say if a component died of it."""
@@ -332,8 +333,7 @@ class Cluster:
 
     def advance(self, by: float | timedelta) -> None:
         """Let time pass (seconds, or a timedelta): whatever is due meanwhile happens at its time."""
-        with _calm_collector():
-            self._do(self.clock.advance(by))
+        self._do(self.clock.advance(by))
 
     @property
     def now(self) -> datetime:
