@@ -15,7 +15,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.actions import Action
-from weir.controllers.job_round import FINALIZER, JOBS, Failures, JobKey, JobRound, untracked
+from weir.controllers.job_pods import FINALIZER, Failures, untracked
+from weir.controllers.job_round import JOBS, JobKey, JobRound
 from weir.controllers.known import PODS, Known
 from weir.controllers.ownership import Claimants
 from weir.controllers.views import Pod, parse_time

@@ -12,14 +12,27 @@ two conditions, one when it is decided and one when the last pod is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.actions import Action, Count, Create, Patch, Record, WakeAt
 from weir.controllers.job_indexes import parse_indexes, print_indexes
+from weir.controllers.job_pods import (
+    FINALIZER,
+    INDEX,
+    INDEX_FAILURES,
+    INDEX_IGNORED,
+    Failures,
+    ended_at,
+    index_of,
+    noted,
+    pause,
+    tries,
+    untracked,
+    with_index,
+)
 from weir.controllers.job_policies import handle, met
 from weir.controllers.known import PODS, Known
 from weir.controllers.ownership import claim
@@ -29,12 +42,6 @@ from weir.controllers.workload import about, make_pod, remove_pod
 from weir.objects.kinds import by_kind
 
 JOBS: Final = by_kind("batch/v1", "Job")
-FINALIZER: Final = "batch.kubernetes.io/job-tracking"
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
-INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
-INDEX_IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
-FIRST_PAUSE: Final = timedelta(seconds=10)
-LONGEST_PAUSE: Final = timedelta(minutes=10)
 AT_ONCE: Final = 500
 MOST_UNCOUNTED: Final = 500
 LONGEST_PREFIX: Final = 58
@@ -48,39 +55,6 @@ class JobKey:
 
     namespace: str
     name: str
-
-
-@dataclass
-class Failures:
-    """When pods of one Job failed since one last succeeded; the pause before the next follows from it."""
-
-    failed: dict[str, datetime] = field(default_factory=dict)  # by uid
-    succeeded: datetime | None = None
-
-    def note(self, pods: Collection[Pod], failed: Collection[Pod]) -> None:
-        """Take in the pods that ended; the same pod twice counts once."""
-        for pod in pods:
-            at = ended_at(pod)
-            if at is not None and (self.succeeded is None or at > self.succeeded):
-                self.succeeded = at
-        self.failed.update({pod.metadata.uid: at for pod in failed if (at := ended_at(pod)) is not None})
-        if self.succeeded is not None:
-            self.failed = {uid: at for uid, at in self.failed.items() if at > self.succeeded}
-
-    def not_before(self) -> datetime | None:
-        """Return until when no failed pod is replaced."""
-        if not self.failed:
-            return None
-        return max(self.failed.values()) + pause(len(self.failed))
-
-
-def pause(failures: int) -> timedelta:
-    """Return how long to wait after so many failures in a row.
-
-    >>> [pause(n).seconds for n in (1, 2, 3, 10)]
-    [10, 20, 40, 600]
-    """
-    return min(FIRST_PAUSE * (1 << min(failures - 1, 10)), LONGEST_PAUSE)
 
 
 class JobRound:
@@ -175,7 +149,7 @@ class JobRound:
         handling = handle(self._policy, pod)
         if handling.action == "FailIndex":
             return True
-        return handling.counts and _noted(pod, INDEX_FAILURES) >= (self._per_index or 0)
+        return handling.counts and noted(pod, INDEX_FAILURES) >= (self._per_index or 0)
 
     def _held_back(self) -> dict[int, Pod]:
         """Return the failed pods that keep their finalizer until a replacement carries their count on."""
@@ -188,7 +162,7 @@ class JobRound:
             if index in self._done or index in self._lost or index in running:
                 continue
             other = held.get(index)
-            if other is None or _tries(other) <= _tries(pod):
+            if other is None or tries(other) <= tries(pod):
                 held[index] = pod
         return held
 
@@ -354,7 +328,7 @@ class JobRound:
     def _index_due(self, index: int) -> datetime | None:
         failed = self._held.get(index)
         ended = ended_at(failed) if failed is not None else None
-        return ended + pause(_tries(failed) + 1) if failed is not None and ended is not None else None
+        return ended + pause(tries(failed) + 1) if failed is not None and ended is not None else None
 
     def _start(self, index: int) -> Create:
         template = self._spec["template"]
@@ -362,8 +336,8 @@ class JobRound:
         if self._per_index is not None:
             failed = self._held.get(index)
             counts = failed is not None and handle(self._policy, failed).counts
-            times = (_noted(failed, INDEX_FAILURES) if failed is not None else 0) + counts
-            ignored = (_noted(failed, INDEX_IGNORED) if failed is not None else 0) + (
+            times = (noted(failed, INDEX_FAILURES) if failed is not None else 0) + counts
+            ignored = (noted(failed, INDEX_IGNORED) if failed is not None else 0) + (
                 failed is not None and not counts
             )
             annotations[INDEX_FAILURES] = str(times)
@@ -372,7 +346,7 @@ class JobRound:
         spec: dict[str, Any] = {"hostname": f"{self._key.name}-{index}"}
         for containers in ("containers", "initContainers"):
             if template["spec"].get(containers):
-                spec[containers] = [_with_index(each) for each in template["spec"][containers]]
+                spec[containers] = [with_index(each) for each in template["spec"][containers]]
         suffix = f"-{index}-"
         return make_pod(
             self._job,
@@ -537,56 +511,6 @@ class JobRound:
             "reason": reason,
             "message": message,
         }
-
-
-# ── pods of Jobs ─────────────────────────────────────────────────────────────────────────────────
-
-
-def index_of(pod: Pod) -> int:
-    """Return the pod's completion index; -1 when it has none."""
-    text = (pod.metadata.annotations or {}).get(INDEX, "")
-    return int(text) if text.isdigit() else -1
-
-
-def ended_at(pod: Pod) -> datetime | None:
-    """Return when a pod ended, as well as it can be told."""
-    times = [
-        parse_time((status.terminated or {}).get("finishedAt"))
-        for status in pod.status.container_statuses or ()
-    ]
-    if times and all(time is not None for time in times):
-        return max(time for time in times if time is not None)
-    ready = pod.status.condition("Ready")
-    if ready is not None and ready.status == "False" and ready.last_transition_time:
-        return parse_time(ready.last_transition_time)
-    return parse_time(pod.metadata.deletion_timestamp) or parse_time(pod.metadata.creation_timestamp)
-
-
-def _noted(pod: Pod, annotation: str) -> int:
-    text = (pod.metadata.annotations or {}).get(annotation, "")
-    return int(text) if text.isdigit() else 0
-
-
-def _tries(pod: Pod) -> int:
-    return _noted(pod, INDEX_FAILURES) + _noted(pod, INDEX_IGNORED)
-
-
-def untracked(pod: Pod) -> Patch:
-    """Return what takes the finalizer from a pod."""
-    metadata = {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
-    return Patch(
-        PODS, pod.metadata.name, pod.metadata.namespace, {"metadata": metadata}, STRATEGIC_MERGE_PATCH
-    )
-
-
-def _with_index(container: Document) -> dict[str, Any]:
-    """Return a container that can read its index from the environment."""
-    environment = container.get("env") or ()
-    if any(each["name"] == "JOB_COMPLETION_INDEX" for each in environment):
-        return dict(container)
-    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
-    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
-    return {**container, "env": [*environment, variable]}
 
 
 def _same(before: Any, value: Any) -> bool:

@@ -10,7 +10,8 @@ from tests.unit.controllers.builders import SECOND, T0, decide, made, of, only, 
 from weir.controllers.actions import Create, Delete, Patch, Record, WakeAt
 from weir.controllers.job import GoneJobKey, Jobs, TrackedPodKey
 from weir.controllers.job_indexes import parse_indexes, print_indexes
-from weir.controllers.job_round import FINALIZER, JOBS, JobKey
+from weir.controllers.job_pods import FINALIZER
+from weir.controllers.job_round import JOBS, JobKey
 from weir.controllers.known import PODS
 from weir.controllers.ttl_after_finished import FinishedJobKey, TtlAfterFinished
 
