@@ -291,12 +291,18 @@ def test_weir_allocates_gives_up_and_makes_claims_on_a_real_cluster(tmp_path):
             await client.create(NODES, {"metadata": {"name": "n1"}, "status": status})
             offers = {"extendedResourceName": "example.com/gpu"}
             await client.create(CLASSES, {"metadata": {"name": "gpu"}, "spec": offers})
-            for kind, document in (slice_of("n1", *map(gpu, range(3))), claim("d", ask(tolerations=tolerate("a")))):
+            for kind, document in (
+                slice_of("n1", *map(gpu, range(3))),
+                claim("d", ask(tolerations=tolerate("a"))),
+            ):
                 await client.create(kind, document)
             kind, gone = claim("lost", allocated=("n9", "gpu-0"))
             await client.create(kind, gone)
             await client.patch(kind, "lost", {"status": gone["status"]}, "default", subresource="status")
-            wanted = {name: using(name, [uses]) for name, uses in (("first", "d"), ("shares", "d"), ("second", "lost"))}
+            wanted = {
+                name: using(name, [uses])
+                for name, uses in (("first", "d"), ("shares", "d"), ("second", "lost"))
+            }
             asks = {"limits": {"example.com/gpu": "1"}}
             third = {"containers": [{"name": "c", "image": "i", "resources": asks}]}
             wanted["third"] = {"metadata": {"name": "third", "namespace": "default"}, "spec": third}
@@ -318,7 +324,8 @@ def test_weir_allocates_gives_up_and_makes_claims_on_a_real_cluster(tmp_path):
         pods, claims = asyncio.run(play(kubeconfig))
     special = pods["third"]["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
     users = {
-        name: sorted(consumer["name"] for consumer in each["status"]["reservedFor"]) for name, each in claims.items()
+        name: sorted(consumer["name"] for consumer in each["status"]["reservedFor"])
+        for name, each in claims.items()
     }
     assert users == {"d": ["first", "shares"], "lost": ["second"], special: ["third"]}
     devices = [each["status"]["allocation"]["devices"]["results"][0]["device"] for each in claims.values()]
