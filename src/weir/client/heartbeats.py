@@ -23,7 +23,7 @@ class Heartbeats:
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         self._kept: set[str] = set()
-        self._ended: list[str] = []
+        self._ended: list[tuple[str, datetime]] = []
         self._made: dict[str, dict[str, datetime]] = {}  # node → text of a late report → when it was due
 
     # ── kubelets say ─────────────────────────────────────────────────────────────────────────────
@@ -32,11 +32,11 @@ class Heartbeats:
         """*node* reports in time from now on, unseen."""
         self._kept.add(node)
 
-    def end(self, node: str) -> None:
-        """*node* may fall silent; what it reports from now on is written when it does."""
+    def end(self, node: str, last: datetime) -> None:
+        """*node* may fall silent: its last report was due at *last*; what it reports from now on is written."""
         if node in self._kept:
             self._kept.discard(node)
-            self._ended.append(node)
+            self._ended.append((node, last))
 
     def note(self, node: str, text: str, at: datetime) -> None:
         """A report of *node*, now to be seen as *text*, was due *at* this time."""
@@ -48,7 +48,7 @@ class Heartbeats:
 
     def forget(self, node: str) -> None:
         """*node* is no more."""
-        self.end(node)
+        self._kept.discard(node)
         self._made.pop(node, None)
 
     # ── node lifecycle asks ──────────────────────────────────────────────────────────────────────
@@ -61,7 +61,7 @@ class Heartbeats:
         """Return when the report that says *text* was due, if it was written late."""
         return self._made.get(node, {}).get(text)
 
-    def take_ended(self) -> list[str]:
-        """Return the nodes that stopped being kept since this was last asked."""
+    def take_ended(self) -> list[tuple[str, datetime]]:
+        """Return the nodes that stopped being kept since this was last asked, and when each reported last."""
         ended, self._ended = self._ended, []
         return ended

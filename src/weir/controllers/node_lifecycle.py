@@ -95,7 +95,9 @@ class Health:
     """What a node last reported, and when this process saw it."""
 
     seen_at: datetime
-    reported: tuple[object, ...]
+    reported: tuple[
+        tuple[str, str | None] | None, str | None
+    ]  # (Ready and its heartbeat, the Lease's renewal)
 
 
 class NodeLifecycle:
@@ -192,9 +194,8 @@ class NodeLifecycle:
 
     def _to_check(self, now: datetime) -> list[str]:
         """Return the nodes to be looked at, by name: about all others nothing new can be said."""
+        self._hear_of_silence(now)
         chosen = {*self._changed, *self._unwell}
-        if self.heartbeats is not None:
-            chosen.update(self.heartbeats.take_ended())
         self._changed = {}
         while self._graces and self._graces[0][0] < now:
             over, name = heappop(self._graces)
@@ -202,6 +203,14 @@ class NodeLifecycle:
                 del self._waiting[name]
                 chosen.add(name)
         return sorted(chosen)
+
+    def _hear_of_silence(self, now: datetime) -> None:
+        """Note the last report of nodes that may fall silent from now on, as if it had been seen when it was made."""
+        for name, last in self.heartbeats.take_ended() if self.heartbeats is not None else ():
+            self._changed[name] = None
+            health = self._health.get(name)
+            if health is not None:
+                health.seen_at = max(health.seen_at, self._check_after(last, now))
 
     def _wait_for_silence(self, node: str, over: datetime) -> None:
         """See to it that the node is looked at when its grace is over."""
@@ -217,6 +226,7 @@ class NodeLifecycle:
         self._counted.drop(name)
 
     def _check(self, node: Node, known: Known, now: datetime) -> Iterator[Action]:
+        self._hear_of_silence(now)
         health = self._observe(node, known, now)
         ready = ready_status(node)
         grace = self._grace if node.status.condition("Ready") is not None else STARTUP_GRACE
@@ -253,22 +263,29 @@ class NodeLifecycle:
             born = parse_time(node.metadata.creation_timestamp)
             seen = born if ready is None and renewed is None and born is not None else now
             health = self._health[node.name] = Health(seen, (told, renewed))
-        elif (reported := (told or health.reported[0], renewed)) != health.reported:
-            texts = [renewed] if renewed != health.reported[1] else []
-            if reported[0] != health.reported[0]:
-                texts.append(ready.last_heartbeat_time if ready is not None else None)
-            seen = max(self._would_have_seen(node.name, text, now) for text in texts)
-            health.seen_at = max(health.seen_at, seen)
-            health.reported = reported
+        else:
+            # What is missing says nothing: neither a Lease that somebody deleted nor a condition written here.
+            reported = (told or health.reported[0], renewed or health.reported[1])
+            news = [health.seen_at]
+            if reported[1] != health.reported[1]:
+                news.append(self._would_have_seen(node.name, reported[1], now))
+            if reported[0] is not None and reported[0] != health.reported[0]:
+                again = health.reported[0] is not None and reported[0][1] == health.reported[0][1]
+                # Another status at the time of an old heartbeat was written by somebody else, now.
+                news.append(now if again else self._would_have_seen(node.name, reported[0][1], now))
+            health.seen_at, health.reported = max(news), reported
         return health
 
     def _would_have_seen(self, node: str, text: str | None, now: datetime) -> datetime:
         """Return when a report was seen: now, or by the check after the time at which a postponed one was due."""
         due = self.heartbeats.made_at(node, text) if self.heartbeats is not None and text else None
-        if due is None or self._checked_at is None or due > self._checked_at:
+        return now if due is None else self._check_after(due, now)
+
+    def _check_after(self, due: datetime, now: datetime) -> datetime:
+        """Return the time of the first check that saw what was due then: *now*, if none was yet."""
+        if self._checked_at is None or due > self._checked_at:
             return now
-        checks_ago = (self._checked_at - due) // CHECK_PERIOD
-        return self._checked_at - checks_ago * CHECK_PERIOD
+        return self._checked_at - (self._checked_at - due) // CHECK_PERIOD * CHECK_PERIOD
 
     def _pods_not_ready(self, node: Node, known: Known, now: datetime) -> Iterator[Action]:
         for pod in known.pods_on(node.name):

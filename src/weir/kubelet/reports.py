@@ -167,7 +167,7 @@ class Reports:
         if off:
             self._queue.add(LastKey(name, now))
             if self._heartbeats is not None:
-                self._heartbeats.end(name)
+                self._heartbeats.end(name, self._heartbeats.clock.at(node.lease.last(now)))
             return
         node.lease = Rhythm(now, node.lease.phase, RENEW_SECONDS)
         node.status = Rhythm(now, node.status.phase, STATUS_SECONDS)
@@ -304,7 +304,7 @@ class Reports:
             if node is not None and node.postpones_lease:
                 node.postpones_lease = False
                 assert self._heartbeats is not None
-                self._heartbeats.end(name)
+                self._heartbeats.end(name, self._heartbeats.clock.at(node.lease.last(now)))
                 self._queue.add_after(LeaseKey(name), node.lease.next(now) - now)
 
     def _postpone_no_status(self, name: str, node: _Node, now: float) -> None:
