@@ -2,7 +2,8 @@
 
 A random script (nodes fail and come back, taints and conditions churn, leases are read, written and deleted, nodes
 come and go) is lived through twice, once with every report carried out at its time. Everything the two clusters hold
-afterwards and whenever the script looks, events with their times included, is equal but for resourceVersions.
+afterwards and whenever the script looks, events with their times included, is equal but for resourceVersions
+and the uids of events.
 """
 
 from __future__ import annotations
