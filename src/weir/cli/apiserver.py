@@ -6,12 +6,12 @@ only the owner can read. Everything else is an option.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
 import click
 
+from weir.cli._loop import run_loop
 from weir.gates import GateError, Gates
 
 
@@ -164,18 +164,8 @@ def apiserver(
             max_reading=max_requests_inflight,
             max_writing=max_mutating_requests_inflight,
         )
-        _loop_run(run(options, ready=ready))
+        run_loop(run(options, ready=ready))
     except (GateError, PluginError, ModeError, PkiError) as error:
         raise click.UsageError(str(error)) from None
     except (StoreError, OSError) as error:
         raise click.ClickException(str(error)) from None
-
-
-def _loop_run(main: object) -> None:
-    """Run on uvloop where there is one."""
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(main)  # type: ignore[arg-type]
-    else:
-        uvloop.run(main)  # type: ignore[arg-type]

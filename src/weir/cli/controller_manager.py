@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli._loop import run_loop
 from weir.gates import ALL_FEATURES, GateError, Gates
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def controller_manager(
     lease = leader_elect_resource_name if leader_elect else ""
     door = (bind_address, metrics_port) if metrics_port is not None else None
     try:
-        asyncio.run(_run(kubeconfig, context, chosen, lease, door, verbose))
+        run_loop(_run(kubeconfig, context, chosen, lease, door, verbose))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
 
@@ -134,9 +135,11 @@ async def _run(
     from weir.clock import RealClock
     from weir.controllers.run import Controllers
     from weir.observe.endpoint import serving
+    from weir.observe.interpreter import calm_collector
     from weir.observe.logs import Log, configure
 
     configure("debug" if verbose else "info")
+    calm_collector()
     client = connect(kubeconfig, context=context, user_agent="weir-controller-manager")
     identity = f"{socket.gethostname()}_{os.getpid()}"
     log = Log("weir.controllers")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from weir.cli._loop import run_loop
 from weir.gates import ALL_FEATURES, GateError, Gates
 
 
@@ -37,7 +38,7 @@ def kubelet(
         raise click.BadParameter(str(error), param_hint="--feature-gates") from None
     click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
     try:
-        asyncio.run(_run(kubeconfig, context, gates, seed, verbose))
+        run_loop(_run(kubeconfig, context, gates, seed, verbose))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
 
@@ -49,9 +50,11 @@ async def _run(kubeconfig: Path | None, context: str, gates: Gates, seed: int, v
     from weir.client.http import connect
     from weir.clock import RealClock
     from weir.kubelet.run import Kubelets
+    from weir.observe.interpreter import calm_collector
     from weir.observe.logs import Log, configure
 
     configure("debug" if verbose else "info")
+    calm_collector()
     log = Log("weir.kubelet")
     client = connect(kubeconfig, context=context, user_agent="weir-kubelet")
     playing = asyncio.ensure_future(Kubelets(client, gates, RealClock(), seed=seed, log=log).run())

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
 
+from weir.cli._loop import run_loop
 from weir.gates import ALL_FEATURES, GateError, Gates
 
 
@@ -92,19 +91,9 @@ def scheduler(
     config = replace(config, profiles=tuple(replace(p, upstream_reasons=upstream) for p in config.profiles))
     click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
     try:
-        _run_loop(_run(kubeconfig, context, config, gates, seed, metrics_port, verbose))
+        run_loop(_run(kubeconfig, context, config, gates, seed, metrics_port, verbose))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
-
-
-def _run_loop(main: Coroutine[None, None, None]) -> None:
-    """Run *main* on the faster event loop where there is one."""
-    try:
-        import uvloop
-    except ImportError:  # not on every platform
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
 
 
 async def _run(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli._loop import run_loop
 from weir.gates import ALL_FEATURES, FEATURES, GateError, Gates
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def up(
     try:
         lock = hold(data_dir)
         try:
-            _loop_run(_up(options, gates, names, nodes, gpus, seed))
+            run_loop(_up(options, gates, names, nodes, gpus, seed))
         finally:
             lock.release()
     except PkiError as error:
@@ -237,13 +238,3 @@ def _settings(gates: Gates) -> str:
     features = {name: str(gates.enabled(name)).lower() for name in FEATURES}
     others = dict(part.split("=") for part in gates.changes().split(",") if part)
     return ",".join(f"{name}={value}" for name, value in {**features, **others}.items())
-
-
-def _loop_run(main: object) -> None:
-    """Run on uvloop where there is one."""
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(main)  # type: ignore[arg-type]
-    else:
-        uvloop.run(main)  # type: ignore[arg-type]

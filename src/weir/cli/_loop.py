@@ -1,0 +1,20 @@
+"""On which event loop does a component's process run? The faster one where there is one.
+
+Not here: what runs on it (the run.py of each component).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run *main* to its end."""
+    try:
+        import uvloop
+    except ImportError:  # not on every platform
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
