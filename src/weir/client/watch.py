@@ -26,7 +26,8 @@ LONGEST_PAUSE_SECONDS = 30.0
 CALM_SECONDS = 120.0  # after this long without a failure the pauses start small again
 SHORT_WATCH_SECONDS = 1.0
 WATCH_SECONDS = (300, 600)  # servers end a watch by themselves; not all clients at once
-FOR_EVER_SECONDS = 1_000_000_000  # where nothing can break in between, a watch need neither end nor say that it lives
+# Where nothing can break in between, a watch need neither end nor say that it lives.
+FOR_EVER_SECONDS = 1_000_000_000
 
 
 class Target(Protocol):

@@ -77,7 +77,8 @@ class TaintEviction:
         self._gates, self._evaluate = gates, evaluate
         self.timers: dict[TimerKey, Timer] = {}
         self._deleting: set[TimerKey] = set()  # deletions under way
-        self._begun: dict[TimerKey, object] = {}  # what each deletion at once was decided on, until the pod is gone
+        # what each deletion at once was decided on, until the pod is gone
+        self._begun: dict[TimerKey, object] = {}
 
     def evicted(self, action: Evict) -> None:
         """Hear that a deletion has ended, well or not."""
