@@ -22,7 +22,7 @@ import itertools
 import random
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -251,6 +251,8 @@ class Cluster:
         self._onlookers = Onlookers(lambda asked: self._running.server.handle(asked))
         self._loop = asyncio.new_event_loop()
         self._gates = ComponentGates.of(gates)
+        self._calm = ExitStack()
+        self._calm.enter_context(_calm_collector())
         try:
             self._running, self.client = self._wait(self._build(seed))
             self._wait(ensure_storage_class(self.client))
@@ -258,6 +260,7 @@ class Cluster:
             if nodes:
                 self.add_nodes(nodes)
         except BaseException:
+            self._calm.close()
             self._loop.close()
             raise
         self._open = True
@@ -303,8 +306,7 @@ class Cluster:
         await self.clock.settle()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        with _calm_collector():
-            return self._loop.run_until_complete(work)
+        return self._loop.run_until_complete(work)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it, let everybody hear of it, and say if a component died of it."""
@@ -521,6 +523,7 @@ class Cluster:
             self._wait(self.plane.stop())
             self._wait(self._running.stop())
             self._loop.close()
+            self._calm.close()
 
     async def _unfollow(self) -> None:
         for task in self._followers:
@@ -534,11 +537,15 @@ class Cluster:
         self.close()
 
 
+#: Objects made before the young are looked at, looks before the older ones are, and before all that live long.
+_RARELY: Final = (200_000, 20, 100)
+
+
 @contextmanager
 def _calm_collector() -> Iterator[None]:
-    """Look for cycles rarely meanwhile: little of what is made has any, and each look walks the whole cluster."""
+    """Look for cycles rarely while a cluster lives: little of what is made has any, and each look walks all of it."""
     before = gc.get_threshold()
-    gc.set_threshold(max(before[0], 100_000), *before[1:])
+    gc.set_threshold(*(max(pair) for pair in zip(before, _RARELY, strict=True)))
     try:
         yield
     finally:
