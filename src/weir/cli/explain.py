@@ -99,6 +99,8 @@ def explain(
     else:
         held = read_cluster(cluster, kubeconfig, context, _kinds(name))
         held.documents.extend(nodes)
+    if held.forbidden:
+        click.echo(f"weir: left out, you may not list them: {', '.join(held.forbidden)}", err=True)
         held.documents.extend(_of_kinds(documents, "ResourceClaim", "ResourceClaimTemplate"))
     if name:
         asked.append((_named(name, namespace, held.documents), None))

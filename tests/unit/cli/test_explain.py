@@ -13,6 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from weir.cli.inputs import Held
 from weir.cli.main import FINDINGS, FINE, USAGE, run
 
 POD = """\
@@ -276,3 +277,10 @@ def test_no_bytes_make_a_traceback(here, capsys, content):
     (here / "pod.yaml").write_bytes(content)
     assert run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"]) == USAGE
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_what_may_not_be_listed_is_named_and_left_out(here, capsys, monkeypatch):
+    held = Held([("the cluster", NODE)], forbidden=("persistentvolumes",))
+    monkeypatch.setattr("weir.cli.inputs.read_cluster", lambda *asked: held)
+    run(["explain", "-f", "pod.yaml"])
+    assert capsys.readouterr().err == "weir: left out, you may not list them: persistentvolumes\n"
