@@ -53,21 +53,23 @@ def weir_scheduler(kubeconfig, *more):
         process.wait(10)
 
 
-async def outcome(client, name, namespace="default", nodes=None, seconds=30.0):
-    """Return the node a pod was put on, or what was said against all of them."""
-    async with asyncio.timeout(seconds):
-        while True:
-            pod = await client.get(PODS, name, namespace)
+async def outcome(client, created, nodes=None, seconds=30.0):
+    """Return the node the pod *created* was put on, or what was first said against all of them.
+
+    Every state since its creation is seen, in order: a look now and then could miss words that are soon out of date.
+    """
+    name, namespace, since = (created["metadata"][key] for key in ("name", "namespace", "resourceVersion"))
+    chosen = {"resource_version": since, "field_selector": f"metadata.name={name}", "bookmarks": False}
+    async with asyncio.timeout(seconds), client.watch(PODS, namespace, **chosen) as events:
+        async for event in events:
+            pod = msgspec.json.decode(event.object)
             if pod["spec"].get("nodeName"):
                 return pod["spec"]["nodeName"], ""
-            conditions = pod["status"].get("conditions") or ()
-            said = next(
-                (c["message"] for c in conditions if c.get("reason") in ("Unschedulable", "SchedulerError")),
-                "",
-            )
+            said = next((c["message"] for c in pod["status"].get("conditions") or ()
+                         if c.get("reason") in ("Unschedulable", "SchedulerError")), "")  # fmt: skip
             if said and (nodes is None or said.startswith(f"0/{nodes} ")):
                 return "", said
-            await asyncio.sleep(0.02)
+    raise AssertionError(f"the watch of pod {name} ended without an answer")
 
 
 def node(name, **more):
@@ -88,10 +90,10 @@ def test_weir_places_pods_of_its_name_on_a_real_cluster(kubeconfig):
                 taint = {"key": "sla", "value": value, "effect": "NoSchedule"}
                 await client.create(NODES, node(name, spec={"taints": [taint]}))
             over = [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}]
-            await client.create(PODS, pod("picky", tolerations=over))
-            await client.create(PODS, pod("plain"))
+            picky = await client.create(PODS, pod("picky", tolerations=over))
+            plain = await client.create(PODS, pod("plain"))
             await client.create(PODS, pod("other", schedulerName="somebody-else"))
-            found = [await outcome(client, "picky"), await outcome(client, "plain")]
+            found = [await outcome(client, picky, 2), await outcome(client, plain, 2)]
             untouched = await client.get(PODS, "other", "default")
             for name in ("picky", "plain", "other"):
                 await client.delete(PODS, name, "default", grace_period_seconds=0)
@@ -172,8 +174,7 @@ class Arena:
             stored = await asyncio.gather(*(self.client.create(PODS, each) for each in pods))
             await asyncio.sleep(pause)
             pending = await self.client.create(PODS, new)
-            namespace = new["metadata"]["namespace"]
-            real = await outcome(self.client, new["metadata"]["name"], namespace, len(nodes), 8.0)
+            real = await outcome(self.client, pending, len(nodes), 8.0)
             return real, self.ours(stored_nodes, stored, pending)
         except Invalid:
             return None
