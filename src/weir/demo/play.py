@@ -19,7 +19,8 @@ from weir.demo.history import History, Life
 from weir.demo.judge import Judged, judge, pod_facts, workload_facts
 from weir.demo.story import WARM_UP, Document, NodeOf, Outcome, StepOf, Story, split_object
 from weir.errors import ApiError
-from weir.explain.verdict import NodeVerdict, Reason, WrongLabel
+from weir.explain.reasons import Reason, WrongLabel
+from weir.explain.verdict import NodeVerdict
 from weir.explain.words import node_sentence, staying
 from weir.gates import ALL_FEATURES
 from weir.kubelet.classes import CLASSES, FAILED, ClassError

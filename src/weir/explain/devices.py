@@ -16,7 +16,8 @@ import msgspec
 
 from weir.devices.eviction import moment
 from weir.devices.outcome import AllocationError
-from weir.explain.verdict import ClaimTied, DeviceClaimUnusable, NoDevices, Reason
+from weir.explain.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
+from weir.explain.reasons import Reason
 from weir.gates import Gates
 from weir.objects.core import Node, OwnerReference, Pod, PodResourceClaimStatus
 from weir.objects.resource import ClaimMeta, ResourceClaim

@@ -23,7 +23,8 @@ import numpy as np
 from weir.explain.devices import born, claims_in, considered, missing
 from weir.explain.devices import reasons as device_reasons
 from weir.explain.node import Filters, Room, is_bound
-from weir.explain.verdict import NodeVerdict, OtherFilter, OtherPods, Reason, Spread
+from weir.explain.reasons import FilterRefusal, Reason
+from weir.explain.verdict import NodeVerdict
 from weir.gates import Gates
 from weir.objects.core import Node, ObjectMeta, PersistentVolume, Pod, StorageClass
 from weir.objects.requests import PODS, Amounts, node_allocatable, pod_requests
@@ -41,11 +42,6 @@ from weir.world import World
 #: More than any pod asks for, and little enough to be multiplied: what a node that does not say is taken to have.
 _PLENTY: Final = {"cpu": str(2**40), PODS: str(2**40)}
 _PLENTY_OF_THE_REST: Final = str(2**50)
-#: Filters whose refusals have a name of their own.
-_KNOWN: Final[Mapping[str, type[Spread] | type[OtherPods]]] = {
-    "PodTopologySpread": Spread,
-    "InterPodAffinity": OtherPods,
-}
 
 
 @dataclass
@@ -245,7 +241,5 @@ class EngineJudge:
 
 def _in_its_own_words(status: Status) -> Iterator[Reason]:
     """Yield the reasons of a filter for which explain has no words of its own."""
-    made = _KNOWN.get(status.plugin)
     for text in status.reasons:
-        resolvable = status.code is Code.UNSCHEDULABLE
-        yield made(text, resolvable) if made else OtherFilter(status.plugin, text, resolvable)
+        yield FilterRefusal(status.plugin, text, resolvable=status.code is Code.UNSCHEDULABLE)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
 
+from weir.explain.device_reasons import ClaimTied, NoDevices
 from weir.explain.edits import (
     GATES_OPTION,
     AddDeviceToleration,
@@ -32,14 +33,9 @@ from weir.explain.edits import (
     answers,
 )
 from weir.explain.node import Judge
-from weir.explain.subject import Subject
-from weir.explain.verdict import (
-    ClaimTied,
+from weir.explain.reasons import (
     Cordoned,
     Gated,
-    Group,
-    NodeVerdict,
-    NoDevices,
     OtherNode,
     Reason,
     Refused,
@@ -48,6 +44,8 @@ from weir.explain.verdict import (
     UntoleratedTaint,
     WrongLabel,
 )
+from weir.explain.subject import Subject
+from weir.explain.verdict import Group, NodeVerdict
 from weir.gates import Gates
 from weir.objects.core import Node, Pod
 from weir.world import World

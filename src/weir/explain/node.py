@@ -17,13 +17,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from weir.explain.verdict import (
-    CORDON_KEY,
+from weir.explain.reasons import (
     Attempt,
     ClaimUnusable,
     Cordoned,
     Gated,
-    NodeVerdict,
     OtherNode,
     PortTaken,
     Reason,
@@ -37,6 +35,7 @@ from weir.explain.verdict import (
     VolumeMissing,
     WrongLabel,
 )
+from weir.explain.verdict import CORDON_KEY, NodeVerdict
 from weir.gates import Gates
 from weir.objects.core import Node, NodeSelector, PersistentVolumeClaim, Pod, Taint, Toleration
 from weir.objects.requests import (

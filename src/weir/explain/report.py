@@ -12,7 +12,8 @@ from typing import Any
 from weir.explain.edits import Edit
 from weir.explain.fix import Fix
 from weir.explain.message import scheduler_message
-from weir.explain.verdict import SCHEMA, Explanation, Group, Reason
+from weir.explain.reasons import Reason
+from weir.explain.verdict import SCHEMA, Explanation, Group
 from weir.explain.words import node_sentence, sentence, staying, verdict_line
 from weir.gates import Gates
 from weir.taints.eviction import Stay

@@ -14,23 +14,17 @@ from typing import Final
 
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.outcome import CANNOT_ALLOCATE
-from weir.explain.verdict import (
+from weir.explain.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
+from weir.explain.reasons import (
     Attempt,
-    ClaimTied,
     ClaimUnusable,
     Cordoned,
-    DeviceClaimUnusable,
-    Explanation,
+    FilterRefusal,
     Gated,
-    NodeVerdict,
-    NoDevices,
-    OtherFilter,
     OtherNode,
-    OtherPods,
     PortTaken,
     Reason,
     Refused,
-    Spread,
     TooFew,
     TooManyPods,
     Unmet,
@@ -41,6 +35,7 @@ from weir.explain.verdict import (
     VolumeMissing,
     WrongLabel,
 )
+from weir.explain.verdict import Explanation, NodeVerdict
 from weir.gates import ALL_FEATURES, DEFAULTS, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
 from weir.objects.requests import show_amount
@@ -312,10 +307,8 @@ def sentence(reason: Reason) -> str:
             return _tied(reason)
         case DeviceClaimUnusable(text, hint):
             return f"{text}{'; ' if hint else ''}{hint}"
-        case Spread() | OtherPods():
-            return _NEIGHBOURS.get(reason.text, reason.text)
-        case OtherFilter(text=text):
-            return text.removeprefix("node(s) ")
+        case FilterRefusal(text=text):
+            return _NEIGHBOURS.get(text, text.removeprefix("node(s) "))
         case Gated(gates):
             return f"held back by the scheduling gates {listed(gates, 5)}"
         case Refused(errors):

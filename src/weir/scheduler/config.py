@@ -19,6 +19,7 @@ from weir.scheduler.profile import DEFAULT_WEIGHTS, ProfileArguments
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
 
+#: In the order in which they are asked; the first that refuses a node names the reason.
 FILTERS: Final = (
     "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
     "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",

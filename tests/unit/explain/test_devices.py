@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from weir.explain.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
 from weir.explain.pod import explain
-from weir.explain.verdict import ClaimTied, DeviceClaimUnusable, Explanation, NoDevices
+from weir.explain.verdict import Explanation
 from weir.explain.words import sentence
 from weir.gates import ALL_FEATURES, Gates
 from weir.world import World

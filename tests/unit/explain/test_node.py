@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weir.explain.node import Filters, Room
-from weir.explain.verdict import (
+from weir.explain.reasons import (
     ClaimUnusable,
     Cordoned,
     Gated,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
-from weir.explain.verdict import TooFew, UntoleratedTaint
+from weir.explain.reasons import TooFew, UntoleratedTaint
 from weir.explain.words import (
     duration,
     gates_line,

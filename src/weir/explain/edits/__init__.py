@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from weir.explain.device_reasons import ClaimTied, NoDevices
 from weir.explain.edits.devices import AddDeviceToleration, RemoveRule, for_devices, for_tied
 from weir.explain.edits.edit import Edit
 from weir.explain.edits.labels import ChangeRequirement, ChangeSelector, DropAffinity, for_term
@@ -21,11 +22,9 @@ from weir.explain.edits.taints import (
     Uncordon,
     for_taint,
 )
-from weir.explain.verdict import (
-    ClaimTied,
+from weir.explain.reasons import (
     Cordoned,
     Gated,
-    NoDevices,
     OtherNode,
     Reason,
     Refused,

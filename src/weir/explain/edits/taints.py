@@ -15,7 +15,7 @@ import msgspec
 
 from weir.explain.edits.edit import Edit, distance_between, moved_threshold
 from weir.explain.node import UNSCHEDULABLE, uncordoned
-from weir.explain.verdict import UntoleratedTaint
+from weir.explain.reasons import UntoleratedTaint
 from weir.explain.words import asks, gate_of
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, Toleration
