@@ -16,13 +16,22 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli._device_rules import counted, from_anywhere, make_rule, read_selector, said, with_cluster
+from weir.cli._device_rules import (
+    counted,
+    description_option,
+    make_rule,
+    rate_option,
+    read_selector,
+    rule_options,
+    said,
+    with_cluster,
+)
 from weir.cli._device_write import condition, served_version, settle, write
+from weir.cli._options import Where
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED
 from weir.cli.render import to_yaml
 
@@ -51,11 +60,11 @@ _EVICTED: Final = re.compile(r"(\d+) pods? evicted since")
 @click.command(short_help="Look, ask, then make pods leave devices.")
 @click.argument("selector", default="")
 @click.option("--key", default=KEY, show_default=True, metavar="KEY[=VALUE]", help="The taint.")
-@click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (default: 10).")
+@rate_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--timeout", default="", metavar="10m", help="Stop waiting after this time (default: never).")
-@click.option("--description", default="", help="Why, for whoever looks at the rule.")
-@from_anywhere
+@description_option
+@rule_options
 def drain(
     selector: str,
     key: str,
@@ -63,9 +72,7 @@ def drain(
     yes: bool,
     timeout: str,
     description: str,
-    cluster: Sequence[str],
-    kubeconfig: Path | None,
-    context: str,
+    where: Where,
     cel: Sequence[str],
     all_devices: bool,
     name: str,
@@ -88,7 +95,7 @@ def drain(
     wanted = read_selector(selector, cel, all_devices)
     rule = make_rule(wanted, parse_taint(f"{key}:None"), name, rate, description)
     limit = read_seconds(timeout, "--timeout") if timeout else None
-    if not (yes or dry_run or cluster) and not _can_ask():
+    if not (yes or dry_run or where.dump) and not _can_ask():
         raise click.UsageError("nobody is there to be asked: add --yes, or --dry-run to look only")
     back = shlex.join(
         ["weir", "device", "untaint", *([selector] if selector else []), *(f"--cel={e}" for e in cel)]
@@ -102,7 +109,7 @@ def drain(
         return await work.run(rule, held, None if dry_run else client)
 
     try:
-        return with_cluster(cluster, kubeconfig, context, act)
+        return with_cluster(where, act)
     except KeyboardInterrupt:
         work.interrupted()
         return INTERRUPTED

@@ -7,15 +7,13 @@ Not here: taints by a cluster's administrator (weir.cli._device_rules), what hol
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from weir.cli._options import Live, live_options
 from weir.cli.main import FINE
 
 if TYPE_CHECKING:
@@ -24,10 +22,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _TRIES = 10
-_KUBECONFIG = click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
-)
-_CONTEXT = click.option("--context", default="", help="The context of the kubeconfig.")
+_AGENT: Final = "weir-device"
 
 
 @click.command(short_help="Simulated: let a driver taint its device.")
@@ -39,8 +34,7 @@ _CONTEXT = click.option("--context", default="", help="The context of the kubeco
 @click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (evictionsPerSecond).")
 @click.option("--description", default="", help="Why, for whoever looks at the taint.")
 @click.option("--data", default="", metavar="JSON", help="What the driver knows, as a JSON object.")
-@_KUBECONFIG
-@_CONTEXT
+@live_options
 def degrade(
     where: str,
     taint: str,
@@ -50,8 +44,7 @@ def degrade(
     rate: int | None,
     description: str,
     data: str,
-    kubeconfig: Path | None,
-    context: str,
+    live: Live,
 ) -> int:
     """Let the simulated driver of a node taint a device, or all devices of the node.
 
@@ -76,18 +69,17 @@ def degrade(
         entry["description"] = description
     if data:
         entry["data"] = _object(data)
-    return _change(where, entry, kubeconfig, context)
+    return _change(where, entry, live)
 
 
 @click.command(short_help="Simulated: pull a device out.")
 @click.argument("where", metavar="NODE/DEVICE")
-@_KUBECONFIG
-@_CONTEXT
-def unplug(where: str, kubeconfig: Path | None, context: str) -> int:
+@live_options
+def unplug(where: str, live: Live) -> int:
     """Pull a device out of a simulated node; `repair` puts it back."""
     if "/" not in where:
         raise click.UsageError(f"{where!r}: which device? write NODE/DEVICE")
-    return _change(where, {"unplugged": True}, kubeconfig, context)
+    return _change(where, {"unplugged": True}, live)
 
 
 @click.command(name="break", short_help="Simulated: let a driver publish nonsense.")
@@ -99,21 +91,19 @@ def unplug(where: str, kubeconfig: Path | None, context: str) -> int:
     show_default=True,
     help="An incomplete pool, or an invalid one.",
 )
-@_KUBECONFIG
-@_CONTEXT
-def break_pool(node: str, how: str, kubeconfig: Path | None, context: str) -> int:
+@live_options
+def break_pool(node: str, how: str, live: Live) -> int:
     """Let the simulated driver of a node publish nonsense, to see what becomes of it."""
     if "/" in node:
         raise click.UsageError(f"{node!r}: a pool is broken as a whole: write NODE")
-    return _change(node, {"broken": how}, kubeconfig, context)
+    return _change(node, {"broken": how}, live)
 
 
 @click.command(short_help="Simulated: make devices well again.")
 @click.argument("where", metavar="NODE[/DEVICE]")
 @click.argument("key", metavar="[KEY]", default="")
-@_KUBECONFIG
-@_CONTEXT
-def repair(where: str, key: str, kubeconfig: Path | None, context: str) -> int:
+@live_options
+def repair(where: str, key: str, live: Live) -> int:
     """Make the devices of a simulated node well again, or take back one taint of its driver.
 
     \b
@@ -121,14 +111,13 @@ def repair(where: str, key: str, kubeconfig: Path | None, context: str) -> int:
       weir device repair node-1
       weir device repair node-1/gpu-0 gpu.example.com/overheated
     """
-    return _change(where, {"repaired": key}, kubeconfig, context)
+    return _change(where, {"repaired": key}, live)
 
 
 @click.command(short_help="Simulated: restart a driver.")
 @click.argument("node")
-@_KUBECONFIG
-@_CONTEXT
-def republish(node: str, kubeconfig: Path | None, context: str) -> int:
+@live_options
+def republish(node: str, live: Live) -> int:
     """Restart the simulated driver of a node: its slices go and come again."""
 
     async def act(client: Client) -> None:
@@ -146,14 +135,14 @@ def republish(node: str, kubeconfig: Path | None, context: str) -> int:
             f"node {node}: {_counted(len(found.items), 'slice')} taken away, its driver publishes again"
         )
 
-    _with_client(kubeconfig, context, act)
+    live.run(_AGENT, act)
     return FINE
 
 
 # ── doing it ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _change(where: str, entry: Document, kubeconfig: Path | None, context: str) -> int:
+def _change(where: str, entry: Document, live: Live) -> int:
     """Let *entry* begin now for a device, or for all of a node."""
     node_name, slash, device = where.partition("/")
     if not node_name or (slash and not device) or "/" in device:
@@ -171,7 +160,7 @@ def _change(where: str, entry: Document, kubeconfig: Path | None, context: str) 
                     raise
         click.echo(f"{where}: {_said(entry)}")
 
-    _with_client(kubeconfig, context, act)
+    live.run(_AGENT, act)
     return FINE
 
 
@@ -256,16 +245,3 @@ def _object(text: str) -> Document:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _with_client(kubeconfig: Path | None, context: str, act: Callable[[Client], Any]) -> None:
-    async def main() -> None:
-        from weir.client.http import connect
-
-        client = connect(kubeconfig, context=context, user_agent="weir-device")
-        try:
-            await act(client)
-        finally:
-            await client.close()
-
-    asyncio.run(main())

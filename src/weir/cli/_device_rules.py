@@ -14,12 +14,12 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from weir.cli._device_write import MANAGER, condition, served_version, settle, write
+from weir.cli._options import Where, cluster_options, together
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED
 from weir.cli.render import to_yaml
 
@@ -35,49 +35,35 @@ EXPIRES: Final = "Expires"
 _MOST_PODS: Final = 20
 _ANSWER_SECONDS: Final = 3.0
 
-_SOURCE: Final = (
-    click.option(
-        "-c",
-        "--cluster",
-        multiple=True,
-        metavar="FILE|DIR|-",
-        help="Try it on a dump of a cluster: nothing is written.",
-    ),
-    click.option(
-        "--kubeconfig",
-        type=click.Path(path_type=Path),
-        help="The cluster's kubeconfig (default: as kubectl).",
-    ),
-    click.option("--context", default="", help="The context of the kubeconfig."),
+rule_options: Final = together(
+    cluster_options("Try it on a dump of a cluster: nothing is written."),
     click.option("--cel", multiple=True, metavar="EXPRESSION", help="A CEL selector; all must be true."),
     click.option("--all-devices", is_flag=True, help="Yes, every device of the cluster."),
     click.option("--name", default="", help="The rule's name (default: made of selector and key)."),
     click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing."),
 )
-
-
-def from_anywhere(command: Callable[..., int]) -> Callable[..., int]:
-    for option in reversed(_SOURCE):
-        command = option(command)
-    return command
+rate_option: Final = click.option(
+    "--rate", type=click.IntRange(min=1), help="Pods evicted a second (default: 10)."
+)
+description_option: Final = click.option(
+    "--description", default="", help="Why, for whoever looks at the rule."
+)
 
 
 @click.command(short_help="Taint devices with a rule.")
 @click.argument("words", nargs=-1, metavar="[SELECTOR] KEY[=VALUE]:EFFECT")
-@click.option("--rate", type=click.IntRange(min=1), help="Pods evicted a second (default: 10).")
+@rate_option
 @click.option("--ttl", default="", metavar="2h", help="Remove the taint after this time.")
 @click.option("--no-wait", is_flag=True, help="With --ttl: do not stay where nobody else would remove it.")
-@click.option("--description", default="", help="Why, for whoever looks at the rule.")
-@from_anywhere
+@description_option
+@rule_options
 def taint(
     words: Sequence[str],
     rate: int | None,
     ttl: str,
     no_wait: bool,
     description: str,
-    cluster: Sequence[str],
-    kubeconfig: Path | None,
-    context: str,
+    where: Where,
     cel: Sequence[str],
     all_devices: bool,
     name: str,
@@ -102,12 +88,7 @@ def taint(
     if expires is not None:
         rule["metadata"]["annotations"] = {EXPIRES_AT: expires.strftime("%Y-%m-%dT%H:%M:%SZ")}
     try:
-        return with_cluster(
-            cluster,
-            kubeconfig,
-            context,
-            lambda held, client: _taint(rule, held, client, dry_run, not no_wait),
-        )
+        return with_cluster(where, lambda held, client: _taint(rule, held, client, dry_run, not no_wait))
     except KeyboardInterrupt:
         if expires is not None:
             click.echo(f"\nthe rule {rule['metadata']['name']} stays; {undo(rule)}", err=True)
@@ -116,12 +97,10 @@ def taint(
 
 @click.command(short_help="Remove taints of rules.")
 @click.argument("words", nargs=-1, metavar="[SELECTOR] KEY")
-@from_anywhere
+@rule_options
 def untaint(
     words: Sequence[str],
-    cluster: Sequence[str],
-    kubeconfig: Path | None,
-    context: str,
+    where: Where,
     cel: Sequence[str],
     all_devices: bool,
     name: str,
@@ -138,9 +117,7 @@ def untaint(
     """
     text, key = _two(words, "KEY")
     wanted = read_selector(text, cel, all_devices)
-    return with_cluster(
-        cluster, kubeconfig, context, lambda held, client: _untaint(wanted, key, name, held, client, dry_run)
-    )
+    return with_cluster(where, lambda held, client: _untaint(wanted, key, name, held, client, dry_run))
 
 
 # ── what to do ───────────────────────────────────────────────────────────────────────────────────
@@ -200,31 +177,22 @@ def rule_name(selector: Document, key: str) -> str:
     return f"{bare or 'taint'}-{digest}"
 
 
-def with_cluster(
-    cluster: Sequence[str],
-    kubeconfig: Path | None,
-    context: str,
-    work: Callable[[Inventory, Client | None], Awaitable[int]],
-) -> int:
+def with_cluster(where: Where, work: Callable[[Inventory, Client | None], Awaitable[int]]) -> int:
+    """Return what *work* comes to with the devices of a cluster and, where it lives, a client of it."""
     from weir.cli.device import fetch
     from weir.cli.inputs import read_dump
-    from weir.client.http import connect
     from weir.devices.inventory import Inventory
     from weir.gates import ALL_FEATURES
 
-    if cluster and (kubeconfig or context):
-        raise click.UsageError("give either --cluster or --kubeconfig and --context, not both")
+    where.check()
 
-    async def run() -> int:
-        if cluster:
-            return await work(Inventory.of(read_dump(cluster), ALL_FEATURES), None)
-        client = connect(kubeconfig, context=context, user_agent=MANAGER)
-        try:
-            return await work(Inventory.of(await fetch(client), ALL_FEATURES), client)
-        finally:
-            await client.close()
+    async def live(client: Client) -> int:
+        return await work(Inventory.of(await fetch(client), ALL_FEATURES), client)
 
-    return asyncio.run(run())
+    async def dumped() -> int:
+        return await work(Inventory.of(read_dump(where.dump), ALL_FEATURES), None)
+
+    return asyncio.run(dumped()) if where.dump else where.live.run(MANAGER, live)
 
 
 async def _taint(rule: Document, held: Inventory, client: Client | None, dry_run: bool, wait: bool) -> int:

@@ -12,33 +12,19 @@ from pathlib import Path
 import click
 
 from weir.cli._loop import run_loop
-from weir.gates import GateError, Gates
+from weir.cli._options import State, feature_gates_option, secure_port_option, state_options
+from weir.gates import DEFAULTS, Gates
 
 
 @click.command()
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".weir"),
-    show_default=True,
-    help="Where the store, the certificates and the kubeconfig lie.",
-)
-@click.option(
-    "--store",
-    default="sqlite",
-    show_default=True,
-    metavar="sqlite|memory|etcd=HOST:PORT,…",
-    help="What keeps the objects.",
-)
+@state_options
 @click.option("--bind-address", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--secure-port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 picks one."
-)
+@secure_port_option
 @click.option(
     "--hostname", "hostnames", multiple=True, help="Another name or address of the server (repeatable)."
 )
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP with a token; loopback only.")
-@click.option("--feature-gates", default="", metavar="A=true,B=false", help="Features to turn on or off.")
+@feature_gates_option("Gates in Kubernetes' form.  [default: Kubernetes' own]", DEFAULTS)
 @click.option(
     "--authorization-mode",
     default="Node,RBAC",
@@ -77,12 +63,6 @@ from weir.gates import GateError, Gates
 @click.option(
     "--max-mutating-requests-inflight", type=int, default=200, show_default=True, help="Writes at once."
 )
-@click.option("--etcd-cafile", type=click.Path(path_type=Path, exists=True), help="Who signs for etcd (TLS).")
-@click.option(
-    "--etcd-certfile", type=click.Path(path_type=Path, exists=True), help="Certificate shown to etcd."
-)
-@click.option("--etcd-keyfile", type=click.Path(path_type=Path, exists=True), help="Its key.")
-@click.option("--etcd-user", default="", envvar="ETCD_USER", metavar="NAME:PASSWORD", help="Login at etcd.")
 @click.option(
     "--etcd-compaction-interval",
     "compaction",
@@ -92,13 +72,12 @@ from weir.gates import GateError, Gates
     metavar="SECONDS",
 )
 def apiserver(
-    data_dir: Path,
-    store: str,
+    state: State,
     bind_address: str,
     secure_port: int,
     hostnames: tuple[str, ...],
     insecure_http: bool,
-    feature_gates: str,
+    gates: Gates,
     authorization_mode: str,
     enable_admission_plugins: str,
     disable_admission_plugins: str,
@@ -112,10 +91,6 @@ def apiserver(
     audit_log_maxage: int,
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
-    etcd_cafile: Path | None,
-    etcd_certfile: Path | None,
-    etcd_keyfile: Path | None,
-    etcd_user: str,
     compaction: float,
 ) -> None:
     """Serve the Kubernetes API."""
@@ -123,7 +98,7 @@ def apiserver(
     from weir.apiserver.audit_log import Keep
     from weir.apiserver.authz import ModeError
     from weir.apiserver.pki import PkiError
-    from weir.apiserver.run import Options, Running, run
+    from weir.apiserver.run import Running, run
     from weir.observe import logs
     from weir.store import StoreError
 
@@ -137,13 +112,11 @@ def apiserver(
         sys.stdout.flush()
 
     try:
-        options = Options(
-            data_dir=data_dir,
-            store=store,
+        options = state.options(
             bind_address=bind_address,
             secure_port=secure_port,
             insecure=insecure_http,
-            gates=Gates.parse(feature_gates),
+            gates=gates,
             authorization_modes=tuple(filter(None, authorization_mode.split(","))),
             admission=Settings(
                 enable=tuple(filter(None, enable_admission_plugins.split(","))),
@@ -151,21 +124,17 @@ def apiserver(
             ),
             anonymous=anonymous_auth,
             hostnames=hostnames,
-            kubeconfig=kubeconfig or data_dir / "kubeconfig",
+            kubeconfig=kubeconfig,
             token_file=token_auth_file,
             audit_log=audit_log_path,
             audit_policy=audit_policy_file,
             audit_keep=Keep(audit_log_maxsize, audit_log_maxbackup, audit_log_maxage),
             compaction_seconds=compaction,
-            etcd_ca=etcd_cafile,
-            etcd_cert=etcd_certfile,
-            etcd_key=etcd_keyfile,
-            etcd_user=etcd_user,
             max_reading=max_requests_inflight,
             max_writing=max_mutating_requests_inflight,
         )
         run_loop(run(options, ready=ready))
-    except (GateError, PluginError, ModeError, PkiError) as error:
+    except (PluginError, ModeError, PkiError) as error:
         raise click.UsageError(str(error)) from None
     except (StoreError, OSError) as error:
         raise click.ClickException(str(error)) from None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from weir.cli._options import output_option
 from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, table, to_json, wants_colour
 
@@ -40,10 +41,6 @@ def _environment_option(command: _Command) -> _Command:
     )(command)
 
 
-def _output_option(*forms: str) -> Callable[[_Command], _Command]:
-    return click.option("-o", "--output", type=click.Choice(forms), default="text", show_default=True)
-
-
 @click.group(no_args_is_help=True)
 def cel() -> None:
     """Check and try CEL expressions of tolerations and device selectors.
@@ -62,7 +59,7 @@ def cel() -> None:
 @cel.command()
 @click.argument("expression")
 @_environment_option
-@_output_option("text", "json")
+@output_option("text", "json")
 def check(expression: str, environment: str, output: str) -> int:
     """Say whether the API accepts EXPRESSION, its type and what it may cost."""
     report = _report(_text(expression), environment)
@@ -85,7 +82,7 @@ def check(expression: str, environment: str, output: str) -> int:
     help="Nodes (`kubectl get nodes -o yaml`), or ResourceSlices with --env device.",
 )
 @_environment_option
-@_output_option("text", "json")
+@output_option("text", "json")
 def evaluate(
     expression: str, taints: Sequence[str], files: Sequence[str], environment: str, output: str
 ) -> int:
@@ -118,7 +115,7 @@ def evaluate(
 @cel.command()
 @click.argument("expression")
 @_environment_option
-@_output_option("text", "json")
+@output_option("text", "json")
 def cost(expression: str, environment: str, output: str) -> int:
     """Estimate what EXPRESSION can cost, part by part; the API refuses more than 1,000,000."""
     text = _text(expression)
@@ -137,7 +134,7 @@ def cost(expression: str, environment: str, output: str) -> int:
 
 @cel.command()
 @_environment_option
-@_output_option("text", "json", "markdown")
+@output_option("text", "json", "markdown")
 def functions(environment: str, output: str) -> int:
     """List every function with its signatures and what it costs."""
     from weir.cel import listing

@@ -6,13 +6,13 @@ import asyncio
 import os
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from weir.cli._loop import run_loop
-from weir.gates import ALL_FEATURES, GateError, Gates
+from weir.cli._options import Live, feature_gates_option, live_options, verbose_option
+from weir.gates import Gates
 
 if TYPE_CHECKING:
     from weir.controllers.run import Controller
@@ -26,15 +26,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Names with commas between; * is all of them, -name takes one out.",
 )
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
-)
-@click.option("--context", default="", help="The context of the kubeconfig.")
-@click.option(
-    "--feature-gates",
-    metavar="A=true,B=false",
-    help="The controllers' feature gates; without it all features of the four KEPs are on.",
-)
+@live_options
+@feature_gates_option()
 @click.option("--leader-elect/--no-leader-elect", default=True, help="Only one of several processes acts.")
 @click.option(
     "--leader-elect-resource-name",
@@ -67,12 +60,11 @@ if TYPE_CHECKING:
     "--bind-address", default="127.0.0.1", show_default=True, help="The address of the metrics port."
 )
 @click.option("--list", "list_names", is_flag=True, help="Print the controllers there are, and leave.")
-@click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
+@verbose_option
 def controller_manager(
     names: str,
-    kubeconfig: Path | None,
-    context: str,
-    feature_gates: str | None,
+    live: Live,
+    gates: Gates,
     leader_elect: bool,
     leader_elect_resource_name: str,
     device_evictions: int,
@@ -97,10 +89,6 @@ def controller_manager(
             click.echo(name)
         return
     try:
-        gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
-    except GateError as error:
-        raise click.BadParameter(str(error), param_hint="--feature-gates") from None
-    try:
         chosen = choose([name.strip() for name in names.split(",") if name.strip()], gates)
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from None
@@ -115,14 +103,13 @@ def controller_manager(
     lease = leader_elect_resource_name if leader_elect else ""
     door = (bind_address, metrics_port) if metrics_port is not None else None
     try:
-        run_loop(_run(kubeconfig, context, chosen, lease, door, verbose))
+        run_loop(_run(live, chosen, lease, door, verbose))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
 
 
 async def _run(
-    kubeconfig: Path | None,
-    context: str,
+    live: Live,
     chosen: Sequence[Controller],
     lease: str,
     door: tuple[str, int] | None,
@@ -131,7 +118,6 @@ async def _run(
     import signal
     from contextlib import AsyncExitStack, suppress
 
-    from weir.client.http import connect
     from weir.clock import RealClock
     from weir.controllers.run import Controllers
     from weir.observe.endpoint import serving
@@ -140,7 +126,7 @@ async def _run(
 
     configure("debug" if verbose else "info")
     calm_collector()
-    client = connect(kubeconfig, context=context, user_agent="weir-controller-manager")
+    client = live.connect("weir-controller-manager")
     identity = f"{socket.gethostname()}_{os.getpid()}"
     log = Log("weir.controllers")
     log.info("Controlling", controllers=",".join(c.name for c in chosen), leaderElect=bool(lease))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from weir.cli._options import output_option
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, table, wants_colour
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ REAL_TICK: Final = timedelta(seconds=0.25)
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Your own stories (*.yaml) in place of the built-in ones.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml", "svg"]), default="text", show_default=True
-)
+@output_option("text", "json", "yaml", "svg")
 @click.option("--seed", type=int, default=0, help="Another history of the same stories.")
 def demo(
     stories: tuple[str, ...],

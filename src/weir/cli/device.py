@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +16,7 @@ import click
 from weir.cli._device_drain import drain
 from weir.cli._device_faults import break_pool, degrade, repair, republish, unplug
 from weir.cli._device_rules import taint, untaint
+from weir.cli._options import Where, cluster_options, feature_gates_option, output_option
 from weir.cli.main import FINE
 from weir.cli.render import BAD, DIM, NOTE, emit, paint, table, wants_colour
 
@@ -44,44 +44,25 @@ for command in (taint, untaint, drain, degrade, unplug, break_pool, repair, repu
     short_help="Show devices, taints, claims and pods.",
     epilog="Exit codes: 0 fine, 2 unreadable input, 3 cluster unreachable.",
 )
-@click.option(
-    "-c",
-    "--cluster",
-    multiple=True,
-    metavar="FILE|DIR|-",
-    help="A dump instead of a live cluster: "
-    "`kubectl get resourceslices,resourceclaims,deviceclasses,devicetaintrules,pods -A -o yaml`.",
+@cluster_options(
+    "A dump instead of a live cluster: "
+    "`kubectl get resourceslices,resourceclaims,deviceclasses,devicetaintrules,pods -A -o yaml`."
 )
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
-)
-@click.option("--context", default="", help="The context of the kubeconfig.")
 @click.option("--driver", default="", help="Only devices of this driver.")
 @click.option("--node", default="", help="Only devices of this node.")
 @click.option("--tainted", is_flag=True, help="Only devices with taints.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "wide", "json", "yaml", "name"]),
-    default="text",
-    show_default=True,
+@output_option(
+    *("text", "wide", "json", "yaml", "name"),
     help="wide shows every attribute; name only which devices there are, for use as selectors.",
 )
-@click.option(
-    "--feature-gates",
-    default=None,
-    metavar="A=true,B=false",
-    help="Gates in Kubernetes' form.  [default: all four features on]",
-)
+@feature_gates_option()
 def list_devices(
-    cluster: Sequence[str],
-    kubeconfig: Path | None,
-    context: str,
+    where: Where,
     driver: str,
     node: str,
     tainted: bool,
     output: str,
-    feature_gates: str | None,
+    gates: Gates,
 ) -> int:
     """Show every device with its taints, where they come from, and the claims and pods that have it.
 
@@ -91,12 +72,7 @@ def list_devices(
       weir device list --tainted -o wide
       kubectl get resourceslices,resourceclaims,devicetaintrules,pods -A -o yaml | weir device list -c -
     """
-    from weir.gates import ALL_FEATURES, Gates
-
-    if cluster and (kubeconfig or context):
-        raise click.UsageError("give either --cluster or --kubeconfig and --context, not both")
-    gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
-    found = read_inventory(cluster, kubeconfig, context, gates)
+    found = read_inventory(where, gates)
     now = datetime.now(UTC)
     everything = found.rows(now)
     rows = [
@@ -128,26 +104,16 @@ def list_devices(
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_inventory(cluster: Sequence[str], kubeconfig: Path | None, context: str, gates: Gates) -> Inventory:
+def read_inventory(where: Where, gates: Gates) -> Inventory:
     """Return what a dump, or a live cluster, says about devices."""
     from weir.devices.inventory import Inventory
 
-    if cluster:
+    where.check()
+    if where.dump:
         from weir.cli.inputs import read_dump
 
-        return Inventory.of(read_dump(cluster), gates)
-    import asyncio
-
-    from weir.client.http import connect
-
-    async def run() -> list[Any]:
-        client = connect(kubeconfig, context=context, user_agent="weir-device")
-        try:
-            return await fetch(client)
-        finally:
-            await client.close()
-
-    return Inventory.of(asyncio.run(run()), gates)
+        return Inventory.of(read_dump(where.dump), gates)
+    return Inventory.of(where.live.run("weir-device", fetch), gates)
 
 
 async def fetch(client: Client) -> list[Any]:

@@ -10,18 +10,13 @@ from pathlib import Path
 import click
 
 from weir.cli._holder import find_holder, find_pid
+from weir.cli._options import data_dir_option
 
 PATIENCE_SECONDS = 30.0
 
 
 @click.command()
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".weir"),
-    show_default=True,
-    help="The folder given to weir up.",
-)
+@data_dir_option("The folder given to weir up.")
 def down(data_dir: Path) -> None:
     """Stop what `weir up` (or `weir apiserver`) runs on a data folder."""
     holder = find_holder(data_dir)

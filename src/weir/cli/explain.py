@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli.inputs import Held, cluster_options
+from weir.cli._options import Where, feature_gates_option, output_option
+from weir.cli.inputs import Held, asked_cluster
 from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, to_yaml, wants_colour
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weir.explain.fix import Fix
     from weir.explain.subject import Subject
     from weir.explain.verdict import Explanation
+    from weir.gates import Gates
     from weir.objects.manifest import Document
 
 _ROWS: Final = 12
@@ -42,28 +43,19 @@ _KINDS: Final = {
 @click.option(
     "-f", "--filename", "files", multiple=True, metavar="FILE|DIR|-", help="Manifests of what to explain."
 )
-@cluster_options
+@asked_cluster
 @click.option("-n", "--namespace", default=None, help="Namespace of POD.  [default: default]")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
-)
+@output_option("text", "json", "yaml")
 @click.option("--all", "show_all", is_flag=True, help="Show every group and every node name.")
-@click.option(
-    "--feature-gates",
-    default=None,
-    metavar="A=true,B=false",
-    help="Gates in Kubernetes' form.  [default: all four features on]",
-)
+@feature_gates_option()
 def explain(
     name: str | None,
     files: Sequence[str],
-    cluster: Sequence[str],
-    kubeconfig: Path | None,
-    context: str,
+    where: Where,
     namespace: str | None,
     output: str,
     show_all: bool,
-    feature_gates: str | None,
+    gates: Gates,
 ) -> int:
     """Say where a pod fits, why not elsewhere, and the smallest change that would help.
 
@@ -78,26 +70,24 @@ def explain(
     from weir.explain.pod import explain as explain_pod
     from weir.explain.report import document as report
     from weir.explain.words import gates_line
-    from weir.gates import ALL_FEATURES, Gates
     from weir.objects.core import ViewError
     from weir.objects.requests import RequestError, pod_requests
 
     if not files and not name:
         raise click.UsageError("nothing to explain: give -f FILE, or POD")
-    if [*files, *cluster].count("-") > 1:
+    if [*files, *where.dump].count("-") > 1:
         raise click.UsageError("stdin (-) can be read only once")
-    gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
     documents = read_documents(files)
     nodes = list(_of_kinds(documents, "Node"))
     # Manifests that hold nodes are a cluster of their own, unless another one is named.
-    alone = bool(nodes) and not (name or cluster or kubeconfig or context)
+    alone = bool(nodes) and not (name or where.dump or where.live.named)
     asked: list[tuple[Subject, Document | None]] = [*_asked(documents, alone)]
     if files and not asked:
         raise click.UsageError(f"no pod or workload in {', '.join(files)}")
     if alone:
         held = Held([(document.file, document.value) for document in documents])
     else:
-        held = read_cluster(cluster, kubeconfig, context, _kinds(name))
+        held = read_cluster(where, _kinds(name))
         held.documents.extend(nodes)
     if held.forbidden:
         click.echo(f"weir: left out, you may not list them: {', '.join(held.forbidden)}", err=True)

@@ -8,16 +8,19 @@ one that a kubeconfig names, found as kubectl finds it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from weir.cli._options import Live, Where, cluster_options
 from weir.objects.manifest import Document, read_manifest, read_values
 
 if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.client.snapshot import Snapshot
     from weir.world import World
 
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
@@ -55,30 +58,11 @@ def read_dump(names: Iterable[str]) -> list[Any]:
 #: A YAML dump beyond this takes more than two seconds to read.
 _SLOW_BYTES: Final = 10_000_000
 
-_CLUSTER_OPTIONS: Final = (
-    click.option(
-        "-c",
-        "--cluster",
-        "cluster",
-        multiple=True,
-        metavar="FILE|DIR|-",
-        help="What the cluster holds: a `kubectl get nodes,pods -A -o yaml` dump, manifests, or a directory, "
-        "instead of a live cluster.",
-    ),
-    click.option(
-        "--kubeconfig",
-        type=click.Path(path_type=Path),
-        help="The live cluster's kubeconfig (default: as kubectl).",
-    ),
-    click.option("--context", default="", help="The context of the kubeconfig."),
+#: The options of a command that asks about a whole cluster.
+asked_cluster: Final = cluster_options(
+    "What the cluster holds: a `kubectl get nodes,pods -A -o yaml` dump, manifests, or a directory, "
+    "instead of a live cluster."
 )
-
-
-def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give *command* the options that name a cluster: `cluster`, `kubeconfig` and `context`."""
-    for option in reversed(_CLUSTER_OPTIONS):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True)
@@ -105,33 +89,31 @@ class Held:
         return World().overlay(*views)
 
 
-def read_cluster(cluster: Sequence[str], kubeconfig: Path | None, context: str, kinds: Sequence[str]) -> Held:
+def read_cluster(where: Where, kinds: Sequence[str]) -> Held:
     """Return what a dump, or without one the live cluster, holds."""
-    if cluster and (kubeconfig or context):
-        raise click.UsageError("give either --cluster or --kubeconfig and --context, not both")
-    if cluster:
-        return Held(_dumped(cluster))
-    import asyncio
-
-    from weir.cli.render import progress
-    from weir.client.http import connect
+    where.check()
+    if where.dump:
+        return Held(_dumped(where.dump))
     from weir.client.kubeconfig import KubeconfigError
-    from weir.client.snapshot import Snapshot, snapshot
 
-    async def run() -> Snapshot:
-        try:
-            client = connect(kubeconfig, context=context, user_agent="weir")
-        except KubeconfigError as error:
-            hint = "" if kubeconfig or context else "; or give a dump with --cluster"
-            raise KubeconfigError(f"{error}{hint}") from None
-        try:
-            with progress("reading the cluster, kinds:") as tick:
-                return await snapshot(client, kinds, tick)
-        finally:
-            await client.close()
-
-    found = asyncio.run(run())
+    try:
+        found = read_live(where.live, kinds)
+    except KubeconfigError as error:
+        hint = "" if where.live.named else "; or give a dump with --cluster"
+        raise KubeconfigError(f"{error}{hint}") from None
     return Held([("the cluster", document) for document in found.documents], found.forbidden)
+
+
+def read_live(live: Live, kinds: Sequence[str], namespace: str = "") -> Snapshot:
+    """Return what the live cluster holds of *kinds*, as far as it may be listed."""
+    from weir.cli.render import progress
+    from weir.client.snapshot import snapshot
+
+    async def read(client: Client) -> Snapshot:
+        with progress("reading the cluster, kinds:") as tick:
+            return await snapshot(client, kinds, tick, namespace)
+
+    return live.run("weir", read)
 
 
 def _dumped(places: Sequence[str]) -> list[tuple[str, Any]]:

@@ -12,17 +12,13 @@ from pathlib import Path
 
 import click
 
+from weir.cli._options import data_dir_option
+
 COMPONENTS = ("kube-scheduler", "kube-controller-manager")
 
 
 @click.command()
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=Path(".weir"),
-    show_default=True,
-    help="The data directory of the server.",
-)
+@data_dir_option("The data directory of the server.", exists=True)
 @click.option("--user", help="Name of the user.")
 @click.option("--group", "groups", multiple=True, help="Group of the user (repeatable).")
 @click.option("--component", type=click.Choice(COMPONENTS), help="A component of the control plane.")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from importlib.metadata import version as package_version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli.inputs import read_documents, read_files
+from weir.cli._options import Live, feature_gates_option, live_options, output_option
+from weir.cli.inputs import read_documents, read_files, read_live
 from weir.cli.render import BAD, DIM, NOTE, paint, wants_colour
-from weir.gates import ALL_FEATURES, GateError, Gates
+from weir.gates import Gates
 
 if TYPE_CHECKING:
     from weir.lint.rule import Finding, Rule
@@ -39,43 +39,26 @@ _WORKLOADS: Final = (
     "the live cluster; and without manifests to check, its workloads are checked, and those named whose pods are "
     "refused or loop.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path),
-    help="The live cluster's kubeconfig (default: as kubectl).",
-)
-@click.option("--context", default="", help="The context of the kubeconfig.")
+@live_options
 @click.option("-n", "--namespace", default="", help="Only this namespace of the live cluster.")
 @click.option(
     "-A", "--all-namespaces", is_flag=True, help="All namespaces of the live cluster (the default)."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "sarif", "junit"]),
-    default="text",
-    help="How to print the findings.",
-)
+@output_option("text", "json", "sarif", "junit", help="How to print the findings.")
 @click.option("--rules", multiple=True, metavar="CODES", help="Only these rules, by code or name.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="All rules but these.")
-@click.option(
-    "--feature-gates",
-    "gates_text",
-    metavar="A=true,B=false",
-    help="The cluster's feature gates; without it all features of the four KEPs are on.",
-)
+@feature_gates_option()
 @click.option("--explain", "explain_code", metavar="CODE", help="Print the page of one rule and leave.")
 def lint(
     files: tuple[str, ...],
     cluster: tuple[str, ...],
-    kubeconfig: Path | None,
-    context: str,
+    live: Live,
     namespace: str,
     all_namespaces: bool,
     output: str,
     rules: tuple[str, ...],
     ignore: tuple[str, ...],
-    gates_text: str | None,
+    gates: Gates,
     explain_code: str | None,
 ) -> int:
     """Check manifests: what the API server would refuse, and what it accepts but nobody means.
@@ -96,23 +79,19 @@ def lint(
         (rule,) = choose([explain_code], [])
         click.echo(page(rule), nl=False)
         return 0
-    try:
-        gates = ALL_FEATURES if gates_text is None else Gates.parse(gates_text)
-    except GateError as error:
-        raise click.BadParameter(str(error), param_hint="--feature-gates") from None
-    live = _LIVE in cluster
+    ask_live = _LIVE in cluster
     dumps = [place for place in cluster if place != _LIVE]
-    if not live and (kubeconfig or context or namespace or all_namespaces):
+    if not ask_live and (live.named or namespace or all_namespaces):
         raise click.UsageError("--kubeconfig, --context, -n and -A are for the live cluster: add --cluster")
     if namespace and all_namespaces:
         raise click.UsageError("give either -n or -A, not both")
-    if not files and not live:
+    if not files and not ask_live:
         raise click.UsageError(
             "nothing to check: name files, folders, or - for standard input; or give --cluster"
         )
     known = read_documents(dumps)
-    if live:
-        found = _read_live(kubeconfig, context, namespace, workloads=not files)
+    if ask_live:
+        found = _read_live(live, namespace, workloads=not files)
         known += [_document(each) for each in found if each["kind"] == "Node"]
     if files:
         documents = read_documents(files)
@@ -125,25 +104,10 @@ def lint(
     return _report(findings, documents, sorted(names), output, gates, live=not files)
 
 
-def _read_live(kubeconfig: Path | None, context: str, namespace: str, *, workloads: bool) -> list[Any]:
+def _read_live(live: Live, namespace: str, *, workloads: bool) -> list[Any]:
     """Return the live cluster's nodes, and with *workloads* everything that tells how they fare."""
-    import asyncio
-
-    from weir.cli.render import progress
-    from weir.client.http import connect
-    from weir.client.snapshot import Snapshot, snapshot
-
     kinds = ("Node", *(("Pod", *_WORKLOADS, "Event") if workloads else ()))
-
-    async def run() -> Snapshot:
-        client = connect(kubeconfig, context=context, user_agent="weir")
-        try:
-            with progress("reading the cluster, kinds:") as tick:
-                return await snapshot(client, kinds, tick, namespace)
-        finally:
-            await client.close()
-
-    found = asyncio.run(run())
+    found = read_live(live, kinds, namespace)
     if found.forbidden:
         click.echo(f"not looked at, since you may not list them: {', '.join(found.forbidden)}", err=True)
     return found.documents

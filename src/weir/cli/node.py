@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import click
+
+from weir.cli._options import Live, live_options
 
 if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.kubelet.classes import NodeClass
 
-_KUBECONFIG = click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
-)
-_CONTEXT = click.option("--context", default="", help="The context of the kubeconfig.")
+_AGENT: Final = "weir-node"
 
 
 @click.group()
@@ -40,8 +38,7 @@ def node() -> None:
     type=click.IntRange(0, 1024),
     help="Devices of each node: of the class's own kind, or GPUs.  [default: as the class says]",
 )
-@_KUBECONFIG
-@_CONTEXT
+@live_options
 def add(
     count: int,
     name: str,
@@ -49,8 +46,7 @@ def add(
     taints: Sequence[str],
     labels: Sequence[str],
     devices: int | None,
-    kubeconfig: Path | None,
-    context: str,
+    live: Live,
 ) -> None:
     """Add nodes to a cluster.
 
@@ -90,11 +86,11 @@ def add(
         shown = made[0] if len(made) == 1 else f"{made[0]} … {made[-1]}"
         click.echo(f"{len(made)} node{'s' if len(made) > 1 else ''} added: {shown}")
 
-    _with_client(kubeconfig, context, act)
+    live.run(_AGENT, act)
 
 
 def _change(annotation: str | None, word: str) -> Callable[..., None]:
-    def command(names: Sequence[str], kubeconfig: Path | None, context: str) -> None:
+    def command(names: Sequence[str], live: Live) -> None:
         async def act(client: Client) -> None:
             from weir.kubelet.classes import FAILED
             from weir.objects.kinds import by_kind
@@ -104,15 +100,13 @@ def _change(annotation: str | None, word: str) -> Callable[..., None]:
                 await client.patch(by_kind("v1", "Node"), name, patch)
                 click.echo(f"node {name} {word}")
 
-        _with_client(kubeconfig, context, act)
+        live.run(_AGENT, act)
 
     return command
 
 
 def _on_names(function: Callable[..., None], name: str, help: str) -> None:
-    decorated = click.argument("names", nargs=-1, required=True, metavar="NAME…")(
-        _KUBECONFIG(_CONTEXT(function))
-    )
+    decorated = click.argument("names", nargs=-1, required=True, metavar="NAME…")(live_options(function))
     node.command(name=name, help=help)(decorated)
 
 
@@ -124,9 +118,8 @@ _on_names(_change(None, "is on again"), "recover", "Switch nodes on again.")
 
 @node.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@_KUBECONFIG
-@_CONTEXT
-def remove(names: Sequence[str], kubeconfig: Path | None, context: str) -> None:
+@live_options
+def remove(names: Sequence[str], live: Live) -> None:
     """Take nodes away; their pods go with them after a while."""
 
     async def act(client: Client) -> None:
@@ -136,7 +129,7 @@ def remove(names: Sequence[str], kubeconfig: Path | None, context: str) -> None:
             await client.delete(by_kind("v1", "Node"), name)
             click.echo(f"node {name} removed")
 
-    _with_client(kubeconfig, context, act)
+    live.run(_AGENT, act)
 
 
 def _class(text: str) -> NodeClass:
@@ -160,16 +153,3 @@ def _label(text: str) -> tuple[str, str]:
     if not equals or not re.fullmatch(r"[A-Za-z0-9._/-]+", key):
         raise click.BadParameter(f"{text!r}: write key=value", param_hint="--label")
     return key, value
-
-
-def _with_client(kubeconfig: Path | None, context: str, act: Callable[[Any], Awaitable[None]]) -> None:
-    async def main() -> None:
-        from weir.client.http import connect
-
-        client = connect(kubeconfig, context=context, user_agent="weir-node")
-        try:
-            await act(client)
-        finally:
-            await client.close()
-
-    asyncio.run(main())

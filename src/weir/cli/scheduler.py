@@ -10,14 +10,12 @@ from pathlib import Path
 import click
 
 from weir.cli._loop import run_loop
-from weir.gates import ALL_FEATURES, GateError, Gates
+from weir.cli._options import Live, feature_gates_option, live_options, verbose_option
+from weir.gates import Gates
 
 
 @click.command()
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="The cluster's kubeconfig (default: as kubectl)."
-)
-@click.option("--context", default="", help="The context of the kubeconfig.")
+@live_options
 @click.option(
     "--config", "config_file", type=click.Path(path_type=Path), help="A KubeSchedulerConfiguration file."
 )
@@ -25,11 +23,7 @@ from weir.gates import ALL_FEATURES, GateError, Gates
     "--scheduler-name", help="Place only pods with this schedulerName (default: default-scheduler)."
 )
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Only one of several schedulers binds.")
-@click.option(
-    "--feature-gates",
-    metavar="A=true,B=false",
-    help="The scheduler's feature gates; without it all features of the four KEPs are on.",
-)
+@feature_gates_option()
 @click.option(
     "--reason-style",
     type=click.Choice(["taints", "upstream"]),
@@ -45,14 +39,13 @@ from weir.gates import ALL_FEATURES, GateError, Gates
     type=click.IntRange(0, 65535),
     help="Serve /metrics, /healthz, /livez and /readyz on this port of 127.0.0.1 (0: any free port).",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
+@verbose_option
 def scheduler(
-    kubeconfig: Path | None,
-    context: str,
+    live: Live,
     config_file: Path | None,
     scheduler_name: str | None,
     leader_elect: bool | None,
-    feature_gates: str | None,
+    gates: Gates,
     reason_style: str,
     seed: int,
     metrics_port: int | None,
@@ -69,10 +62,6 @@ def scheduler(
     from weir.objects.manifest import ManifestError
     from weir.scheduler.config import ConfigError, SchedulerConfig, read_config
 
-    try:
-        gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
-    except GateError as error:
-        raise click.BadParameter(str(error), param_hint="--feature-gates") from None
     config = SchedulerConfig()
     if config_file is not None:
         try:
@@ -91,21 +80,19 @@ def scheduler(
     config = replace(config, profiles=tuple(replace(p, upstream_reasons=upstream) for p in config.profiles))
     click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
     try:
-        run_loop(_run(kubeconfig, context, config, gates, seed, metrics_port, verbose))
+        run_loop(_run(live, config, gates, seed, metrics_port, verbose))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
 
 
 async def _run(
-    kubeconfig: Path | None,
-    context: str,
+    live: Live,
     config: object,
     gates: Gates,
     seed: int,
     metrics_port: int | None,
     verbose: bool,
 ) -> None:
-    from weir.client.http import connect
     from weir.clock import RealClock
     from weir.observe.endpoint import serving
     from weir.observe.interpreter import calm_collector
@@ -115,7 +102,7 @@ async def _run(
 
     assert isinstance(config, SchedulerConfig)
     configure("debug" if verbose else "info")
-    client = connect(kubeconfig, context=context, user_agent="weir-scheduler")
+    client = live.connect("weir-scheduler")
     identity = f"{socket.gethostname()}_{os.getpid()}"
     names = ", ".join(profile.name for profile in config.profiles)
     log = Log("weir.scheduler")

@@ -8,15 +8,11 @@ from pathlib import Path
 
 import click
 
+from weir.cli._options import data_dir_option
+
 
 @click.command()
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".weir"),
-    show_default=True,
-    help="The folder given to weir up.",
-)
+@data_dir_option("The folder given to weir up.")
 def status(data_dir: Path) -> int:
     """Say who runs on a data folder and how its nodes and pods are; exit 1 when nobody does."""
     from weir.cli._holder import find_holder

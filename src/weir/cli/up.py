@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli._loop import run_loop
-from weir.gates import ALL_FEATURES, FEATURES, GateError, Gates
+from weir.cli._options import State, feature_gates_option, secure_port_option, state_options, verbose_option
+from weir.gates import FEATURES, GateError, Gates
 
 if TYPE_CHECKING:
     from weir.apiserver.run import Options
@@ -33,34 +34,9 @@ _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
     type=click.IntRange(0, 1024),
     help="Simulated GPUs (dynamic resource allocation) of each node that is added.",
 )
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".weir"),
-    show_default=True,
-    help="Where the store, the certificates and the kubeconfig lie.",
-)
-@click.option(
-    "--store",
-    default="sqlite",
-    show_default=True,
-    metavar="sqlite|memory|etcd=HOST:PORT,…",
-    help="What keeps the objects.",
-)
-@click.option("--etcd-cafile", type=click.Path(path_type=Path, exists=True), help="Who signs for etcd (TLS).")
-@click.option(
-    "--etcd-certfile", type=click.Path(path_type=Path, exists=True), help="Certificate shown to etcd."
-)
-@click.option("--etcd-keyfile", type=click.Path(path_type=Path, exists=True), help="Its key.")
-@click.option("--etcd-user", default="", envvar="ETCD_USER", metavar="NAME:PASSWORD", help="Login at etcd.")
-@click.option(
-    "--secure-port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 picks one."
-)
-@click.option(
-    "--feature-gates",
-    metavar="A=true,B=false",
-    help="The gates of every component; without it all features of the four KEPs are on.",
-)
+@state_options
+@secure_port_option
+@feature_gates_option("The gates of every component; without it all features of the four KEPs are on.")
 @click.option(
     "--component-gates",
     multiple=True,
@@ -75,18 +51,13 @@ _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
 )
 @click.option("--controllers", default="*", show_default=True, help="As of weir controller-manager.")
 @click.option("--seed", type=int, default=0, help="For times and failures of simulated nodes.")
-@click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
+@verbose_option
 def up(
     nodes: int,
     gpus: int | None,
-    data_dir: Path,
-    store: str,
-    etcd_cafile: Path | None,
-    etcd_certfile: Path | None,
-    etcd_keyfile: Path | None,
-    etcd_user: str,
+    state: State,
     secure_port: int,
-    feature_gates: str | None,
+    gates: Gates,
     component_gates: tuple[str, ...],
     older: tuple[str, ...],
     controllers: str,
@@ -101,7 +72,6 @@ def up(
     weir up --component-gates controllers:TaintTolerationCEL=false    # version skew, played
     """
     from weir.apiserver.pki import PkiError
-    from weir.apiserver.run import Options
     from weir.cli._holder import hold
     from weir.controllers.catalog import UnknownController, choose
     from weir.observe import logs
@@ -109,29 +79,19 @@ def up(
 
     logs.configure("debug" if verbose else "warning")
     try:
-        gates = _gates(feature_gates, component_gates, older)
+        apart = _gates(gates, component_gates, older)
     except GateError as error:
         raise click.UsageError(str(error)) from None
     names = [name.strip() for name in controllers.split(",") if name.strip()]
     try:
-        choose(names, gates.controllers)
+        choose(names, apart.controllers)
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from None
-    options = Options(
-        data_dir=data_dir,
-        store=store,
-        secure_port=secure_port,
-        gates=gates.apiserver,
-        kubeconfig=data_dir / "kubeconfig",
-        etcd_ca=etcd_cafile,
-        etcd_cert=etcd_certfile,
-        etcd_key=etcd_keyfile,
-        etcd_user=etcd_user,
-    )
+    options = state.options(secure_port=secure_port, gates=apart.apiserver)
     try:
-        lock = hold(data_dir)
+        lock = hold(state.data_dir)
         try:
-            run_loop(_up(options, gates, names, nodes, gpus, seed))
+            run_loop(_up(options, apart, names, nodes, gpus, seed))
         finally:
             lock.release()
     except PkiError as error:
@@ -145,11 +105,10 @@ def up(
         raise click.ClickException(str(error)) from None
 
 
-def _gates(everywhere: str | None, apart: tuple[str, ...], older: tuple[str, ...]) -> ComponentGates:
+def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) -> ComponentGates:
     from weir.cluster import ComponentGates
 
-    common = ALL_FEATURES if everywhere is None else Gates.parse(everywhere)
-    found = dict.fromkeys(_COMPONENTS, common)
+    found = dict.fromkeys(_COMPONENTS, everywhere)
     for text in apart:
         component, colon, settings = text.partition(":")
         if not colon or component not in found:

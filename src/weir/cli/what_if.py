@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli.inputs import Held, cluster_options, read_cluster, read_documents
+from weir.cli._options import Where, feature_gates_option, output_option, together
+from weir.cli.inputs import Held, asked_cluster, read_cluster, read_documents
 from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, emit, paint, progress, table, wants_colour
 
@@ -32,24 +32,11 @@ _CHANGEABLE: Final = ("Node", "DeviceTaintRule", "ResourceSlice", "DeviceClass")
 _EPILOG: Final = (
     "Exit codes: 0 everybody finds a place, 1 somebody does not, 2 unreadable input, 3 cluster unreachable."
 )
-_OPTIONS: Final = (
-    click.option(
-        "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
-    ),
+_answer_options: Final = together(
+    output_option("text", "json", "yaml"),
     click.option("--all", "show_all", is_flag=True, help="Show every pod."),
-    click.option(
-        "--feature-gates",
-        default=None,
-        metavar="A=true,B=false",
-        help="Gates in Kubernetes' form.  [default: all four features on]",
-    ),
+    feature_gates_option(),
 )
-
-
-def _answer_options(command: Callable[..., int]) -> Callable[..., int]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.group()
@@ -61,18 +48,16 @@ def what_if() -> None:
 @click.argument("words", nargs=-1, required=True, metavar="NODE… KEY[=VALUE]:EFFECT…")
 @click.option("-l", "--selector", default="", help="All nodes with these labels, instead of NODE….")
 @click.option("--all-nodes", is_flag=True, help="All nodes, instead of NODE….")
-@cluster_options
+@asked_cluster
 @_answer_options
 def taint(
     words: Sequence[str],
     selector: str,
     all_nodes: bool,
-    cluster: Sequence[str],
-    kubeconfig: Path | None,
-    context: str,
+    where: Where,
     output: str,
     show_all: bool,
-    feature_gates: str | None,
+    gates: Gates,
 ) -> int:
     """Taint nodes, as `kubectl taint nodes` would; a taint with `-` behind it is taken away.
 
@@ -98,23 +83,21 @@ def taint(
             raise click.UsageError(f"no node has the labels {selector}")
         return [_tainted(nodes[name], taints) for name in chosen]
 
-    return _ask(change, cluster, kubeconfig, context, output, show_all, feature_gates)
+    return _ask(change, where, output, show_all, gates)
 
 
 @what_if.command(epilog=_EPILOG)
 @click.option(
     "-f", "--filename", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="What to apply."
 )
-@cluster_options
+@asked_cluster
 @_answer_options
 def apply(
     files: Sequence[str],
-    cluster: Sequence[str],
-    kubeconfig: Path | None,
-    context: str,
+    where: Where,
     output: str,
     show_all: bool,
-    feature_gates: str | None,
+    gates: Gates,
 ) -> int:
     """Apply nodes, DeviceTaintRules, ResourceSlices or DeviceClasses, as `kubectl apply -f` would.
 
@@ -138,7 +121,7 @@ def apply(
         known = {_identity(document): document for document in _flat(held)}
         return [_merged(known.get(_identity(document), {}), document) for document in documents]
 
-    return _ask(change, cluster, kubeconfig, context, output, show_all, feature_gates)
+    return _ask(change, where, output, show_all, gates)
 
 
 # ── the change ───────────────────────────────────────────────────────────────────────────────────
@@ -213,21 +196,17 @@ def _merged(old: Any, new: Any) -> Any:
 
 def _ask(
     change: Callable[[Held], list[Document]],
-    cluster: Sequence[str],
-    kubeconfig: Path | None,
-    context: str,
+    where: Where,
     output: str,
     show_all: bool,
-    feature_gates: str | None,
+    gates: Gates,
 ) -> int:
     from weir.client.snapshot import DEVICES, PLACEMENT
     from weir.devices.inventory import Inventory
     from weir.explain.whatif import State
     from weir.explain.whatif import what_if as forecast
-    from weir.gates import ALL_FEATURES, Gates
 
-    gates = ALL_FEATURES if feature_gates is None else Gates.parse(feature_gates)
-    held = read_cluster(cluster, kubeconfig, context, (*PLACEMENT, *DEVICES))
+    held = read_cluster(where, (*PLACEMENT, *DEVICES))
     changes = change(held)
     replaced = {_identity(document) for document in changes}
     kept = [document for document in _flat(held) if _identity(document) not in replaced]

@@ -1,0 +1,219 @@
+"""Which options do several commands share? Each is written here once, so that it means and says the same everywhere.
+
+Options that belong together arrive as one value: `--kubeconfig` and `--context` as `live`, with `--cluster` as `where`.
+Not here: reading what they name (weir.cli.inputs), options of one command (its own file).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from weir.gates import ALL_FEATURES, GateError, Gates
+
+if TYPE_CHECKING:
+    from weir.apiserver.run import Options
+    from weir.client.api import Client
+
+T = TypeVar("T")
+Command = Callable[..., Any]
+Option = Callable[[Command], Command]
+
+
+def together(*options: Option) -> Option:
+    """Return the options as one, shown in the order they are given."""
+
+    def give(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
+# ── which cluster? ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Live:
+    """The running cluster that a kubeconfig names, found as kubectl finds it."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+
+    @property
+    def named(self) -> bool:
+        """Whether it was asked for, and not only kubectl's choice."""
+        return bool(self.kubeconfig or self.context)
+
+    def connect(self, agent: str) -> Client:
+        from weir.client.http import connect
+
+        return connect(self.kubeconfig, context=self.context, user_agent=agent)
+
+    def run(self, agent: str, act: Callable[[Client], Awaitable[T]]) -> T:
+        """Return what *act* comes to with a client of the cluster, which is closed afterwards."""
+
+        async def main() -> T:
+            client = self.connect(agent)
+            try:
+                return await act(client)
+            finally:
+                await client.close()
+
+        return asyncio.run(main())
+
+
+@dataclass(frozen=True)
+class Where:
+    """The cluster a question is about: a dump of one, or the live one."""
+
+    dump: tuple[str, ...] = ()
+    live: Live = Live()
+
+    def check(self) -> None:
+        """Raise when both are named."""
+        if self.dump and self.live.named:
+            raise click.UsageError("give either --cluster or --kubeconfig and --context, not both")
+
+
+_KUBECONFIG: Final = together(
+    click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path),
+        help="The cluster's kubeconfig (default: as kubectl).",
+    ),
+    click.option("--context", default="", help="The context of the kubeconfig."),
+)
+
+
+def live_options(command: Command) -> Command:
+    """Give *command* `--kubeconfig` and `--context`, as the argument `live`."""
+
+    @wraps(command)
+    def call(*, kubeconfig: Path | None, context: str, **rest: Any) -> Any:
+        return command(live=Live(kubeconfig, context), **rest)
+
+    return _KUBECONFIG(call)
+
+
+def cluster_options(help: str) -> Option:
+    """Return what gives a command `--cluster`, `--kubeconfig` and `--context`, as the argument `where`."""
+    dump = click.option("-c", "--cluster", "cluster", multiple=True, metavar="FILE|DIR|-", help=help)
+
+    def give(command: Command) -> Command:
+        @wraps(command)
+        def call(*, cluster: tuple[str, ...], kubeconfig: Path | None, context: str, **rest: Any) -> Any:
+            return command(where=Where(cluster, Live(kubeconfig, context)), **rest)
+
+        return together(dump, _KUBECONFIG)(call)
+
+    return give
+
+
+# ── how does it behave? ──────────────────────────────────────────────────────────────────────────
+
+
+def feature_gates_option(
+    help: str = "Gates in Kubernetes' form.  [default: all four features on]",
+    default: Gates = ALL_FEATURES,
+) -> Option:
+    """Return `--feature-gates`, as the argument `gates`."""
+
+    def read(ctx: click.Context, parameter: click.Parameter, text: str | None) -> Gates:
+        if text is None:
+            return default
+        try:
+            return Gates.parse(text)
+        except GateError as error:
+            raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+
+    return click.option("--feature-gates", "gates", metavar="A=true,B=false", callback=read, help=help)
+
+
+def output_option(*forms: str, help: str | None = None) -> Option:
+    """Return `-o`, one of *forms*."""
+    return click.option(
+        "-o", "--output", type=click.Choice(forms), default=forms[0], show_default=True, help=help
+    )
+
+
+verbose_option: Final[Option] = click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
+
+
+# ── where is its state? ──────────────────────────────────────────────────────────────────────────
+
+
+def data_dir_option(help: str, *, exists: bool = False) -> Option:
+    """Return `--data-dir`."""
+    return click.option(
+        "--data-dir",
+        type=click.Path(path_type=Path, file_okay=False, exists=exists),
+        default=Path(".weir"),
+        show_default=True,
+        help=help,
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a server keeps what it knows."""
+
+    data_dir: Path
+    store: str
+    etcd_ca: Path | None
+    etcd_cert: Path | None
+    etcd_key: Path | None
+    etcd_user: str
+
+    def options(self, *, kubeconfig: Path | None = None, **more: Any) -> Options:
+        """Return the options of a server that keeps it there."""
+        from weir.apiserver.run import Options
+
+        return Options(**vars(self), kubeconfig=kubeconfig or self.data_dir / "kubeconfig", **more)
+
+
+_FILE: Final = click.Path(path_type=Path, exists=True)
+_STATE: Final = together(
+    data_dir_option("Where the store, the certificates and the kubeconfig lie."),
+    click.option(
+        "--store",
+        default="sqlite",
+        show_default=True,
+        metavar="sqlite|memory|etcd=HOST:PORT,…",
+        help="What keeps the objects.",
+    ),
+    click.option("--etcd-cafile", "etcd_ca", type=_FILE, help="Who signs for etcd (TLS)."),
+    click.option("--etcd-certfile", "etcd_cert", type=_FILE, help="Certificate shown to etcd."),
+    click.option("--etcd-keyfile", "etcd_key", type=_FILE, help="Its key."),
+    click.option(
+        "--etcd-user", default="", envvar="ETCD_USER", metavar="NAME:PASSWORD", help="Login at etcd."
+    ),
+)
+
+
+def state_options(command: Command) -> Command:
+    """Give *command* `--data-dir`, `--store` and the `--etcd-…` options, as the argument `state`."""
+    names = tuple(State.__dataclass_fields__)
+
+    @wraps(command)
+    def call(**given: Any) -> Any:
+        state = State(**{name: given.pop(name) for name in names})
+        return command(state=state, **given)
+
+    return _STATE(call)
+
+
+secure_port_option: Final[Option] = click.option(
+    "--secure-port",
+    type=click.IntRange(0, 65535),
+    default=6443,
+    show_default=True,
+    help="The port to listen on; 0 picks one.",
+)
