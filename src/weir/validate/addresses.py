@@ -46,3 +46,23 @@ def check_cidr(text: str) -> Messages:
     ()
     """
     return FINE if find_network(text) else (CIDR_MESSAGE,)
+
+
+def canonical_interface(text: str) -> str | None:
+    """Return an address with the length of its network's prefix as it should be written, or None if it is none.
+
+    >>> canonical_interface("010.9.8.7/24"), canonical_interface("2001:DB8::1/64"), canonical_interface("10.9.8.7")
+    ('10.9.8.7/24', '2001:db8::1/64', None)
+    """
+    address, _, prefix = text.partition("/")
+    if not (prefix.isascii() and prefix.isdigit()):
+        return None
+    if ":" not in address:  # zeros in front are read, as they were for long
+        parts = address.split(".")
+        address = ".".join(part.lstrip("0") or part[:1] for part in parts)
+    found, size = find_ip(address), int(prefix)
+    if found is None or size > found.max_prefixlen:
+        return None
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped:
+        return f"{found.ipv4_mapped}/{size - 96 if size > 32 else size}"
+    return f"{found}/{size}"

@@ -9,57 +9,59 @@ Not here: the spec (weir.validate.resource_claim).
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
+from weir.validate.addresses import canonical_interface
 from weir.validate.conditions import validate_conditions
-from weir.validate.device_names import (
-    validate_device_name,
-    validate_driver_name,
-    validate_driver_reference,
-    validate_pool_name,
+from weir.validate.declared_status import (
+    MOST_ADDRESSES,
+    MOST_CONFIGS,
+    MOST_CONSUMERS,
+    MOST_RESULTS,
+    declared_status,
 )
+from weir.validate.device_names import validate_device_name, validate_driver_name, validate_pool_name
 from weir.validate.device_taints import validate_device_tolerations, validate_json_object
-from weir.validate.field import (
-    Document,
-    Errors,
-    FieldError,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    too_many,
-)
-from weir.validate.meta import same
+from weir.validate.field import Document, Errors, forbidden, invalid, required, too_many
+from weir.validate.node_selector import validate_node_selector
+from weir.validate.passes import covered, settle
 from weir.validate.ratchet import NUMERIC_OPERATORS, SEMVER_OPERATORS, Options
-from weir.values.names import check_dns1123_label
-
-MOST_RESULTS: Final = 32
-MOST_CONFIGS: Final = 64
-MOST_CONSUMERS: Final = 256
-MODIFIED: Final = "field cannot be modified once set"
-NOT_A_REQUEST: Final = (
-    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+from weir.validate.request_references import (
+    Names,
+    over_limit,
+    request_names,
+    validate_opaque,
+    validate_reference,
+    validate_references,
 )
+from weir.validate.resource_slice import validate_binding_conditions
+from weir.values.quoting import quote
+
+MOST_CONDITIONS: Final = 8
+NOT_INTERFACE_ADDRESS: Final = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 
 
 def validate_claim_status(new: Document, old: Document, options: Options, *, slashes: bool = False) -> Errors:
     """Yield what is wrong with a new status of a claim; with *slashes* a driver's name may have some."""
-    later: list[FieldError] = []
     status, before = new.get("status") or {}, old.get("status") or {}
-    allocation, was = status.get("allocation"), before.get("allocation")
     spec = new.get("spec") or {}
-    yield from _validate_consumers(status, new, before, later)
+    with_copies = _with_spec_operators(options, spec)
+    yield from settle(
+        _handwritten(new, status, before, with_copies, slashes),
+        declared_status(status, before, with_copies, slashes=slashes),
+    )
+
+
+def _handwritten(
+    claim: Document, status: Document, before: Document, options: Options, slashes: bool
+) -> Errors:
+    allocation = status.get("allocation")
+    yield from _validate_consumers(status)
     yield from _validate_devices(status.get("devices") or [], allocation)
-    if allocation is not None and was is None:
-        with_copies = _with_spec_operators(options, spec)
-        yield from _validate_allocation(allocation, spec, with_copies, later, slashes)
-    elif allocation is not None and not same(allocation, was):
-        later.append(invalid("status.allocation", None, MODIFIED))
-    yield from later
+    yield from _validate_reservation(status, claim, before)
+    if allocation is not None and before.get("allocation") is None:
+        yield from _validate_allocation(allocation, claim.get("spec") or {}, options, slashes)
 
 
 def _requests(spec: Document) -> list[Document]:
@@ -81,109 +83,88 @@ def _with_spec_operators(options: Options, spec: Document) -> Options:
     )
 
 
-def _names(spec: Document) -> set[str]:
-    names: set[str] = set()
-    for request in (spec.get("devices") or {}).get("requests") or ():
-        name = request.get("name") or ""
-        alternatives = request.get("firstAvailable") or ()
-        names |= {f"{name}/{sub.get('name') or ''}" for sub in alternatives} if alternatives else {name}
-    return names
-
-
-def _validate_allocation(
-    allocation: Document, spec: Document, options: Options, later: list[FieldError], slashes: bool
-) -> Errors:
-    devices, names = allocation.get("devices") or {}, _names(spec)
+def _validate_allocation(allocation: Document, spec: Document, options: Options, slashes: bool) -> Errors:
+    devices, names = allocation.get("devices") or {}, request_names(spec.get("devices") or {})
     results, configs = devices.get("results") or [], devices.get("config") or []
     at = "status.allocation.devices"
-    if len(results) > MOST_RESULTS:
-        later.append(too_many(f"{at}.results", len(results), MOST_RESULTS))
+    if over := list(over_limit(results, MOST_RESULTS, f"{at}.results")):
+        yield from over
     else:
         for i, result in enumerate(results):
-            yield from _validate_result(result, names, f"{at}.results[{i}]", options, later, slashes)
-    if len(configs) > MOST_CONFIGS:
-        later.append(too_many(f"{at}.config", len(configs), MOST_CONFIGS))
-        return
-    for i, config in enumerate(configs):
-        yield from _validate_config(config, names, f"{at}.config[{i}]", later)
-
-
-def _validate_reference(name: str, names: Collection[str], at: str) -> Errors:
-    for part in name.split("/"):
-        yield from each_invalid(at, part, check_dns1123_label(part))
-    if name not in names:
-        yield invalid(at, name, NOT_A_REQUEST)
-
-
-def _validate_result(
-    result: Document,
-    names: Collection[str],
-    at: str,
-    options: Options,
-    later: list[FieldError],
-    slashes: bool,
-) -> Errors:
-    yield from _validate_reference(result.get("request") or "", names, f"{at}.request")
-    yield from validate_driver_name(result.get("driver") or "", f"{at}.driver", slashes=slashes)
-    yield from validate_pool_name(result.get("pool") or "", f"{at}.pool")
-    yield from validate_device_name(result.get("device") or "", f"{at}.device")
-    tolerations = result.get("tolerations") or []
-    yield from validate_device_tolerations(tolerations, f"{at}.tolerations", options, later)
-
-
-def _validate_config(config: Document, names: Collection[str], at: str, later: list[FieldError]) -> Errors:
-    source = config.get("source") or ""
-    if source not in ("FromClaim", "FromClass"):
-        if source:
-            yield not_supported(f"{at}.source", source, ("FromClaim", "FromClass"))
-        else:
-            yield required(f"{at}.source")
-    for i, name in enumerate(config.get("requests") or ()):
-        yield from _validate_reference(name, names, f"{at}.requests[{i}]")
-    opaque = config.get("opaque")
-    if opaque is None:
-        yield required(f"{at}.opaque")
-        return
-    later.extend(validate_driver_reference(opaque.get("driver") or "", f"{at}.opaque.driver"))
-    if opaque.get("parameters") is None:
-        yield required(f"{at}.opaque.parameters")
+            yield from _validate_result(result, names, f"{at}.results[{i}]", options, slashes)
+    if over := list(over_limit(configs, MOST_CONFIGS, f"{at}.config")):
+        yield from over
     else:
-        yield from validate_json_object(opaque["parameters"], f"{at}.opaque.parameters")
+        for i, config in enumerate(configs):
+            yield from validate_references(config.get("requests") or [], names, f"{at}.config[{i}].requests")
+            yield from validate_opaque(config, f"{at}.config[{i}]")
+    if (selector := allocation.get("nodeSelector")) is not None:
+        yield from validate_node_selector(selector, "status.allocation.nodeSelector", options)
 
 
-def _validate_consumers(
-    status: Document, claim: Document, before: Document, later: list[FieldError]
-) -> Errors:
+def _validate_result(result: Document, names: Names, at: str, options: Options, slashes: bool) -> Errors:
+    yield from validate_reference(result.get("request") or "", names, f"{at}.request")
+    yield from covered(validate_driver_name(result.get("driver") or "", f"{at}.driver", slashes=slashes))
+    yield from covered(validate_pool_name(result.get("pool") or "", f"{at}.pool"))
+    yield from validate_device_name(result.get("device") or "", f"{at}.device")
+    yield from validate_binding_conditions(result, at)
+    yield from validate_device_tolerations(result.get("tolerations") or [], f"{at}.tolerations", options)
+
+
+def _validate_consumers(status: Document) -> Errors:
     consumers = status.get("reservedFor") or []
-    if len(consumers) > MOST_CONSUMERS:
-        later.append(too_many("status.reservedFor", len(consumers), MOST_CONSUMERS))
-    seen: set[str] = set()
-    for i, consumer in enumerate(consumers):
+    for i, consumer in enumerate(consumers if len(consumers) <= MOST_CONSUMERS else ()):
         for name in ("resource", "name", "uid"):
             if not consumer.get(name):
                 yield required(f"status.reservedFor[{i}].{name}")
-        uid = consumer.get("uid") or ""
-        if uid in seen:
-            later.append(duplicate(f"status.reservedFor[{i}]", consumer))
-        seen.add(uid)
-    if consumers and status.get("allocation") is None:
+
+
+def _validate_reservation(status: Document, claim: Document, before: Document) -> Errors:
+    consumers = status.get("reservedFor") or []
+    if not consumers:
+        return
+    if status.get("allocation") is None:
         yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
-    known = {consumer.get("uid") for consumer in before.get("reservedFor") or ()}
-    if (claim.get("metadata") or {}).get("deletionTimestamp") and seen - known:
-        detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-        yield forbidden("status.reservedFor", detail)
+    elif (claim.get("metadata") or {}).get("deletionTimestamp"):
+        known = before.get("reservedFor") or ()
+        if any(consumer not in known for consumer in consumers):
+            detail = (
+                "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+            )
+            yield forbidden("status.reservedFor", detail)
+
+
+def device_key(holder: Document) -> tuple[str, ...]:
+    """Return what tells allocated devices apart: driver, pool, device and the share of it."""
+    return tuple(holder.get(name) or "" for name in ("driver", "pool", "device", "shareID"))
 
 
 def _validate_devices(devices: list[Document], allocation: Document | None) -> Errors:
     results = ((allocation or {}).get("devices") or {}).get("results") or ()
-    allocated = {(r.get("driver"), r.get("pool"), r.get("device")) for r in results}
+    allocated = set(map(device_key, results))
     for i, device in enumerate(devices):
-        at, key = f"status.devices[{i}]", tuple(device.get(name) for name in ("driver", "pool", "device"))
-        if key not in allocated:
-            shown: Any = {name: device.get(name) or "" for name in ("driver", "pool", "device")}
+        at = f"status.devices[{i}]"
+        yield from validate_driver_name(device.get("driver") or "", f"{at}.driver")
+        yield from validate_pool_name(device.get("pool") or "", f"{at}.pool")
+        yield from validate_device_name(device.get("device") or "", f"{at}.device")
+        if device_key(device) not in allocated:
+            shown = dict(zip(("Driver", "Pool", "Device", "ShareID"), device_key(device), strict=True))
             yield invalid(at, shown, "must be an allocated device in the claim")
-        yield from validate_conditions(device.get("conditions") or [], f"{at}.conditions")
-        if len(device.get("conditions") or ()) > 8:
-            yield too_many(f"{at}.conditions", len(device["conditions"]), 8)
+        conditions = device.get("conditions") or []
+        if len(conditions) > MOST_CONDITIONS:
+            yield too_many(f"{at}.conditions", len(conditions), MOST_CONDITIONS)
+        yield from validate_conditions(conditions, f"{at}.conditions")
         if device.get("data") is not None:
             yield from validate_json_object(device["data"], f"{at}.data")
+        addresses = (device.get("networkData") or {}).get("ips") or []
+        for n, address in enumerate(addresses if len(addresses) <= MOST_ADDRESSES else ()):
+            yield from _validate_address(address, f"{at}.networkData.ips[{n}]")
+
+
+def _validate_address(address: str, at: str) -> Errors:
+    """Yield what is wrong with the address of an interface: an address with the length of its network's prefix."""
+    canonical = canonical_interface(address)
+    if canonical is None:
+        yield invalid(at, address, NOT_INTERFACE_ADDRESS)
+    elif canonical != address:
+        yield invalid(at, address, f"must be in canonical form ({quote(canonical)})")

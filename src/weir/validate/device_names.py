@@ -21,6 +21,8 @@ from weir.validate.field import (
     too_long,
     too_many,
 )
+from weir.validate.meta import same
+from weir.validate.passes import covered
 from weir.validate.tolerations import expression_errors
 from weir.values.names import (
     byte_length,
@@ -49,13 +51,14 @@ def validate_driver_name(name: str, at: str, *, slashes: bool = False) -> Errors
         yield from each_invalid(at, part, check_dns1123_subdomain(part.lower()))
 
 
-def validate_driver_reference(name: str, at: str) -> Errors:
-    """Yield what is wrong with a driver named in opaque configuration: the same rule, in newer words."""
+def validate_driver_reference(name: str, at: str, *, slashes: bool = False) -> Errors:
+    """Yield what is wrong with a driver that is referred to: the same rule, in the newer words."""
     if not name:
         yield required(at)
         return
-    yield from each_invalid(at, name, check_caseless_subdomain(name))
-    if byte_length(name) > DRIVER_MAX_BYTES:
+    for part in name.split("/") if slashes else [name]:
+        yield from each_invalid(at, part, check_caseless_subdomain(part))
+    if len(name) > DRIVER_MAX_BYTES:
         yield FieldError(TOO_LONG, at, "", f"may not be more than {DRIVER_MAX_BYTES} characters")
 
 
@@ -75,7 +78,8 @@ def validate_device_name(name: str, at: str) -> Errors:
     yield from each_invalid(at, name, check_dns1123_label(name))
 
 
-def _validate_identifier(name: str, at: str) -> Errors:
+def validate_identifier(name: str, at: str) -> Errors:
+    """Yield what is wrong with the part of an attribute's name after its domain."""
     if byte_length(name) > IDENTIFIER_MAX_BYTES:
         yield too_long(at, IDENTIFIER_MAX_BYTES)
     yield from each_invalid(at, name, check_c_identifier(name))
@@ -85,7 +89,7 @@ def validate_qualified_name(name: str, at: str) -> Errors:
     """Yield what is wrong with the name of an attribute or capacity: an identifier, perhaps after a domain."""
     domain, slash, identifier = name.partition("/")
     if not slash:
-        yield from _validate_identifier(name, at)
+        yield from validate_identifier(name, at)
         return
     if "/" in identifier:
         return  # slips through upstream
@@ -94,44 +98,23 @@ def validate_qualified_name(name: str, at: str) -> Errors:
     else:
         yield invalid(at, "", "the domain must not be empty")
     if identifier:
-        yield from _validate_identifier(identifier, at)
+        yield from validate_identifier(identifier, at)
     else:
         yield invalid(at, "", "the name must not be empty")
 
 
-def validate_fully_qualified_name(name: str, at: str) -> Errors:
-    """Yield what is wrong with the name of an attribute that must say its domain."""
-    domain, slash, identifier = name.partition("/")
-    if not slash:
-        yield from _validate_identifier(name, at)
-        yield invalid(at, name, NOT_QUALIFIED)
-        return
-    if not domain:
-        yield invalid(at, "", "prefix must not be empty")
-    else:
-        messages = check_dns1123_subdomain(domain.lower())
-        yield from each_invalid(at, domain, ("prefix: " + message for message in messages))
-    if identifier:
-        yield from _validate_identifier(identifier, at)
-    else:
-        yield invalid(at, "", "name must not be empty")
-
-
-def validate_selectors(
-    selectors: list[Document], at: str, later: list[FieldError], old: list[Document] | None = None
-) -> Errors:
-    """Yield what is wrong with CEL selectors; an unchanged list is not looked at again."""
+def validate_selectors(selectors: list[Document], at: str, old: list[Document] | None = None) -> Errors:
+    """Yield what is wrong with CEL selectors; the expressions of an unchanged list are not looked at again."""
     if len(selectors) > MOST_SELECTORS:
-        later.append(too_many(at, len(selectors), MOST_SELECTORS))
+        yield from covered([too_many(at, len(selectors), MOST_SELECTORS)])
         return
-    if old is not None and selectors == old:
-        return
+    stored = old is not None and same(selectors, old)
     for i, selector in enumerate(selectors):
         cel = selector.get("cel")
         if cel is None:
             yield required(f"{at}[{i}].cel")
-            continue
-        yield from _validate_expression(cel.get("expression") or "", f"{at}[{i}].cel.expression")
+        elif not stored:
+            yield from _validate_expression(cel.get("expression") or "", f"{at}[{i}].cel.expression")
 
 
 def _validate_expression(expression: str, at: str) -> Errors:

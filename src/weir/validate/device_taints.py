@@ -2,25 +2,22 @@
 
 Spec: dra.md 1.5 "DeviceTaint", 1.7 "DeviceToleration", 1.15 "Validation error texts"; D-03, D-08, D-15.
 What surprises: unlike pods, a bad value is reported on `value`; effects and operators are reported after everything
-else (the second of the server's two passes), which is why the functions take a list to put those into.
+else, by the second of the server's two passes (weir.validate.declared_devices).
 Not here: node taints and pod tolerations (weir.validate.taints, weir.validate.tolerations).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from typing import Any, Final
 
+from weir.validate.declared_devices import MOST_TOLERATIONS
 from weir.validate.field import (
     Document,
     Enum,
     Errors,
-    FieldError,
     each_invalid,
     invalid,
-    not_supported,
-    required,
     too_long,
     too_many,
 )
@@ -29,19 +26,15 @@ from weir.validate.tolerations import EMPTY_KEY, validate_comparison, validate_e
 from weir.values.names import byte_length, check_label_key, check_label_value
 from weir.values.quoting import compact_json
 
-EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
-MOST_TOLERATIONS: Final = 16
 DATA_MAX_BYTES: Final = 10 * 1024
 DESCRIPTION_MAX_BYTES: Final = 1024
 POSITIVE: Final = "must be greater than zero"
 OMITTED: Final = "<value omitted>"
 
 
-def validate_device_taint(
-    taint: Document, at: str, later: list[FieldError], kept_effects: Collection[str] = ()
-) -> Errors:
-    """Yield what is wrong with a device taint; *kept_effects* are unknown ones the stored object already has."""
-    key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
+def validate_device_taint(taint: Document, at: str) -> Errors:
+    """Yield what is wrong with a device taint, besides its effect."""
+    key, value = taint.get("key") or "", taint.get("value") or ""
     yield from each_invalid(f"{at}.key", key, check_label_key(key))
     yield from each_invalid(f"{at}.value", value, check_label_value(value))
     if byte_length(taint.get("description") or "") > DESCRIPTION_MAX_BYTES:
@@ -51,10 +44,6 @@ def validate_device_taint(
     rate = taint.get("evictionsPerSecond")
     if rate is not None and rate <= 0:
         yield invalid(f"{at}.evictionsPerSecond", rate, POSITIVE)
-    if not effect:
-        later.append(required(f"{at}.effect"))
-    elif effect not in EFFECTS and effect not in kept_effects:
-        later.append(not_supported(f"{at}.effect", effect, EFFECTS))
 
 
 def validate_json_object(value: Any, at: str) -> Errors:
@@ -66,10 +55,8 @@ def validate_json_object(value: Any, at: str) -> Errors:
         yield invalid(at, OMITTED, "must be a valid JSON object")
 
 
-def validate_device_tolerations(
-    tolerations: list[Document], at: str, options: Options, later: list[FieldError]
-) -> Errors:
-    """Yield what is wrong with the tolerations of one request."""
+def validate_device_tolerations(tolerations: list[Document], at: str, options: Options) -> Errors:
+    """Yield what is wrong with the tolerations of one request, besides keys, operators and effects."""
     if len(tolerations) > MOST_TOLERATIONS:
         yield too_many(at, len(tolerations), MOST_TOLERATIONS)
         return
@@ -78,15 +65,12 @@ def validate_device_tolerations(
         if toleration.get("expression"):
             yield from validate_expression(toleration, where, options)
         else:
-            yield from _validate_toleration(toleration, where, options, later)
+            yield from _validate_toleration(toleration, where, options)
 
 
-def _validate_toleration(toleration: Document, at: str, options: Options, later: list[FieldError]) -> Errors:
-    key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
-    value, effect = toleration.get("value") or "", toleration.get("effect") or ""
-    if key:
-        later.extend(each_invalid(f"{at}.key", key, check_label_key(key)))
-    elif operator != "Exists":
+def _validate_toleration(toleration: Document, at: str, options: Options) -> Errors:
+    operator, value = toleration.get("operator") or "Equal", toleration.get("value") or ""
+    if not toleration.get("key") and operator != "Exists":
         yield invalid(f"{at}.operator", Enum(operator), EMPTY_KEY)
     if operator == "Exists":
         if value:
@@ -94,10 +78,5 @@ def _validate_toleration(toleration: Document, at: str, options: Options, later:
     elif operator == "Equal":
         yield from each_invalid(f"{at}.value", value, check_label_value(value))
     else:
-        for error in validate_comparison(operator, value, at, options):
-            if error.field.endswith(".operator"):
-                later.append(error)
-            else:
-                yield error
-    if effect and effect not in EFFECTS:
-        later.append(not_supported(f"{at}.effect", effect, EFFECTS))
+        problems = validate_comparison(operator, value, at, options)
+        yield from (error for error in problems if not error.field.endswith(".operator"))

@@ -23,6 +23,10 @@ _TABLE: Final = {
     ),
     "Taint": "Key Value Effect TimeAdded:p",
     "Toleration": "Key Operator Value Effect TolerationSeconds:p",
+    "DeviceAttribute": (
+        "IntValue=int:p BoolValue=bool:p StringValue=string:p VersionValue=version:p IntValues=ints:p "
+        "BoolValues=bools:p StringValues=strings:p VersionValues=versions:p"
+    ),
     "NodeSelectorRequirement": "Key Operator Values:p",
     "NodeSelectorTerm": "MatchExpressions:[]NodeSelectorRequirement MatchFields:[]NodeSelectorRequirement",
     "NodeSelector": "NodeSelectorTerms:[]NodeSelectorTerm",

@@ -11,12 +11,16 @@ from typing import Any, Final
 
 from weir.validate.field import Document, Errors, duplicate, forbidden, invalid, required, too_many
 from weir.validate.resources import NOT_NEGATIVE, amount
-from weir.values.quantity import Quantity
+from weir.values.quantity import Quantity, parse_quantity
 
 MOST_VALUES: Final = 10
 BOTH: Final = (
     'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
 )
+
+
+NOT_INT64: Final = "must not be larger than 9223372036854775807"
+_LARGEST: Final = parse_quantity("9223372036854775807")
 
 
 def validate_request_policy(policy: Document, capacity: Quantity, at: str) -> Errors:
@@ -36,54 +40,53 @@ def validate_request_policy(policy: Document, capacity: Quantity, at: str) -> Er
 
 
 def _validate_values(values: list[Any], default: Any, capacity: Quantity, at: str) -> Errors:
-    if len(values) > MOST_VALUES:
+    amounts, asked = [amount(value) for value in values], amount(default)
+    for i in range(1, len(amounts)):
+        if amounts[i] < amounts[i - 1]:
+            yield invalid(f"{at}[{i}]", str(amounts[i]), "values must be sorted in ascending order")
+    looked_at = amounts if len(amounts) <= MOST_VALUES else []
+    if not looked_at:
         yield too_many(at, len(values), MOST_VALUES)
-    amounts = [amount(value) for value in values]
-    for i, each in enumerate(amounts):
-        if each in amounts[:i]:
-            yield duplicate(f"{at}[{i}]", str(each.value))
-        if i and each < amounts[i - 1]:
-            yield invalid(f"{at}[{i}]", str(each), "values must be sorted in ascending order")
+    for i, each in enumerate(looked_at):
         if each > capacity:
             yield invalid(f"{at}[{i}]", str(each), f"option is larger than capacity value: {capacity}")
-    if default is not None and amount(default) not in amounts:
-        yield invalid(at, str(amount(default)), "default value is not valid according to the requestPolicy")
+    whole = [each.value for each in looked_at]  # fractions are rounded up before they are told apart
+    for i, number in enumerate(whole):
+        if number in whole[:i]:
+            yield duplicate(f"{at}[{i}]", str(number))
+    if asked not in looked_at:
+        yield invalid(at, str(asked), "default value is not valid according to the requestPolicy")
 
 
 def _validate_range(span: Document, default: Any, capacity: Quantity, at: str) -> Errors:
     low, high, step = (
         None if span.get(name) is None else amount(span[name]) for name in ("min", "max", "step")
     )
-    asked = None if default is None else amount(default)
+    asked = amount(default)
     if low is None:
         yield required(f"{at}.min", "required when validRange is defined")
         return
     if low > capacity:
         yield invalid(f"{at}.min", str(low), f"min is larger than capacity value: {capacity}")
-    if asked is not None and asked < low:
+    if asked < low:
         yield invalid(f"{at}.default", str(asked), f"default is less than min: {low}")
     if high is not None:
         yield from _validate_maximum(low, high, asked, capacity, at)
     if step is not None:
         yield from _validate_step(low, high, step, asked, capacity, at)
-    for name, each in (("default", asked), ("min", low), ("max", high)):
-        if each is not None and each.sign < 0:
-            yield invalid(f"{at}.{name}", str(each), NOT_NEGATIVE)
 
 
-def _validate_maximum(
-    low: Quantity, high: Quantity, asked: Quantity | None, capacity: Quantity, at: str
-) -> Errors:
-    if high > capacity:
-        yield invalid(f"{at}.max", str(high), f"max is larger than capacity value: {capacity}")
+def _validate_maximum(low: Quantity, high: Quantity, asked: Quantity, capacity: Quantity, at: str) -> Errors:
     if low > high:
         yield invalid(f"{at}.max", str(low), f"min is larger than max: {high}")
-    if asked is not None and asked > high:
+    if high > capacity:
+        yield invalid(f"{at}.max", str(high), f"max is larger than capacity value: {capacity}")
+    if asked > high:
         yield invalid(f"{at}.default", str(asked), f"default is more than max: {high}")
 
 
 def _validate_step(
-    low: Quantity, high: Quantity | None, step: Quantity, asked: Quantity | None, capacity: Quantity, at: str
+    low: Quantity, high: Quantity | None, step: Quantity, asked: Quantity, capacity: Quantity, at: str
 ) -> Errors:
     if step.sign <= 0:
         yield invalid(f"{at}.step", str(step), "must be greater than zero")
@@ -92,13 +95,16 @@ def _validate_step(
         yield invalid(
             f"{at}.step", str(step), f"one step {low + step} is larger than capacity value: {capacity}"
         )
-    for each in (asked, high):
-        if each is not None and low.sign >= 0 and each.sign >= 0 and not _is_on_step(each, low, step):
+    named = [("default", asked), ("min", low), ("max", high), ("step", step)]
+    unsafe = [(name, each) for name, each in named if each is not None and _is_unsafe(each)]
+    for name, each in unsafe:
+        yield invalid(f"{at}.{name}", str(each), NOT_NEGATIVE if each.sign < 0 else NOT_INT64)
+    for bound in () if unsafe else (asked, high):
+        if bound is not None and (bound.value - low.value) % step.value:  # in whole numbers, rounded up
             detail = f"value is not a multiple of a given step ({step}) from ({low})"
-            yield invalid(f"{at}.step", str(each), detail)
+            yield invalid(f"{at}.step", str(bound), detail)
 
 
-def _is_on_step(value: Quantity, low: Quantity, step: Quantity) -> bool:
-    """Return whether *value* is reached from *low* in whole steps."""
-    thousandths = (value - low).milli_value
-    return step.milli_value != 0 and thousandths % step.milli_value == 0
+def _is_unsafe(each: Quantity) -> bool:
+    """Return whether steps cannot be counted with *each*: it is negative, or over what 64 bits hold."""
+    return each.sign < 0 or each > _LARGEST

@@ -2,16 +2,25 @@
 
 Spec: dra.md 1.2 "ResourceSlice", 1.3 "Device", 1.4, 1.15; D-01 (taints beside devices), D-02 (64 devices).
 What surprises: a slice holds devices, shared counters or taints, never two of them; `false` is not a way to say no
-for `allNodes`; some errors belong to the server's second pass and come last (the list *later*).
-Not here: what a published device means to the scheduler (weir.devices.tracker).
+for `allNodes`; capacities and taints of a device that did not change are not looked at again.
+Not here: limits, effects, counters and the like, which the second pass tells (weir.validate.declared_devices); what a
+published device means to the scheduler (weir.devices.tracker).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from weir.validate.context import Context
+from weir.validate.declared_devices import (
+    MOST_BINDING_CONDITIONS,
+    MOST_CONSUMED_SETS,
+    MOST_COUNTER_SETS,
+    VALUES,
+    declared_slice,
+    repeated,
+)
 from weir.validate.device_names import (
     validate_device_name,
     validate_driver_name,
@@ -22,7 +31,6 @@ from weir.validate.device_taints import POSITIVE, validate_device_taint
 from weir.validate.field import (
     Document,
     Errors,
-    FieldError,
     duplicate,
     each_invalid,
     forbidden,
@@ -31,13 +39,14 @@ from weir.validate.field import (
     too_long,
     too_many,
 )
-from weir.validate.gonames import go_list
-from weir.validate.meta import IMMUTABLE, validate_meta
+from weir.validate.gonames import go_list, go_struct
+from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.node_selector import validate_node_selector
+from weir.validate.passes import covered, settle
 from weir.validate.ratchet import options_for
 from weir.validate.request_policy import validate_request_policy
 from weir.validate.resources import amount
-from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain, check_label_key
+from weir.values.names import byte_length, check_dns1123_subdomain, check_label_key
 from weir.values.semver import SemverError, parse_strict
 
 MOST_DEVICES: Final = 128
@@ -48,9 +57,7 @@ MOST_ENTRIES: Final = 32
 MOST_VALUES: Final = 48
 VALUE_MAX_BYTES: Final = 64
 _NODE_FIELDS: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
-_SCALARS: Final = ("int", "bool", "string", "version")
-_VALUES: Final = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
-_ONE_VALUE: Final = ", ".join(f"`{name}`" for name in _VALUES)
+KEY_MAX_BYTES: Final = 63 + 1 + 32  #: of an attribute's name in a place
 ONE_NODE_FIELD: Final = "exactly one of " + ", ".join(f"`{name}`" for name in _NODE_FIELDS) + " is required"
 PER_DEVICE: Final = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to "
@@ -66,13 +73,17 @@ ONLY_TRUE: Final = "must be either unset or set to true"
 
 def validate_resource_slice(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a ResourceSlice."""
-    later: list[FieldError] = []
     spec, before = new.get("spec") or {}, None if old is None else old.get("spec") or {}
-    yield from validate_meta(new, old, context)
-    yield from _validate_identity(spec, before, context)
-    yield from _validate_node_selection(spec, context)
-    yield from _validate_content(spec, before or {}, context, later)
-    yield from later
+    kept = _kept(before or {})
+    yield from settle(
+        (
+            *validate_meta(new, old, context),
+            *_validate_identity(spec, before, context),
+            *_validate_node_selection(spec, context),
+            *_validate_content(spec, before or {}, context, kept),
+        ),
+        declared_slice(spec, before, kept.effects),
+    )
 
 
 def _validate_identity(spec: Document, old: Document | None, context: Context) -> Errors:
@@ -123,26 +134,27 @@ def _validate_selector(selector: Document, at: str, context: Context) -> Errors:
     yield from validate_node_selector(selector, at, options_for(context.gates, context.raw))
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1 and at == "spec.nodeSelector":
-        yield invalid(f"{at}.nodeSelectorTerms", go_list("NodeSelectorTerm", terms), ONE_TERM)
+        given = selector.get("nodeSelectorTerms")
+        yield invalid(f"{at}.nodeSelectorTerms", go_list("NodeSelectorTerm", given), ONE_TERM)
 
 
 # ── what the slice holds ─────────────────────────────────────────────────────────────────────────
 
 
-def _validate_content(spec: Document, old: Document, context: Context, later: list[FieldError]) -> Errors:
+def _validate_content(spec: Document, old: Document, context: Context, kept: _Kept) -> Errors:
     devices, taints = spec.get("devices") or [], spec.get("taints") or []
     counters = spec.get("sharedCounters") or []
     if taints and (devices or counters):
         yield invalid("spec", "", "only one of `devices`, `sharedCounters` or `taints` is allowed")
-    elif devices and counters:
+    elif spec.get("devices") is not None and spec.get("sharedCounters") is not None:
         yield invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     limit = MOST_DEMANDING_DEVICES if any(map(_is_demanding, devices)) else MOST_DEVICES
     if len(devices) > limit:
         yield too_many("spec.devices", len(devices), limit)
     else:
-        yield from _validate_devices(devices, spec, context, _kept(old), later)
-    yield from _validate_slice_taints(taints, _kept(old).effects, later)
-    yield from _validate_counter_sets(counters, later)
+        yield from _validate_devices(devices, spec, old, context, kept)
+    yield from _validate_slice_taints(taints)
+    yield from _validate_counter_sets(counters)
 
 
 def _is_demanding(device: Document) -> bool:
@@ -181,26 +193,23 @@ def _kept(spec: Document) -> _Kept:
 
 
 def _validate_devices(
-    devices: list[Document], spec: Document, context: Context, kept: _Kept, later: list[FieldError]
+    devices: list[Document], spec: Document, old: Document, context: Context, kept: _Kept
 ) -> Errors:
-    names: set[str] = set()
-    repeated = []
+    before: dict[str, Document] = {}
+    for known in old.get("devices") or ():
+        before.setdefault(known.get("name") or "", known)
     for i, device in enumerate(devices):
-        yield from _validate_device(device, f"spec.devices[{i}]", spec, context, kept, later)
-        name = device.get("name") or ""
-        if name in names:
-            repeated.append(duplicate(f"spec.devices[{i}]", name))
+        stored = before.get(device.get("name") or "")
+        yield from _validate_device(device, stored, f"spec.devices[{i}]", spec, context, kept)
+    names: set[str] = set()
+    for i, device in enumerate(devices):
+        if (name := device.get("name") or "") in names:
+            yield duplicate(f"spec.devices[{i}]", name)
         names.add(name)
-    yield from repeated
 
 
 def _validate_device(
-    device: Document,
-    at: str,
-    spec: Document,
-    context: Context,
-    kept: _Kept,
-    later: list[FieldError],
+    device: Document, old: Document | None, at: str, spec: Document, context: Context, kept: _Kept
 ) -> Errors:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     taints = device.get("taints") or []
@@ -212,18 +221,32 @@ def _validate_device(
         yield invalid(at, values, f"the total number of attribute values must not exceed {MOST_VALUES}")
     for name in sorted(attributes):
         yield from _validate_name(name, f"{at}.attributes", context, kept)
-        yield from _validate_attribute(attributes[name], f"{at}.attributes[{name}]", later)
-    for name in sorted(capacity):
-        yield from _validate_name(name, f"{at}.capacity", context, kept)
-        yield from _validate_capacity(capacity[name], device, f"{at}.capacity[{name}]")
-    if len(taints) > MOST_TAINTS:
-        yield too_many(f"{at}.taints", len(taints), MOST_TAINTS)
-    else:
-        for i, taint in enumerate(taints):
-            yield from validate_device_taint(taint, f"{at}.taints[{i}]", later, kept.effects)
-    yield from _validate_consumption(device.get("consumesCounters") or [], f"{at}.consumesCounters", later)
+        yield from _validate_attribute(attributes[name], f"{at}.attributes[{_shortened(name)}]")
+    if old is None or not same(capacity, old.get("capacity")):
+        for name in sorted(capacity):
+            yield from _validate_name(name, f"{at}.capacity", context, kept)
+            yield from _validate_capacity(capacity[name], device, f"{at}.capacity[{_shortened(name)}]")
+    if old is None or not same(taints, old.get("taints")):
+        if len(taints) > MOST_TAINTS:
+            yield too_many(f"{at}.taints", len(taints), MOST_TAINTS)
+        else:
+            for i, taint in enumerate(taints):
+                yield from validate_device_taint(taint, f"{at}.taints[{i}]")
+    yield from _validate_consumption(device.get("consumesCounters") or [], f"{at}.consumesCounters")
     yield from _validate_device_nodes(device, at, bool(spec.get("perDeviceNodeSelection")), context)
-    yield from _validate_binding_conditions(device, at, later)
+    yield from validate_binding_conditions(device, at)
+
+
+def _shortened(key: str) -> str:
+    """Return a map key as a place shows it: a long one without its middle.
+
+    >>> _shortened("a" * 60 + "b" * 60)
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'
+    """
+    if byte_length(key) <= KEY_MAX_BYTES:
+        return key
+    left = KEY_MAX_BYTES - 3
+    return f"{key[: (left + 1) // 2]}...{key[-(left // 2) :]}"
 
 
 def _validate_name(name: str, at: str, context: Context, kept: _Kept) -> Errors:
@@ -241,19 +264,20 @@ def _count_values(attribute: Document) -> int:
     return lists or 1
 
 
-def _validate_attribute(attribute: Document, at: str, later: list[FieldError]) -> Errors:
-    given = [name for name in _SCALARS if attribute.get(name) is not None]
-    if not given:
-        later.append(invalid(at, "", f"must specify one of: {_ONE_VALUE}"))
-    elif len(given) > 1:
-        shown = "{" + ", ".join(given) + "}"
-        later.append(invalid(at, shown, f"must specify exactly one of: {_ONE_VALUE}"))
+def _validate_attribute(attribute: Document, at: str) -> Errors:
     for name in ("string", "version"):
         if attribute.get(name) is not None:
             yield from _validate_text(attribute[name], name, f"{at}.{name}")
+    for name in ("ints", "bools", "strings", "versions"):
+        if attribute.get(name) == []:
+            yield invalid(f"{at}.{name}", [], "must not be empty if specified")
     for name in ("strings", "versions"):
         for i, text in enumerate(attribute.get(name) or ()):
             yield from _validate_text(text, name.removesuffix("s"), f"{at}.{name}[{i}]")
+    given = [name for name in VALUES if attribute.get(name) is not None]
+    if len(given) != 1:
+        shown = go_struct("DeviceAttribute", attribute) if given else ""
+        yield from covered([invalid(at, shown, "exactly one value must be specified")])
 
 
 def _validate_text(text: str, kind: str, at: str) -> Errors:
@@ -282,9 +306,11 @@ def _validate_device_nodes(device: Document, at: str, per_device: bool, context:
         if given:
             yield invalid(at, None, NOT_PER_DEVICE)
         return
-    if device.get("nodeName"):
-        name = device["nodeName"]
+    if name := device.get("nodeName"):
         yield from each_invalid(f"{at}.nodeName", name, check_dns1123_subdomain(name))
+    elif name is not None:
+        yield invalid(f"{at}.nodeName", "", "must not be empty")
+        given.remove("nodeName")
     if device.get("nodeSelector") is not None:
         yield from _validate_selector(device["nodeSelector"], f"{at}.nodeSelector", context)
     if device.get("allNodes") is False:
@@ -296,83 +322,64 @@ def _validate_device_nodes(device: Document, at: str, per_device: bool, context:
         yield invalid(at, "{" + ", ".join(f"`{name}`" for name in given) + "}", PER_DEVICE)
 
 
-def _validate_binding_conditions(device: Document, at: str, later: list[FieldError]) -> Errors:
-    wanted, failed = device.get("bindingConditions") or [], device.get("bindingFailureConditions") or []
+def validate_binding_conditions(holder: Document, at: str) -> Errors:
+    """Yield what is wrong with the conditions a device, or an allocated one, must meet before pods are bound."""
+    wanted, failed = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
     for name, listed in (("bindingConditions", wanted), ("bindingFailureConditions", failed)):
-        if len(listed) > 4:
-            later.append(too_many(f"{at}.{name}", len(listed), 4))
-            continue
-        for i, condition in enumerate(listed):
-            yield from each_invalid(f"{at}.{name}[{i}]", condition, check_label_key(condition))
-            if condition in listed[:i]:
-                later.append(duplicate(f"{at}.{name}[{i}]", condition))
-    if wanted and not failed:
-        detail = "bindingFailureConditions are required to use bindingConditions"
-        yield invalid(f"{at}.bindingFailureConditions", None, detail)
+        if len(listed) > MOST_BINDING_CONDITIONS:
+            yield from covered([too_many(f"{at}.{name}", len(listed), MOST_BINDING_CONDITIONS)])
+        else:
+            for i, condition in enumerate(listed):
+                yield from each_invalid(f"{at}.{name}[{i}]", condition, check_label_key(condition))
+    yield from repeated(wanted, (), f"{at}.bindingConditions")
+    for i, condition in enumerate(failed):
+        where = f"{at}.bindingFailureConditions[{i}]"
+        if condition in failed[:i]:
+            yield duplicate(where, condition)
+        if condition in wanted:
+            yield invalid(
+                where, condition, "bindingFailureConditions must not overlap with bindingConditions"
+            )
     if failed and not wanted:
         detail = "bindingConditions are required to use bindingFailureConditions"
-        yield invalid(f"{at}.bindingConditions", None, detail)
-    for i, condition in enumerate(failed):
-        if condition in wanted:
-            detail = "bindingFailureConditions must not overlap with bindingConditions"
-            yield invalid(f"{at}.bindingFailureConditions[{i}]", condition, detail)
+        yield invalid(f"{at}.bindingConditions", holder.get("bindingConditions"), detail)
+    if wanted and not failed:
+        detail = "bindingFailureConditions are required to use bindingConditions"
+        yield invalid(f"{at}.bindingFailureConditions", holder.get("bindingFailureConditions"), detail)
 
 
-def _validate_slice_taints(taints: list[Document], kept: Collection[str], later: list[FieldError]) -> Errors:
+def _validate_slice_taints(taints: list[Document]) -> Errors:
     if len(taints) > MOST_SLICE_TAINTS:
         yield too_many("spec.taints", len(taints), MOST_SLICE_TAINTS)
         return
     for i, entry in enumerate(taints):
-        at, device = f"spec.taints[{i}]", entry.get("device") or ""
+        at = f"spec.taints[{i}]"
+        device = entry.get("device") or ""
         if not device:
             yield required(f"{at}.device")
         else:
             yield from validate_device_name(device, f"{at}.device")
-        yield from validate_device_taint(entry.get("taint") or {}, f"{at}.taint", later, kept)
+        yield from validate_device_taint(entry.get("taint") or {}, f"{at}.taint")
 
 
 # ── counters ─────────────────────────────────────────────────────────────────────────────────────
+# Their names are the second pass's business; only a map over its limit is told here.
 
 
-def _validate_counter_name(name: str, at: str) -> Errors:
-    if not name:
-        yield required(at)
-    else:
-        yield from each_invalid(at, name, check_dns1123_label(name))
-
-
-def _validate_counters(counters: dict[str, Any], at: str) -> Errors:
-    if not counters:
-        yield required(at)
-    elif len(counters) > MOST_ENTRIES:
+def _validate_counters(counters: Document, at: str) -> Errors:
+    if len(counters) > MOST_ENTRIES:
         yield too_many(at, len(counters), MOST_ENTRIES)
-    for name in sorted(counters):
-        yield from each_invalid(at, name, check_dns1123_label(name))
 
 
-def _validate_counter_sets(sets: list[Document], later: list[FieldError]) -> Errors:
-    if len(sets) > 8:
-        later.append(too_many("spec.sharedCounters", len(sets), 8))
-        return
-    names: set[str] = set()
-    for i, counters in enumerate(sets):
-        at, name = f"spec.sharedCounters[{i}]", counters.get("name") or ""
-        yield from _validate_counter_name(name, f"{at}.name")
-        yield from _validate_counters(counters.get("counters") or {}, f"{at}.counters")
-        if name in names:
-            later.append(duplicate(at, counters))
-        names.add(name)
+def _validate_counter_sets(sets: list[Document]) -> Errors:
+    if len(sets) <= MOST_COUNTER_SETS:
+        for i, counters in enumerate(sets):
+            yield from _validate_counters(
+                counters.get("counters") or {}, f"spec.sharedCounters[{i}].counters"
+            )
 
 
-def _validate_consumption(entries: list[Document], at: str, later: list[FieldError]) -> Errors:
-    if len(entries) > 2:
-        later.append(too_many(at, len(entries), 2))
-        return
-    names: set[str] = set()
-    for i, entry in enumerate(entries):
-        name = entry.get("counterSet") or ""
-        yield from _validate_counter_name(name, f"{at}[{i}].counterSet")
-        yield from _validate_counters(entry.get("counters") or {}, f"{at}[{i}].counters")
-        if name in names:
-            later.append(duplicate(f"{at}[{i}]", entry))
-        names.add(name)
+def _validate_consumption(entries: list[Document], at: str) -> Errors:
+    if len(entries) <= MOST_CONSUMED_SETS:
+        for i, entry in enumerate(entries):
+            yield from _validate_counters(entry.get("counters") or {}, f"{at}[{i}].counters")

@@ -108,6 +108,18 @@ def too_many_characters(limit: int) -> str:
     return f"must be no more than {limit} characters"
 
 
+def in_bytes(messages: Messages) -> Messages:
+    """Return *messages* as the newer checks word them: every length is counted in bytes.
+
+    >>> in_bytes(("must be no more than 63 characters", "must not contain dots"))
+    ('must be no more than 63 bytes', 'must not contain dots')
+    """
+    return tuple(
+        text.replace("characters", "bytes") if text.startswith("must be no more than") else text
+        for text in messages
+    )
+
+
 def check_dns1123_label(text: str) -> Messages:
     """Return what is wrong with *text* as a container, host or namespace name.
 

@@ -8,6 +8,7 @@ Not here: defaults every client sees owned by its manager (weir.objects.defaults
 from __future__ import annotations
 
 from weir.apiserver.strategies.devices import (
+    DeviceClassStrategy,
     DeviceTaintRuleStrategy,
     ResourceClaimStrategy,
     ResourceClaimTemplateStrategy,
@@ -49,6 +50,7 @@ _BY_KIND: dict[tuple[str, str], Strategy] = {
     ("batch", "CronJob"): CronJobStrategy(),
     ("batch", "Job"): JobStrategy(),
     ("discovery.k8s.io", "EndpointSlice"): EndpointSliceStrategy(),
+    ("resource.k8s.io", "DeviceClass"): DeviceClassStrategy(),
     ("resource.k8s.io", "DeviceTaintRule"): DeviceTaintRuleStrategy(),
     ("resource.k8s.io", "ResourceClaim"): ResourceClaimStrategy(),
     ("resource.k8s.io", "ResourceClaimTemplate"): ResourceClaimTemplateStrategy(),

@@ -9,12 +9,13 @@ Not here: validity of a single object (weir.validate), the time of a taint that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.gates import DEVICE_TAINTS, Gates
 from weir.objects.kinds import Kind, by_kind
+from weir.validate.claim_status import device_key
 from weir.validate.field import FieldError, forbidden
 from weir.values.quoting import quote
 
@@ -29,8 +30,27 @@ _NO_ADMIN: Final = (
 # ── gates ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _itself(spec: Document) -> Iterator[Document]:
+    yield spec
+
+
 def _devices(spec: Document) -> Iterator[Document]:
     yield from (device for device in spec.get("devices") or () if isinstance(device, dict))
+
+
+def _attributes(spec: Document) -> Iterator[Document]:
+    for device in _devices(spec):
+        yield from (device.get("attributes") or {}).values()
+
+
+def _capacities(spec: Document) -> Iterator[Document]:
+    for device in _devices(spec):
+        yield from (device.get("capacity") or {}).values()
+
+
+def _consumptions(spec: Document) -> Iterator[Document]:
+    for device in _devices(spec):
+        yield from device.get("consumesCounters") or ()
 
 
 def _asked(spec: Document) -> Iterator[Document]:
@@ -45,45 +65,71 @@ def _requests(spec: Document) -> Iterator[Document]:
     yield from (spec.get("devices") or {}).get("requests") or ()
 
 
-#: gate → the objects of a slice's or claim's spec that hold its fields, and the fields.
-_Held = tuple[Any, tuple[str, ...]]
-_SLICE: Final[dict[str, tuple[_Held, ...]]] = {
-    DEVICE_TAINTS: ((_devices, ("taints",)), (lambda spec: [spec], ("taints",))),
+def results_of(status: Document) -> list[Document]:
+    """Return the allocated devices of a claim's status."""
+    allocation = status.get("allocation") or {}
+    found: list[Document] = (allocation.get("devices") or {}).get("results") or []
+    return found
+
+
+#: gate → the objects of a spec or status that hold its fields, and the fields; "" stands for features never on.
+_Held = tuple[Callable[[Document], Iterable[Document]], tuple[str, ...]]
+_Table = dict[str, tuple[_Held, ...]]
+_SLICE: Final[_Table] = {
+    DEVICE_TAINTS: ((_devices, ("taints",)), (_itself, ("taints",))),
     "DRAPartitionableDevices": (
-        (lambda spec: [spec], ("sharedCounters", "perDeviceNodeSelection")),
+        (_itself, ("sharedCounters", "perDeviceNodeSelection")),
         (_devices, ("consumesCounters", "nodeName", "nodeSelector", "allNodes")),
     ),
-    "DRAConsumableCapacity": ((_devices, ("allowMultipleAllocations",)),),
+    "DRAConsumableCapacity": (
+        (_devices, ("allowMultipleAllocations",)),
+        (_capacities, ("requestPolicy",)),
+    ),
     "DRADeviceBindingConditions": (
         (_devices, ("bindsToNode", "bindingConditions", "bindingFailureConditions")),
     ),
     "": (
-        (lambda spec: [spec], ("partitionTypeAttribute", "skipNodeOperations")),
+        (_itself, ("partitionTypeAttribute", "skipNodeOperations")),
         (_devices, ("nodeAllocatableResources",)),
+        (_attributes, ("ints", "bools", "strings", "versions")),
+        (_consumptions, ("compatibilityGroups",)),
     ),
 }
-_CLAIM: Final[dict[str, tuple[_Held, ...]]] = {
+_CLAIM: Final[_Table] = {
     DEVICE_TAINTS: ((_asked, ("tolerations",)),),
     "DRAAdminAccess": ((_asked, ("adminAccess",)),),
     "DRAPrioritizedList": ((_requests, ("firstAvailable",)),),
     "DRAConsumableCapacity": ((_asked, ("capacity",)),),
     "": ((_asked, ("derivedAttributes",)),),
 }
+_CLASS: Final[_Table] = {"DRAExtendedResource": ((_itself, ("extendedResourceName",)),)}
+_STATUS: Final[_Table] = {
+    "DRAResourceClaimDeviceStatus": ((_itself, ("devices",)),),
+    "DRAAdminAccess": ((results_of, ("adminAccess",)),),
+    "DRAConsumableCapacity": ((results_of, ("shareID", "consumedCapacity")), (_devices, ("shareID",))),
+    "DRADeviceBindingConditions": ((results_of, ("bindingConditions", "bindingFailureConditions")),),
+    "": ((results_of, ("skipNodeOperations",)),),
+}
 
 
-def drop(spec: Document, old: Document | None, table: dict[str, tuple[_Held, ...]], gates: Gates) -> None:
-    """Take fields out of *spec* whose gate is off ("" stands for features that are never on)."""
+def drop(part: Document, old: Document | None, table: _Table, gates: Gates) -> None:
+    """Take fields out of a spec or status whose gate is off, unless the stored one uses the feature."""
     for gate, held in table.items():
         if (gate and gates.enabled(gate)) or (old and _uses(old, held)):
             continue
         for holders, names in held:
-            for holder in holders(spec):
+            for holder in holders(part):
                 for name in names:
                     holder.pop(name, None)
 
 
-def _uses(spec: Document, held: Iterable[_Held]) -> bool:
-    return any(holder.get(name) for holders, names in held for holder in holders(spec) for name in names)
+def _uses(part: Document, held: Iterable[_Held]) -> bool:
+    return any(
+        holder.get(name) not in (None, [], {})
+        for holders, names in held
+        for holder in holders(part)
+        for name in names
+    )
 
 
 # ── strategies ───────────────────────────────────────────────────────────────────────────────────
@@ -92,7 +138,7 @@ def _uses(spec: Document, held: Iterable[_Held]) -> bool:
 class DeviceStrategy(Strategy):
     """What all kinds of resource.k8s.io share: their spec is pruned before anything else."""
 
-    table: dict[str, tuple[_Held, ...]] = {}
+    table: _Table = {}
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """Drop what is not served."""
@@ -174,39 +220,78 @@ class ResourceClaimStrategy(DeviceStrategy):
 
     table = _CLAIM
 
+    def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
+        """Drop what is not served; no requests are always told as null."""
+        super().prepare_create(kind, new, context)
+        _nothing_asked(self.spec_of(new))
+
     def restrict(self, kind: Kind, new: Document, old: Document, subresource: str) -> None:
         """Put back what the endpoint may not change, for status also labels and the like."""
         super().restrict(kind, new, old, subresource)
         if subresource == "status":
             _status_keeps_metadata(new, old)
 
+    def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
+        """Drop what is not served from the status too, and what drivers told about devices the claim has no more."""
+        super().prepare_update(kind, new, old, context)
+        _nothing_asked(self.spec_of(new))
+        status, before = new.get("status"), old.get("status") or {}
+        if isinstance(status, dict) and status != before:
+            drop(status, before, _STATUS, context.gates)
+            _forget_deallocated(status, before)
+
     def drivers(self, document: Document) -> Iterator[str]:
         """Yield the drivers of allocated devices."""
-        allocation = (document.get("status") or {}).get("allocation") or {}
-        for result in (allocation.get("devices") or {}).get("results") or ():
+        for result in results_of(document.get("status") or {}):
             yield result.get("driver") or ""
 
     def problems(
         self, kind: Kind, new: Document, old: Document | None, context: Context
     ) -> Iterator[FieldError]:
-        """Yield every request for admin access in a namespace that does not allow it."""
-        if old is not None:  # the spec cannot change
-            return
-        asking = [
-            index
-            for index, request in enumerate(_requests(self.spec_of(new)))
-            if (request.get("exactly") or {}).get("adminAccess")
-        ]
-        if not asking:
+        """Yield the first request for admin access in a namespace that does not allow it."""
+        at = self._asks_for_admin(new, old)
+        if not at:
             return
         namespace = new["metadata"].get("namespace")
         for found in context.documents(NAMESPACE):
             metadata = found["metadata"]
             if metadata["name"] == namespace and (metadata.get("labels") or {}).get(ADMIN_LABEL) == "true":
                 return
-        at = "spec.spec" if kind.kind == "ResourceClaimTemplate" else "spec"
-        for index in asking:
-            yield forbidden(f"{at}.devices.requests[{index}].adminAccess", _NO_ADMIN)
+        yield forbidden(f"{at}.adminAccess", _NO_ADMIN)
+
+    def _asks_for_admin(self, new: Document, old: Document | None) -> str:
+        """Return where admin access is asked for that was not there before; the spec of a claim cannot change.
+
+        A template's path is a claim's too.
+        """
+        if old is None:
+            for i, request in enumerate(_requests(self.spec_of(new))):
+                if (request.get("exactly") or {}).get("adminAccess"):
+                    return f"spec.devices.requests[{i}]"
+            return ""
+        if any(result.get("adminAccess") for result in results_of(old.get("status") or {})):
+            return ""
+        for i, result in enumerate(results_of(new.get("status") or {})):
+            if result.get("adminAccess"):
+                return f"status.allocation.devices.results[{i}]"
+        return ""
+
+
+def _nothing_asked(spec: Document) -> None:
+    devices = spec.get("devices")
+    if isinstance(devices, dict) and devices.get("requests") == []:
+        devices["requests"] = None
+
+
+def _forget_deallocated(status: Document, before: Document) -> None:
+    """Take away what drivers told about devices that *before* had allocated and *status* has not."""
+    freed = set(map(device_key, results_of(before))) - set(map(device_key, results_of(status)))
+    devices = status.get("devices") or ()
+    kept = [device for device in devices if device_key(device) not in freed]
+    if len(kept) < len(devices):
+        status["devices"] = kept
+    if not kept:
+        status.pop("devices", None)
 
 
 class ResourceClaimTemplateStrategy(ResourceClaimStrategy):
@@ -215,6 +300,12 @@ class ResourceClaimTemplateStrategy(ResourceClaimStrategy):
     def spec_of(self, document: Document) -> Document:
         """Return the spec of the claims to be made."""
         return super().spec_of(super().spec_of(document))
+
+
+class DeviceClassStrategy(DeviceStrategy):
+    """Classes: only their gate."""
+
+    table = _CLASS
 
 
 class DeviceTaintRuleStrategy(DeviceStrategy):

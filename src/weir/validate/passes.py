@@ -1,0 +1,42 @@
+"""Which of two passes tells an error that both find?
+
+Objects of resource.k8s.io are checked twice: by hand, and by rules declared beside the fields. A handwritten error
+that is *covered* gives way when the declared pass finds the same kind of error at the same place; otherwise it stays.
+What surprises: the two passes print a place differently when a map key is long, so both then speak.
+
+Spec: dra.md 1.15 "Order of errors".
+Not here: the declared rules (weir.validate.declared_devices, weir.validate.declared_status).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weir.validate.field import Errors, FieldError
+
+
+class Covered(FieldError):
+    """A handwritten error that the declared pass usually tells instead."""
+
+    __slots__ = ()
+
+
+def covered(errors: Iterable[FieldError]) -> Errors:
+    """Yield *errors* as ones that a declared error of the same type and place replaces."""
+    for error in errors:
+        yield Covered(error.type, error.field, error.value, error.detail)
+
+
+def settle(handwritten: Iterable[FieldError], declared: Iterable[FieldError]) -> Errors:
+    """Yield what both passes tell: the handwritten errors that stay, then the declared ones.
+
+    >>> from weir.validate.field import required
+    >>> [str(error) for error in settle(covered([required("a"), required("b")]), [required("b")])]
+    ['a: Required value', 'b: Required value']
+    """
+    second = list(declared)
+    told = {(error.type, error.field) for error in second}
+    for error in handwritten:
+        if type(error) is not Covered or (error.type, error.field) not in told:
+            yield error
+    yield from second
