@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
 import subprocess
@@ -21,8 +20,8 @@ import time
 from pathlib import Path
 
 from bench import Figure
+from bench._load import cpu_seconds, creating, memory_mib
 
-CONNECTIONS = 32
 PODS = 20_000
 POD = {
     "apiVersion": "v1",
@@ -70,14 +69,10 @@ class Server:
         self.ready_seconds = time.perf_counter() - started
 
     def resident_mib(self) -> float:
-        text = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", text)
-        assert found is not None
-        return int(found[1]) / 1024
+        return memory_mib(self.process.pid)
 
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.process.pid)
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -85,65 +80,13 @@ class Server:
         self.folder.cleanup()
 
 
-class Connection(asyncio.Protocol):
-    """One connection that sends its requests one after another."""
-
-    def __init__(self, requests: list[bytes], done: asyncio.Future[int]) -> None:
-        self._requests, self._done = iter(requests), done
-        self._count = 0
-        self._need = -1
-        self._buffer = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-        self._send()
-
-    def _send(self) -> None:
-        request = next(self._requests, None)
-        if request is None:
-            if not self._done.done():
-                self._done.set_result(self._count)
-            return
-        self._transport.write(request)  # type: ignore[attr-defined]
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if self._need < 0:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
-                return
-            if not self._buffer.startswith(b"HTTP/1.1 201"):
-                self._done.set_exception(RuntimeError(self._buffer[:600].decode(errors="replace")))
-                return
-            at = self._buffer.rfind(b"Content-Length: ", 0, end)
-            self._need = end + 4 + int(self._buffer[at + 16 : end])
-        if len(self._buffer) >= self._need:
-            self._buffer = b""
-            self._need = -1
-            self._count += 1
-            self._send()
-
-
 async def load(port: int, token: str, count: int, start: int = 0) -> float:
     """Create *count* pods over the connections; return the seconds it took."""
     template = json.dumps(POD, separators=(",", ":"))
-    loop = asyncio.get_running_loop()
-    shares: list[list[bytes]] = [[] for _ in range(CONNECTIONS)]
-    for number in range(start, start + count):
-        body = template.replace("NAME", f"pod-{number:06d}").encode()
-        head = (
-            f"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nUser-Agent: bench/1\r\n"
-            f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        ).encode()
-        shares[number % CONNECTIONS].append(head + body)
-    waits = []
+    names = (f"pod-{number:06d}" for number in range(start, start + count))
+    send = creating("127.0.0.1", port, token, [template.replace("NAME", name).encode() for name in names])
     began = time.perf_counter()
-    for share in shares:
-        done: asyncio.Future[int] = loop.create_future()
-        await loop.create_connection(lambda s=share, d=done: Connection(s, d), "127.0.0.1", port)  # type: ignore[misc]
-        waits.append(done)
-    await asyncio.gather(*waits)
+    await send()
     return time.perf_counter() - began
 
 

@@ -10,13 +10,8 @@ The second figure is the scheduler's own part: claims of one shape against 200 a
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +20,7 @@ import msgspec
 import uvloop
 
 from bench import Figure
-from bench.scheduler_http import _each, _Head, _prepared
+from bench._load import GATES, api_server, bound_per_second, cpu_seconds, each, started
 from weir.client.api import Client
 from weir.client.http import connect
 from weir.gates import ALL_FEATURES
@@ -43,7 +38,7 @@ NODES, PODS, DEVICES = 200, 2_000, 16
 ROUNDS = 3  # the best counts, since a machine is seldom quiet for long
 Document = dict[str, Any]
 
-_POD, _NODE = by_kind("v1", "Pod"), by_kind("v1", "Node")
+_NODE = by_kind("v1", "Node")
 _CLASS, _SLICE = by_kind(GROUP, "DeviceClass"), by_kind(GROUP, "ResourceSlice")
 _TEMPLATE = by_kind(GROUP, "ResourceClaimTemplate")
 SPEC = {
@@ -118,98 +113,46 @@ def pod(number: int, **uses: str) -> Document:
     }
 
 
-async def _load(kubeconfig: Path, nodes: int, pods: int) -> float:
+async def _furnish(kubeconfig: Path, nodes: int) -> None:
+    """Make the class, the template, the nodes and their devices."""
     client: Client = connect(kubeconfig)
-    watcher: Client = connect(kubeconfig)
+
+    async def make_node(number: int) -> None:
+        await client.create(_NODE, node(number))
+        # admission taints new nodes as not ready; nobody else is here to take that away
+        await client.patch(_NODE, f"node-{number}", {"spec": {"taints": []}})
+        await client.create(_SLICE, slice_of(number))
+
     try:
         await client.create(_CLASS, device_class())
         metadata = {"name": "one-gpu", "namespace": "default"}
         template = {"apiVersion": GROUP, "kind": "ResourceClaimTemplate", "metadata": metadata}
         await client.create(_TEMPLATE, {**template, "spec": {"spec": SPEC}}, "default")
-
-        async def make_node(number: int) -> None:
-            await client.create(_NODE, node(number))
-            # admission taints new nodes as not ready; nobody else is here to take that away
-            await client.patch(_NODE, f"node-{number}", {"spec": {"taints": []}})
-            await client.create(_SLICE, slice_of(number))
-
-        await _each(nodes, make_node)
-        await asyncio.sleep(3)  # let scheduler and controller take everything in
-        bodies = [
-            msgspec.json.encode(pod(number, resourceClaimTemplateName="one-gpu")) for number in range(pods)
-        ]
-        head = msgspec.json.Decoder(_Head).decode
-        listed = await watcher.list(_POD, "default")
-        bound: set[str] = set()
-        done = asyncio.Event()
-
-        async def watch() -> None:
-            async with watcher.watch(_POD, "default", resource_version=listed.resource_version) as events:
-                async for event in events:
-                    seen = head(event.object)
-                    if seen.spec.node_name:
-                        bound.add(seen.metadata.name)
-                        if len(bound) == pods:
-                            done.set()
-                            return
-
-        watching = asyncio.ensure_future(watch())
-        # Prepared bytes: the generator shares two cores with what is measured.
-        sending = _prepared(kubeconfig, bodies)
-        assert sending is not None, "over plain HTTP"
-        started = time.perf_counter()
-        await sending()
-        async with asyncio.timeout(300):
-            await done.wait()
-        elapsed = time.perf_counter() - started
-        watching.cancel()
-        return pods / elapsed
+        await each(nodes, make_node)
     finally:
         await client.close()
-        await watcher.close()
 
 
-@contextmanager
-def _started(folder: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-    log = (folder / f"{command[0]}.log").open("w+")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "weir.cli.main", *command], stdout=log, stderr=log, env={**os.environ}
-    )
-    try:
-        yield process
-        assert process.poll() is None, (folder / f"{command[0]}.log").read_text()
-    finally:
-        process.terminate()
-        process.wait(20)
+async def _load(kubeconfig: Path, nodes: int, pods: int) -> float:
+    await _furnish(kubeconfig, nodes)
+    await asyncio.sleep(3)  # let scheduler and controller take everything in
+    wanted = (pod(number, resourceClaimTemplateName="one-gpu") for number in range(pods))
+    return await bound_per_second(kubeconfig, [msgspec.json.encode(one) for one in wanted])
 
 
 def placed(nodes: int = NODES, pods: int = PODS) -> tuple[float, dict[str, float]]:
     """Return pods bound per second, and the seconds of processor time each process took."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        gates = "--feature-gates=TaintTolerationComparisonOperators=true"
-        server = ("apiserver", "--data-dir", name, "--secure-port", "0", "--insecure-http", gates)
-        with _started(folder, *server) as apiserver:
-            while "is ready at" not in (folder / "apiserver.log").read_text():
-                assert apiserver.poll() is None, (folder / "apiserver.log").read_text()
-                time.sleep(0.05)
-            reach = ("--kubeconfig", str(folder / "kubeconfig"), "--no-leader-elect", gates)
-            with (
-                _started(folder, "scheduler", *reach) as scheduler,
-                _started(folder, "controller-manager", "--controllers=resourceclaim", *reach) as controller,
-            ):
-                rate = uvloop.run(_load(folder / "kubeconfig", nodes, pods))
-                used = {
-                    "API server": _seconds(apiserver),
-                    "scheduler": _seconds(scheduler),
-                    "controller": _seconds(controller),
-                }
-        return rate, used
-
-
-def _seconds(process: subprocess.Popen[bytes]) -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        reach = ("--kubeconfig", str(folder / "kubeconfig"), "--no-leader-elect", GATES)
+        with (
+            api_server(folder, "--insecure-http") as server,
+            started(folder, "scheduler", *reach) as scheduler,
+            started(folder, "controller-manager", "--controllers=resourceclaim", *reach) as controller,
+        ):
+            rate = uvloop.run(_load(folder / "kubeconfig", nodes, pods))
+            processes = {"API server": server, "scheduler": scheduler, "controller": controller}
+            return rate, {name: cpu_seconds(process.pid) for name, process in processes.items()}
 
 
 def decided(nodes: int, pods: int) -> float:
@@ -233,11 +176,11 @@ def decided(nodes: int, pods: int) -> float:
         document["metadata"]["uid"] = f"pod-{number}"
         wanted.append(read(Pod, document))
     began = time.process_time()
-    for each in wanted:
-        answer = engine.place(each)
+    for one in wanted:
+        answer = engine.place(one)
         assert isinstance(answer, Placement), answer
-        engine.assume(each.key, each, answer.node)
-        engine.reserve(each, answer.node)
+        engine.assume(one.key, one, answer.node)
+        engine.reserve(one, answer.node)
     return pods / (time.process_time() - began)
 
 
