@@ -1,10 +1,10 @@
 """The shared store: several API servers on one etcd.
 
-Reads come from memory, as in every backend; the memory follows etcd through one watch, which starts
-at etcd's own compacted revision, so a server that was just started can still resume its clients'
-watches. A write is a transaction at etcd and is acknowledged when the watch has brought it back. Writes
-asked for at the same time travel together in one transaction. (A transaction within the transaction for
-each would answer them all in one round, but etcd's disk quota does not count what is nested.)
+Reads come from memory, as in every backend (weir.store.remembered). The memory follows etcd through one watch,
+which starts at etcd's own compacted revision, so a server that was just started can still resume its clients'
+watches. A write is a transaction at etcd and is acknowledged when the watch has brought it back. Writes asked for at
+the same time travel together in one transaction. (A transaction within the transaction for each would answer them all
+in one round, but etcd's disk quota does not count what is nested.)
 
 What surprises: revisions are etcd's with ten more bits (weir.store.etcd_wire). A deletion travels alone,
 because a deleted key has no value to say its place in the transaction. `ttl_seconds` is etcd's
@@ -26,15 +26,11 @@ import grpc.aio
 from weir.store import etcd_messages as pb
 from weir.store.backend import (
     Compacted,
-    Deliver,
-    Ended,
     Event,
     KeyValue,
-    Page,
     Result,
     StoreError,
     StoreUnavailable,
-    Watch,
     Write,
 )
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
@@ -50,6 +46,7 @@ from weir.store.etcd_wire import (
     unavailable,
 )
 from weir.store.log import Log, next_version, refusal
+from weir.store.remembered import Remembered
 
 _TXN_WRITES = 64  # etcd refuses transactions of more than 128 by default
 _TXN_BYTES = 1 << 20  # and of more than 1.5 MiB
@@ -70,17 +67,17 @@ class _Lease(NamedTuple):
     keys: int
 
 
-class EtcdStore:
+class EtcdStore(Remembered):
     """The contract of `weir.store.backend.Store`, in etcd v3."""
 
     def __init__(
         self, connection: EtcdConnection, prefix: str, time: Callable[[], float], keep_seconds: float
     ) -> None:
         """Use `open`."""
+        super().__init__(Log())
         self._etcd, self._time = connection, time
         self._prefix = prefix.encode()
         self._first, self._end = self._prefix, self._prefix + b"\xff"
-        self._log = Log()
         self._retention = Retention(keep_seconds)
         self._main = 0  # etcd's revision up to which the watch has brought everything
         self._asked: list[_Asked] = []
@@ -112,32 +109,6 @@ class EtcdStore:
         return store
 
     # ---------------------------------------------------------------------------------------------- reads
-
-    @property
-    def revision(self) -> int:
-        return self._log.revision
-
-    @property
-    def compacted(self) -> int:
-        return self._log.compacted
-
-    def get(self, key: str) -> KeyValue | None:
-        return self._log.get(key)
-
-    def get_at(self, key: str, revision: int) -> KeyValue | None:
-        return self._log.get_at(key, revision)
-
-    def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
-        return self._log.range(prefix, start=start, limit=limit, revision=revision)
-
-    def count(self, prefix: str) -> int:
-        return self._log.count(prefix)
-
-    def watch(self, prefix: str, after: int, deliver: Deliver, ended: Ended | None = None) -> Watch:
-        return self._log.watch(prefix, after, deliver, ended)
-
-    async def until(self, revision: int) -> None:
-        await self._log.until(revision)
 
     async def fresh(self) -> int:
         self._require_open()

@@ -1,6 +1,7 @@
 """A store that forgets everything when the process ends: for tests, simulations and `what-if`.
 
-It is the reference for the other backends: nothing but the state of weir.store.log.
+It is the reference for the other backends: nothing but the state of weir.store.log and its readers
+(weir.store.remembered).
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from weir.store.backend import Deliver, Ended, KeyValue, Page, Result, StoreUnavailable, Watch, Write
+from weir.store.backend import Result, StoreUnavailable, Write
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.log import Log
+from weir.store.remembered import Remembered
 
 
-class MemoryStore:
+class MemoryStore(Remembered):
     """The contract of `weir.store.backend.Store`, in memory."""
 
     def __init__(
@@ -24,33 +26,10 @@ class MemoryStore:
         revision: int = 1,
     ) -> None:
         """Start empty at *revision*; *time* (seconds since the epoch) is what ttl_seconds counts from."""
-        self._log = Log(revision, revision)
+        super().__init__(Log(revision, revision))
         self._time = time
         self._retention = Retention(keep_seconds)
         self._closed = False
-
-    @property
-    def revision(self) -> int:
-        return self._log.revision
-
-    @property
-    def compacted(self) -> int:
-        return self._log.compacted
-
-    def get(self, key: str) -> KeyValue | None:
-        return self._log.get(key)
-
-    def get_at(self, key: str, revision: int) -> KeyValue | None:
-        return self._log.get_at(key, revision)
-
-    def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
-        return self._log.range(prefix, start=start, limit=limit, revision=revision)
-
-    def count(self, prefix: str) -> int:
-        return self._log.count(prefix)
-
-    def watch(self, prefix: str, after: int, deliver: Deliver, ended: Ended | None = None) -> Watch:
-        return self._log.watch(prefix, after, deliver, ended)
 
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
         if self._closed:
@@ -58,12 +37,6 @@ class MemoryStore:
         results = self._log.decide(writes, self._time())
         self._log.apply([result.event for result in results if result.event is not None])
         return results
-
-    async def fresh(self) -> int:
-        return self._log.revision
-
-    async def until(self, revision: int) -> None:
-        await self._log.until(revision)
 
     async def compact(self, revision: int) -> None:
         self._log.compact(revision)

@@ -1,6 +1,6 @@
 """The embedded store: one machine, one process, nothing acknowledged is ever lost.
 
-Reads come from memory (weir.store.log). Writes of all callers who ask while the disk is busy become
+Reads come from memory (weir.store.remembered). Writes of all callers who ask while the disk is busy become
 durable together in one transaction with one fsync (group commit), written by one thread; they become
 visible, and are acknowledged, after that.
 
@@ -21,11 +21,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from weir.store.backend import Deliver, Ended, Event, KeyValue, Page, Result, StoreUnavailable, Watch, Write
+from weir.store.backend import Event, Result, StoreUnavailable, Write
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.journal import Journal, JournalError, rows_to_forget
 from weir.store.lockfile import LockFile
 from weir.store.log import Log
+from weir.store.remembered import Remembered
 
 _GROUP_WRITES = 4096  # more than this waits for the next group, to bound everybody's waiting
 _SLICE_ROWS = 500
@@ -64,14 +65,15 @@ class _Writer(threading.Thread):
                 self._journal.checkpoint()
 
 
-class SqliteStore:
+class SqliteStore(Remembered):
     """The contract of `weir.store.backend.Store`, in a SQLite file."""
 
     def __init__(
         self, lock: LockFile, journal: Journal, log: Log, time: Callable[[], float], keep_seconds: float
     ) -> None:
         """Use `open`."""
-        self._lock, self._journal, self._log, self._time = lock, journal, log, time
+        super().__init__(log)
+        self._lock, self._journal, self._time = lock, journal, time
         self._retention = Retention(keep_seconds)
         self._writer = _Writer(journal)
         self._loop = asyncio.get_running_loop()
@@ -118,37 +120,6 @@ class SqliteStore:
         store = cls(lock, journal, log, time, keep_seconds)
         store._stale = loaded.stale
         return store
-
-    # ---------------------------------------------------------------------------------------------- reads
-
-    @property
-    def revision(self) -> int:
-        return self._log.revision
-
-    @property
-    def compacted(self) -> int:
-        return self._log.compacted
-
-    def get(self, key: str) -> KeyValue | None:
-        return self._log.get(key)
-
-    def get_at(self, key: str, revision: int) -> KeyValue | None:
-        return self._log.get_at(key, revision)
-
-    def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
-        return self._log.range(prefix, start=start, limit=limit, revision=revision)
-
-    def count(self, prefix: str) -> int:
-        return self._log.count(prefix)
-
-    def watch(self, prefix: str, after: int, deliver: Deliver, ended: Ended | None = None) -> Watch:
-        return self._log.watch(prefix, after, deliver, ended)
-
-    async def fresh(self) -> int:
-        return self._log.revision
-
-    async def until(self, revision: int) -> None:
-        await self._log.until(revision)
 
     # --------------------------------------------------------------------------------------------- writes
 
