@@ -1,11 +1,11 @@
 """Which expression does the text spell?
 
-Spec: cel.md 2 "Syntax", 14.1 "Limits", 14.2 for the wording of syntax errors. A hand-written parser that words and
-recovers from mistakes like the generated one Kubernetes uses: one token too many or too few is named as
-such, and after a mistake nothing more is reported until a token fits again. Macros are expanded on the way.
+Spec: cel.md 2 "Syntax", 14.1 "Limits". A hand-written parser, a method for each rule of the grammar; macros are
+expanded on the way.
 What surprises: `a && b && c …` becomes a balanced tree, so chains of any length stay shallow; everything else is
 limited to 250 levels, which also bounds the recursion here.
-Not here: tokens (weir.cel.lexer), literals (weir.cel.literals), macros (weir.cel.macros).
+Not here: tokens (weir.cel.lexer), mistakes and how to get over them (weir.cel.tokens), literals (weir.cel.literals),
+macros (weir.cel.macros).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from weir.cel.ast import Call, Entry, Ident, ListExpr, Literal, MapExpr, Node, S
 from weir.cel.lexer import EOF, ESC_IDENTIFIER, IDENTIFIER, Token, tokenize
 from weir.cel.macros import MacroError, Macros
 from weir.cel.source import CompileError, Issue, Source, limit_error
+from weir.cel.tokens import Mistake, TokenReader
 
 MAX_CODE_POINTS: Final = 100_000
 MAX_DEPTH: Final = 250
@@ -29,12 +30,6 @@ _RESERVED_WORDS = """
     void while
 """
 RESERVED: Final = frozenset(_RESERVED_WORDS.split())
-_TOKEN_ORDER = """
-    == != in < <= >= > && || [ ] { } ( ) . , - ! ? : + * / % true false null
-    NUM_FLOAT NUM_INT NUM_UINT STRING BYTES IDENTIFIER ESC_IDENTIFIER
-"""
-#: Token kinds in the order the generated parser numbers them; sets of expected tokens are listed in it.
-_ORDER: Final = tuple(_TOKEN_ORDER.split())
 _RELATIONS: Final = {
     "==": ast.EQUALS, "!=": ast.NOT_EQUALS, "<": ast.LESS, "<=": ast.LESS_EQUALS,
     ">": ast.GREATER, ">=": ast.GREATER_EQUALS, "in": ast.IN,
@@ -46,10 +41,6 @@ _AFTER_PRIMARY: Final = _OPERATORS | {".", "["}
 _START_TOKENS = "[ { ( . - ! true false null NUM_FLOAT NUM_INT NUM_UINT STRING BYTES IDENTIFIER"
 _START: Final = frozenset(_START_TOKENS.split())
 _NUMBERS: Final = ("NUM_INT", "NUM_FLOAT")
-
-
-class _Mistake(Exception):
-    """A rule cannot go on; it has been reported."""
 
 
 class _TooDeep(Exception):
@@ -97,18 +88,14 @@ def _nesting(tokens: list[Token]) -> int:
     return min(deepest, MAX_DEPTH + 1)
 
 
-class _Parser:
+class _Parser(TokenReader):
+    resumes = _OPERATORS
+
     def __init__(self, source: Source, tokens: list[Token], issues: list[Issue], macros: Macros) -> None:
-        self.source = source
-        self.tokens = tokens
-        self.issues = issues
+        super().__init__(source, tokens, issues)
         self.macros = macros
-        self.index = 0
-        self.kind = tokens[0].kind
-        self.recovering = False
         self.next_id = 0
         self.depth = 0  # of nested `expr` rules
-        self.follow: list[frozenset[str]] = [frozenset((EOF,))]
         self.heights: dict[int, int] = {}
 
     # --- nodes ---------------------------------------------------------------------------------------
@@ -132,76 +119,11 @@ class _Parser:
     def nothing(self) -> Node:
         return Literal(self.new_id(), self.tokens[self.index].pos, None)
 
-    # --- tokens and mistakes -------------------------------------------------------------------------
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.index]
-
-    def advance(self) -> Token:
-        token = self.tokens[self.index]
-        if token.kind != EOF:
-            self.index += 1
-        self.kind = self.tokens[self.index].kind
-        return token
-
-    def take(self) -> Token:
-        """Accept the current token: it fits, so mistakes are reported again."""
-        self.recovering = False
-        return self.advance()
-
-    def ahead(self, distance: int = 1) -> str:
-        at = min(self.index + distance, len(self.tokens) - 1)
-        return self.tokens[at].kind
-
-    def report(self, message: str, pos: int | None = None) -> None:
-        if not self.recovering:
-            at = self.token.pos if pos is None else pos
-            self.issues.append(self.source.issue(at, f"Syntax error: {message}"))
-        self.recovering = True
-
-    def issue(self, pos: int, message: str) -> None:
-        self.issues.append(self.source.issue(pos, message))
-
-    def match(self, kind: str, after: frozenset[str]) -> Token | None:
-        """Accept *kind*, forgiving one token too many or one missing; *after* may follow it."""
-        if self.kind == kind:
-            return self.take()
-        if self.ahead() == kind and self.kind != EOF:
-            self.report(
-                f"extraneous input '{_shown(self.token.text)}' expecting {_words(frozenset((kind,)))}"
-            )
-            self.advance()
-            return self.take()
-        if self.kind in after:
-            self.report(f"missing '{kind}' at '{_shown(self.token.text)}'")
-            return None
-        self.report(f"mismatched input '{_shown(self.token.text)}' expecting {_words(frozenset((kind,)))}")
-        raise _Mistake
-
-    def sync(self, expected: frozenset[str]) -> None:
-        """Check that the current token is in *expected*, forgiving one token too many."""
-        if self.kind in expected:
-            return
-        if self.ahead() in expected and self.kind != EOF:
-            self.report(f"extraneous input '{_shown(self.token.text)}' expecting {_words(expected)}")
-            self.advance()
-            self.recovering = False
-            return
-        self.report(f"mismatched input '{_shown(self.token.text)}' expecting {_words(expected)}")
-        raise _Mistake
-
-    def skip(self, more: frozenset[str] = frozenset()) -> None:
-        """Drop tokens until one that an enclosing rule can use."""
-        usable = _OPERATORS.union(more, *self.follow)
-        while self.kind != EOF and self.kind not in usable:
-            self.advance()
-
     # --- rules ---------------------------------------------------------------------------------------
 
     def start(self) -> Node:
         root = self.expr()
-        with contextlib.suppress(_Mistake):
+        with contextlib.suppress(Mistake):
             self.match(EOF, frozenset())
         return root
 
@@ -229,7 +151,7 @@ class _Parser:
                 self.match(":", _START)
                 no = self.expr()
                 condition = self.call(pos, ast.CONDITIONAL, condition, yes, no)
-            except _Mistake:
+            except Mistake:
                 self.skip()
         self.depth -= 1
         return condition
@@ -287,7 +209,7 @@ class _Parser:
     def unary(self) -> Node:
         try:
             self.sync(_START)
-        except _Mistake:
+        except Mistake:
             self.skip()
             return self.nothing()
         if self.kind == "!":
@@ -307,7 +229,7 @@ class _Parser:
                 return self.nothing_to_negate()
             if self.kind in _START:
                 break
-            self.report(f"extraneous input '{_shown(self.token.text)}' expecting {_words(_START)}")
+            self.extraneous(_START)
             self.skip(_START)
             if self.kind not in _START:
                 return self.nothing()
@@ -316,8 +238,7 @@ class _Parser:
 
     def nothing_to_negate(self) -> Node:
         """Report a minus with nothing behind it; it stays, and will be taken for a subtraction."""
-        following = self.tokens[min(self.index + 1, len(self.tokens) - 1)]
-        self.report(f"no viable alternative at input '{self.text_from(self.token, 1)}'", following.pos)
+        self.no_alternative(self.token, 1)
         return self.nothing()
 
     def negative(self) -> Node:
@@ -331,23 +252,16 @@ class _Parser:
         operand = self.member()
         return operand if count % 2 == 0 else self.call(first.pos, ast.NEGATE, operand)
 
-    def text_from(self, token: Token, ahead: int = 0) -> str:
-        """Source from *token* through the current one (or one after it), as `no viable alternative` quotes it."""
-        last = self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
-        if last.kind == EOF:
-            return _shown(self.source.text[token.pos : last.pos].rstrip())
-        return _shown(self.source.text[token.pos : last.pos + len(last.text)])
-
     def member(self) -> Node:
         try:
             node = self.primary()
-        except _Mistake:
+        except Mistake:
             self.skip(frozenset((".", "[")))
             node = self.nothing()
         try:
             while self.kind in (".", "["):
                 node = self.suffix(node)
-        except _Mistake:
+        except Mistake:
             self.skip()
             return self.nothing()
         return node
@@ -368,7 +282,7 @@ class _Parser:
             self.take()
             try:
                 self.sync(frozenset((IDENTIFIER, ESC_IDENTIFIER)))
-            except _Mistake:
+            except Mistake:
                 self.issue(self.token.pos, "unsupported ident kind")
                 raise
             name = self.take()
@@ -376,11 +290,10 @@ class _Parser:
             return self.call(dot.pos, ast.OPT_SELECT, node, field)
         if following in ("true", "false", "null"):
             self.take()
-            self.report(f"mismatched input '{_shown(self.token.text)}' expecting IDENTIFIER")
-            raise _Mistake
+            raise self.mismatched(frozenset((IDENTIFIER,)))
         if following not in (IDENTIFIER, ESC_IDENTIFIER):
             self.take()
-            self.report(f"no viable alternative at input '{self.text_from(dot)}'")
+            self.no_alternative(dot)
             self.skip()
             return node
         self.take()
@@ -446,9 +359,8 @@ class _Parser:
         """An identifier, a call of a global function or a struct literal."""
         dot = self.take() if self.kind == "." else None
         if self.kind != IDENTIFIER:
-            start = dot or self.token
-            self.report(f"no viable alternative at input '{self.text_from(start)}'")
-            raise _Mistake
+            self.no_alternative(dot or self.token)
+            raise Mistake
         if self.is_struct():
             return self.struct(dot)
         token = self.take()
@@ -555,7 +467,7 @@ class _Parser:
 
     def literal(self) -> Node:
         if (self.ahead() if self.kind == "-" else self.kind) not in _LITERALS:
-            self.report(f"mismatched input '{_shown(self.token.text)}' expecting {_words(_START)}")
+            self.mismatched(_START)
             return self.nothing()
         sign = self.take() if self.kind == "-" else None
         token = self.take()
@@ -569,7 +481,6 @@ class _Parser:
         return Literal(self.new_id(), pos, value)
 
 
-_NAMED: Final = frozenset((*lexer.VALUES, lexer.IDENTIFIER, lexer.ESC_IDENTIFIER))
 _LITERALS: Final[dict[str, Callable[[str], object]]] = {
     lexer.NUM_INT: literals.parse_int,
     lexer.NUM_UINT: literals.parse_uint,
@@ -582,21 +493,8 @@ _LITERALS: Final[dict[str, Callable[[str], object]]] = {
 }
 
 
-def _shown(text: str) -> str:
-    """Token text as messages quote it."""
-    return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-
-
 def _field_name(token: Token) -> str:
     return token.text[1:-1] if token.kind == ESC_IDENTIFIER else token.text
-
-
-def _words(expected: frozenset[str]) -> str:
-    """A set of token kinds as the generated parser prints it."""
-    if expected == frozenset((EOF,)):
-        return EOF
-    words = [kind if kind in _NAMED else f"'{kind}'" for kind in _ORDER if kind in expected]
-    return words[0] if len(words) == 1 else "{" + ", ".join(words) + "}"
 
 
 __all__ = ["MAX_CODE_POINTS", "MAX_DEPTH", "CompileError", "allow_recursion", "parse"]
