@@ -4,17 +4,29 @@ Spec: cel.md 6 "Evaluation", 12 "Runtime cost". Slow and literal on purpose: the
 against it, and it runs what cannot be generated (expressions nested deeper than Python's compiler allows).
 What surprises: both operands of a binary call are evaluated even when the first failed, and paid for; a loop
 goes on after a failed pass, because only the accumulator carries the error.
+Not here: what a single operation means (weir.cel.operations).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from weir.cel import access, ast, wellknown
 from weir.cel.costs import LIST, MAP, STRUCT
-from weir.cel.dispatch import accepts, no_such_overload, priced_by_name, select, takes_any_list
-from weir.cel.env import Env, Overload
+from weir.cel.env import Env
+from weir.cel.operations import (
+    Outcome,
+    apply,
+    call_price,
+    early_price,
+    insert,
+    iteration,
+    marked,
+    member_of,
+    new_message,
+    price,
+)
 from weir.cel.steps import (
     Choice,
     Const,
@@ -34,7 +46,6 @@ from weir.cel.steps import (
     Unresolved,
     Variable,
 )
-from weir.cel.types import Kind
 from weir.cel.values import (
     ABSENT,
     NO_SUCH_OVERLOAD,
@@ -43,16 +54,10 @@ from weir.cel.values import (
     EvaluationError,
     InternalError,
     Optional,
-    TypeValue,
     Value,
     equal,
-    find_key,
     new_map,
-    type_of,
 )
-
-#: A value, or the error that took its place.
-Outcome = Any
 
 
 class _GrowingList(list[Any]):
@@ -298,15 +303,12 @@ class Evaluator:
         built: list[Value] = []
         for index, element in enumerate(step.elements):
             value = self.eval(element, scope)
+            if index in step.optional:
+                value = marked(value)
             if isinstance(value, EvaluationError):
                 return value
-            if index in step.optional:
-                if not isinstance(value, Optional):
-                    return not_optional(value)
-                if not value.has_value:
-                    continue
-                value = value.value
-            built.append(value)
+            if value is not ABSENT:
+                built.append(value)
         return built
 
     def new_map(self, step: NewMap, scope: dict[int, Any]) -> Outcome:
@@ -321,15 +323,12 @@ class Evaluator:
             if isinstance(key, EvaluationError):
                 return key
             value = self.eval(value_step, scope)
+            if optional:
+                value = marked(value)
             if isinstance(value, EvaluationError):
                 return value
-            if optional:
-                if not isinstance(value, Optional):
-                    return not_optional(value)
-                if not value.has_value:
-                    continue
-                value = value.value
-            built.append((key, value))
+            if value is not ABSENT:
+                built.append((key, value))
         try:
             return new_map(built)
         except TypeError:
@@ -344,15 +343,12 @@ class Evaluator:
         built: dict[str, Value] = {}
         for name, value_step, optional in step.entries:
             value = self.eval(value_step, scope)
+            if optional:
+                value = marked(value)
             if isinstance(value, EvaluationError):
                 return value
-            if optional:
-                if not isinstance(value, Optional):
-                    return not_optional(value)
-                if not value.has_value:
-                    continue
-                value = value.value
-            built[name] = value
+            if value is not ABSENT:
+                built[name] = value
         try:
             return new_message(step.name, built)
         except EvaluationError as error:
@@ -391,115 +387,6 @@ def _growing(init: Step) -> _GrowingList | _GrowingMap | None:
     if not isinstance(init, Const) or init.value or init.value.__class__ not in (list, dict):
         return None
     return _GrowingList() if init.value.__class__ is list else _GrowingMap()
-
-
-def insert(target: dict[Any, Any], key: Value, value: Value) -> None:
-    """`cel.@mapInsert(target, key, value)`, in place."""
-    if access.contains(target, key):
-        raise EvaluationError(f"insert failed: key {access.key_text(key)} already exists")
-    target[key] = value
-
-
-def iteration(over: Value, two: bool) -> Iterable[tuple[Value, Value]] | EvaluationError:
-    """The values of the loop variables, pass by pass."""
-    if isinstance(over, list | tuple):
-        return enumerate(over) if two else ((value, None) for value in over)
-    if isinstance(over, dict):
-        return over.items()
-    if two:
-        return EvaluationError(f"unsupported comprehension range type: {access.go_name(over)}")
-    return EvaluationError(f"got '{access.go_name(over)}', expected iterable type")
-
-
-def not_optional(value: Value) -> EvaluationError:
-    """The error for an element marked `?` that is no optional."""
-    return EvaluationError(f"cannot initialize optional list element from non-optional value {value}")
-
-
-def new_message(name: str, fields: Mapping[str, Value]) -> Value:
-    """The value of a message literal; Kubernetes knows only the well-known messages at run time."""
-    if name not in wellknown.MESSAGES:
-        raise EvaluationError(f"unknown type '{name}'")
-    return wellknown.construct(name, fields)
-
-
-def member_of(element: Value, members: Sequence[Value]) -> bool:
-    """Whether *element* equals one of the constant *members*."""
-    kind = type_of(element)
-    if kind.name == "kubernetes.Semver":
-        raise InternalError("internal error: runtime error: hash of unhashable type cel.Semver")
-    if kind.kind is Kind.BYTES:
-        raise InternalError("internal error: runtime error: hash of unhashable type types.Bytes")
-    return any(equal(member, element) for member in members)
-
-
-def price(overload: Overload | None, args: Sequence[Outcome], outcome: Outcome) -> int:
-    """What a resolved call costs."""
-    if overload is None or overload.cost is None:
-        return 1
-    if overload.cost.constant is not None:
-        return overload.cost.constant
-    return overload.cost.rule(args, outcome)
-
-
-def early_price(step: Invoke, args: Sequence[Outcome]) -> int | None:
-    """What a resolved call costs if that is known before it runs: what is beyond the budget never starts."""
-    overload = step.resolved
-    if overload is None or overload.cost is None or overload.cost.needs_result:
-        return None
-    return price(overload, args, None)
-
-
-def call_price(step: Invoke, args: Sequence[Outcome], outcome: Outcome) -> int:
-    """What a call costs: by its overload when resolved, else by name, else 1."""
-    if step.resolved is not None:
-        return price(step.resolved, args, outcome)
-    named = priced_by_name(step.overloads, args)
-    return 1 if named is None else price(named, args, outcome)
-
-
-def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value:
-    """Run the overload that takes *args*."""
-    if step.function == "@in":
-        return contains(args[0], args[1])
-    if step.function == "type":
-        return TypeValue(type_of(access.as_map(args[0], objects)).name)
-    if step.function == "dyn":
-        return access.as_map(args[0], objects)
-    overload = step.resolved
-    if overload is None:
-        overload = select(step.overloads, args)
-        if overload is None and step.candidates and takes_any_list(step.function, args):
-            overload = step.candidates[0]
-        if overload is None:
-            raise no_such_overload(step.function, args, declared=bool(step.overloads))
-    elif not takes_any_list(step.function, args):
-        for guard, arg in zip(step.guards, args, strict=True):
-            if guard is not None and not accepts(guard, arg):
-                raise no_such_overload(step.function, args)
-    if overload.impl is None:
-        raise no_such_overload(step.function, args)
-    try:
-        return overload.impl(*args)
-    except (TypeError, AttributeError):
-        # Dispatch looks at the first element only; a list of mixed values fails inside, as it does upstream.
-        raise EvaluationError(NO_SUCH_OVERLOAD) from None
-
-
-def contains(element: Value, container: Value) -> bool:
-    """`element in container`."""
-    if isinstance(container, list | tuple):
-        return any(_same(member, element) for member in container)
-    if isinstance(container, dict):
-        return find_key(container, element) is not ABSENT
-    raise EvaluationError(NO_SUCH_OVERLOAD)
-
-
-def _same(left: Value, right: Value) -> bool:
-    try:
-        return equal(left, right)
-    except EvaluationError:
-        return False
 
 
 _Handler = Callable[[Evaluator, Any, dict[int, Any]], Outcome]

@@ -1,7 +1,8 @@
 """What generated code calls for the rare and the untyped: optional access, dispatch by values, literals with options.
 
 Spec: cel.md 6, 8, 12. Every function takes errors as values and returns them as values; those that charge return
-(outcome, cost). They say in one place what weir.cel.reference says step by step.
+(outcome, cost). They say in one place what weir.cel.reference says step by step, and share its operations
+(weir.cel.operations).
 Not here: the code that calls them (weir.cel.plan).
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from weir.cel import access, reference
+from weir.cel import access, operations
 from weir.cel.steps import Invoke
 from weir.cel.values import (
     ABSENT,
@@ -71,7 +72,7 @@ def equals(left: Value, right: Value, negated: bool) -> Value:
 
 def member(element: Value, members: Sequence[Value]) -> Value:
     """`element in [constants]`."""
-    return element if element.__class__ is EvaluationError else reference.member_of(element, members)
+    return element if element.__class__ is EvaluationError else operations.member_of(element, members)
 
 
 def or_else(left: Value, unwrap: bool) -> Value:
@@ -140,10 +141,10 @@ def apply(call: Invoke, args: Sequence[Value], objects: access.Objects) -> tuple
             break
     else:
         try:
-            outcome = reference.apply(call, args, objects)
+            outcome = operations.apply(call, args, objects)
         except EvaluationError as error:
             outcome = error.with_traceback(None)
-    return outcome, reference.call_price(call, args, outcome)
+    return outcome, operations.call_price(call, args, outcome)
 
 
 def new_list(elements: Sequence[Value], optional: frozenset[int]) -> Value:
@@ -151,12 +152,11 @@ def new_list(elements: Sequence[Value], optional: frozenset[int]) -> Value:
     built: list[Value] = []
     for position, value in enumerate(elements):
         if position in optional:
-            if value.__class__ is not Optional:
-                return reference.not_optional(value)
-            if not value.has_value:
-                continue
-            value = value.value
-        built.append(value)
+            value = operations.marked(value)
+            if isinstance(value, EvaluationError):
+                return value
+        if value is not ABSENT:
+            built.append(value)
     return built
 
 
@@ -165,12 +165,11 @@ def new_map_of(parts: Sequence[Value], optional: Sequence[bool]) -> Value:
     pairs: list[tuple[Value, Value]] = []
     for key, value, marked in zip(parts[::2], parts[1::2], optional, strict=True):
         if marked:
-            if value.__class__ is not Optional:
-                return reference.not_optional(value)
-            if not value.has_value:
-                continue
-            value = value.value
-        pairs.append((key, value))
+            value = operations.marked(value)
+            if isinstance(value, EvaluationError):
+                return value
+        if value is not ABSENT:
+            pairs.append((key, value))
     try:
         return new_map(pairs)
     except TypeError:
@@ -182,14 +181,13 @@ def new_struct(name: str, fields: Sequence[tuple[str, bool]], values: Sequence[V
     built: dict[str, Value] = {}
     for (field, marked), value in zip(fields, values, strict=True):
         if marked:
-            if value.__class__ is not Optional:
-                return reference.not_optional(value)
-            if not value.has_value:
-                continue
-            value = value.value
-        built[field] = value
+            value = operations.marked(value)
+            if isinstance(value, EvaluationError):
+                return value
+        if value is not ABSENT:
+            built[field] = value
     try:
-        return reference.new_message(name, built)
+        return operations.new_message(name, built)
     except EvaluationError as error:
         return error.with_traceback(None)
 
@@ -198,7 +196,7 @@ def iterable(value: Value, two: bool) -> Value:
     """*value* if a loop can run over it, else the error."""
     if value.__class__ is EvaluationError or isinstance(value, list | tuple | dict):
         return value
-    outcome = reference.iteration(value, two)
+    outcome = operations.iteration(value, two)
     assert isinstance(outcome, EvaluationError)
     return outcome
 
@@ -221,7 +219,7 @@ def insert(target: dict[Any, Any], key: Value, value: Value) -> Value:
         target[key] = value
         return target
     try:
-        reference.insert(target, key, value)
+        operations.insert(target, key, value)
     except EvaluationError as error:
         return error.with_traceback(None)
     return target
