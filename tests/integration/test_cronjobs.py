@@ -29,7 +29,7 @@ def test_a_job_starts_at_every_time_and_only_the_last_three_are_kept(cluster):
     cluster.apply(cron())
     cluster.advance(3600 + 60)
     jobs = cluster.list("Job")
-    told = [e["message"] for e in cluster.events("SuccessfulCreate") if "Created Job" in e["message"]]
+    told = [e["message"] for e in cluster.events("SuccessfulCreate") if "Created job" in e["message"]]
     assert (len(jobs), len(told), cluster.get("CronJob", "tick")["status"]["lastScheduleTime"]) == (
         3,
         6,
@@ -62,3 +62,38 @@ def test_a_time_zone_counts(cluster):
     cluster.apply(cron(schedule="0 9 * * *", timeZone="Asia/Tokyo"))
     cluster.advance(3600)
     assert cluster.get("CronJob", "tick")["status"].get("lastScheduleTime") is None
+
+
+def test_a_job_made_by_hand_neither_runs_for_the_cronjob_nor_keeps_it_waiting(cluster):
+    cluster.apply(cron(concurrencyPolicy="Forbid"))
+    owner = cluster.get("CronJob", "tick")
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "by-hand",
+            "ownerReferences": [
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "CronJob",
+                    "name": "tick",
+                    "uid": owner["metadata"]["uid"],
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {**owner["spec"]["jobTemplate"]["spec"], "suspend": True},
+    }
+    cluster.apply(job)
+    cluster.advance(597)
+    told = {e["reason"] for e in cluster.events() if e["involvedObject"]["kind"] == "CronJob"}
+    active = [each["name"] for each in cluster.get("CronJob", "tick")["status"]["active"]]
+    assert (len(active), "by-hand" in active, told) == (1, False, {"UnexpectedJob", "SuccessfulCreate"})
+
+
+def test_the_time_a_job_was_due_is_told_in_the_zone_asked_for(cluster):
+    cluster.apply(cron(timeZone="Europe/Berlin"))
+    cluster.advance(601)
+    (job,) = cluster.list("Job")
+    told = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+    assert told == "2026-01-01T01:10:00+01:00"

@@ -6,6 +6,9 @@ import pytest
 
 from weir.cluster import Cluster
 
+NFS = {"server": "files", "path": "/a"}
+CSI = {"driver": "other.example.com", "volumeHandle": "h"}
+
 
 @pytest.fixture
 def cluster():
@@ -77,15 +80,22 @@ def test_two_claims_never_share_a_volume(cluster):
     assert len(bound) == 1
 
 
-def test_a_volume_whose_claim_is_gone_is_released_or_deleted(cluster):
-    cluster.apply(volume("kept"), claim("a"))
+@pytest.mark.parametrize(
+    ("spec", "phase"),
+    [
+        ({"persistentVolumeReclaimPolicy": "Retain"}, "Released"),
+        ({"persistentVolumeReclaimPolicy": "Delete", "hostPath": {"path": "/tmp/data"}}, None),
+        ({"persistentVolumeReclaimPolicy": "Delete"}, "Failed"),
+        ({"persistentVolumeReclaimPolicy": "Delete", "hostPath": None, "nfs": NFS}, "Failed"),
+        ({"persistentVolumeReclaimPolicy": "Delete", "hostPath": None, "csi": CSI}, "Released"),
+    ],
+)
+def test_a_volume_whose_claim_is_gone_is_kept_removed_or_cannot_be_removed(cluster, spec, phase):
+    cluster.apply(volume("v", **spec), claim("a"))
     cluster.advance(2)
-    cluster.apply(volume("dropped", persistentVolumeReclaimPolicy="Delete"), claim("b"))
-    cluster.advance(2)
-    for name in ("a", "b"):
-        cluster.delete("PersistentVolumeClaim", name)
+    cluster.delete("PersistentVolumeClaim", "a")
     cluster.advance(5)
-    assert phases(cluster) == {"kept": "Released"}
+    assert phases(cluster).get("v") == phase
 
 
 def test_a_pod_follows_its_volume_to_a_new_enough_kernel(cluster):
@@ -111,3 +121,118 @@ def test_a_claim_that_a_pod_uses_stays_until_the_pod_is_gone(cluster):
     cluster.delete("Pod", "p")
     cluster.advance(10)
     assert (used is not None, cluster.get("PersistentVolumeClaim", "data")) == (True, None)
+
+
+def events(cluster, name):
+    return [(e["reason"], e["message"]) for e in cluster.events() if e["involvedObject"].get("name") == name]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({}, ("FailedBinding", "no persistent volumes available for this claim and no storage class is set")),
+        (
+            {"storageClassName": "none"},
+            ("ProvisioningFailed", 'storageclass.storage.k8s.io "none" not found'),
+        ),
+        (
+            {"volumeName": "tiny"},
+            ("VolumeMismatch", 'Cannot bind to requested volume "tiny": requested PV is too small'),
+        ),
+        ({"volumeName": "taken"}, ("FailedBinding", 'volume "taken" already bound to a different claim.')),
+    ],
+)
+def test_a_claim_that_waits_says_why_once(cluster, spec, told):
+    cluster.apply(volume("tiny", "1Gi"), volume("taken", claimRef={"name": "other", "namespace": "default"}))
+    cluster.apply(claim(**spec))
+    cluster.advance(60)
+    phase = cluster.get("PersistentVolumeClaim", "data")["status"]["phase"]
+    assert (phase, events(cluster, "data")) == ("Pending", [told])
+
+
+def test_a_claim_whose_volume_is_gone_is_lost(cluster):
+    cluster.apply(volume("v"), claim())
+    cluster.advance(2)
+    cluster.patch("PersistentVolume", "v", {"metadata": {"finalizers": None}})
+    cluster.delete("PersistentVolume", "v")
+    cluster.advance(2)
+    found = cluster.get("PersistentVolumeClaim", "data")["status"]
+    assert (found["phase"], events(cluster, "data")[-1][0]) == ("Lost", "ClaimLost")
+
+
+def test_a_claim_that_named_no_class_gets_the_default_one_when_there_is_one(cluster):
+    for each in cluster.list("StorageClass"):
+        cluster.delete("StorageClass", each["metadata"]["name"])
+    asked = claim()
+    del asked["spec"]["storageClassName"]
+    cluster.apply(asked)
+    cluster.advance(2)
+    cluster.apply(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {
+                "name": "late",
+                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+            },
+            "provisioner": "simulated.weir.dev",
+        }
+    )
+    cluster.advance(2)
+    found = cluster.get("PersistentVolumeClaim", "data")
+    assert (found["spec"]["storageClassName"], found["status"]["phase"]) == ("late", "Bound")
+
+
+def test_fewer_access_modes_go_before_less_room(cluster):
+    many = ["ReadWriteOnce", "ReadOnlyMany"]
+    cluster.apply(volume("many", "5Gi", accessModes=many), volume("one", "50Gi"), claim())
+    cluster.advance(2)
+    assert cluster.get("PersistentVolumeClaim", "data")["spec"]["volumeName"] == "one"
+
+
+def test_a_claim_says_since_when_nobody_uses_it(cluster):
+    def unused():
+        found = cluster.get("PersistentVolumeClaim", "data")["status"].get("conditions") or ()
+        return [(c["status"], c["reason"]) for c in found if c["type"] == "Unused"]
+
+    cluster.apply(volume("v"), claim())
+    cluster.advance(2)
+    before = unused()
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    cluster.advance(5)
+    during = unused()
+    cluster.delete("Pod", "p")
+    cluster.advance(10)
+    free, used = [("True", "NoPodsUsingPVC")], [("False", "PodUsingPVC")]
+    assert (before, during, unused()) == (free, used, free)
+
+
+def test_an_ended_pod_still_holds_its_claim(cluster):
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes, "restartPolicy": "Never"}
+    cluster.apply(volume("v"), claim())
+    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    cluster.advance(30)
+    ended = cluster.get("Pod", "p")["status"]["phase"]
+    cluster.delete("PersistentVolumeClaim", "data")
+    cluster.advance(5)
+    held = cluster.get("PersistentVolumeClaim", "data") is not None
+    cluster.delete("Pod", "p")
+    cluster.advance(5)
+    assert (ended, held, cluster.get("PersistentVolumeClaim", "data")) == ("Succeeded", True, None)
+
+
+def test_a_volume_of_a_pods_own_comes_and_goes_with_it(cluster):
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    cluster.advance(5)
+    made = [c["metadata"]["name"] for c in cluster.list("PersistentVolumeClaim")]
+    phase = cluster.get("Pod", "p")["status"]["phase"]
+    cluster.delete("Pod", "p")
+    cluster.advance(10)
+    left = [*cluster.list("PersistentVolumeClaim"), *cluster.list("PersistentVolume")]
+    assert (made, phase, left) == (["p-scratch"], "Running", [])

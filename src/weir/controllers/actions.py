@@ -61,6 +61,7 @@ class Create:
     about: ObjectReference | None = None
     generation: int = 0  #: the owner's: what was refused of one generation may be accepted of another
     told: str = ""  #: the event's message, where it is not "Created pod: NAME"
+    failed: str = "Error creating:"  #: what the event says of a refusal, before the server's own words
 
 
 @dataclass(frozen=True, slots=True)

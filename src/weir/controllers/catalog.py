@@ -13,6 +13,7 @@ from weir.controllers.device_taint_expiry import DeviceTaintExpiry
 from weir.controllers.disruption import Disruption
 from weir.controllers.endpoint_slices import EndpointSlices
 from weir.controllers.endpoints import Endpoints
+from weir.controllers.ephemeral_volume import EphemeralVolumes
 from weir.controllers.garbage_collector import GarbageCollector
 from weir.controllers.job import Jobs
 from weir.controllers.namespace import Namespaces
@@ -49,6 +50,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "disruption": Disruption,
     "persistentvolume": PersistentVolumes,
     "volume-provisioner": VolumeProvisioner,
+    "ephemeral-volume": EphemeralVolumes,
     "resourceclaim": ResourceClaims,
     "device-taint-eviction": DeviceTaintEviction,
     "device-taint-expiry": DeviceTaintExpiry,

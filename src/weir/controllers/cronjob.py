@@ -2,6 +2,8 @@
 
 Of several times that were missed only the last one counts, and only within startingDeadlineSeconds. Forbid waits for
 the Job that runs, Replace ends it. Jobs are named by the minute they were due, so nobody starts one twice.
+What surprises: a Job that somebody made from the CronJob by hand is its child, but neither counts as running nor is
+replaced.
 """
 
 from __future__ import annotations
@@ -59,18 +61,25 @@ class CronJobs:
         if cron is None or cron["metadata"].get("deletionTimestamp"):
             return
         jobs: list[Document] = known.owned(JOBS, cron["metadata"]["uid"])
-        active = [job for job in jobs if finished_at(job) is None]
+        active = [job for job in jobs if finished_at(job) is None and _is_own(job, cron)]
+        yield from _tell_of_jobs(cron, jobs)
         yield from _clean_up(cron, jobs)
         spec, status = cron["spec"], cron.get("status") or {}
         last = parse_time(status.get("lastScheduleTime"))
-        started: Create | None = None
         try:
-            schedule, zone = parse_schedule(spec["schedule"]), _zone(spec.get("timeZone"))
-        except (CronError, ZoneInfoNotFoundError, ValueError) as error:
-            message = f"unparseable schedule: {error}"
-            yield Record(about(cron, CRONJOBS), "Warning", "UnparseableSchedule", message)
+            zone = _zone(spec.get("timeZone"))
+        except (ZoneInfoNotFoundError, ValueError):
+            name = spec["timeZone"]
+            message = f'invalid timeZone: "{name}": unknown time zone {name}'
+            yield Record(about(cron, CRONJOBS), "Warning", "UnknownTimeZone", message)
             return
         if not spec.get("suspend"):
+            try:
+                schedule = parse_schedule(spec["schedule"])
+            except CronError as error:
+                message = f'unparseable schedule: "{spec["schedule"]}" : {error}'
+                yield Record(about(cron, CRONJOBS), "Warning", "UnparseableSchedule", message)
+                return
             due = _due(cron, schedule, zone, last, now)
             if due is not None:
                 policy = spec.get("concurrencyPolicy", "Allow")
@@ -84,14 +93,39 @@ class CronJobs:
                         for job in active:
                             yield _remove(job, cron)
                         active = []
-                    started = _start(cron, due)
-                    yield started
+                    yield _start(cron, due, zone)
                     yield Observe("cronjob_skew", (now - due).total_seconds())
                     last = due
             following = schedule.after(now.astimezone(zone))
             if following is not None:
                 yield WakeAt(key, following.astimezone(UTC))
         yield from _status(key, cron, active, jobs, last)
+
+
+def _is_own(job: Document, cron: Document) -> bool:
+    """Return whether the controller started the Job: its name says when it was due."""
+    at = parse_time((job["metadata"].get("annotations") or {}).get(SCHEDULED))
+    return at is not None and bool(job["metadata"]["name"] == _name(cron, at))
+
+
+def _tell_of_jobs(cron: Document, jobs: list[Document]) -> Iterator[Action]:
+    """Yield what became of Jobs that ran, and Jobs that somebody else made."""
+    running = {each.get("uid"): each.get("name") for each in (cron.get("status") or {}).get("active") or ()}
+    whom = about(cron, CRONJOBS)
+    for job in jobs:
+        name, listed = job["metadata"]["name"], job["metadata"]["uid"] in running
+        if finished_at(job) is None:
+            if not _is_own(job, cron):
+                text = f"Saw a job that the controller did not create or forgot: {name}"
+                yield Record(whom, "Warning", "UnexpectedJob", text)
+        elif listed:
+            ends = {c["type"] for c in job["status"]["conditions"] if c["status"] == "True"}
+            end = "Complete" if "Complete" in ends else "Failed"
+            yield Record(whom, "Normal", "SawCompletedJob", f"Saw completed job: {name}, condition: {end}")
+    there = {job["metadata"]["uid"] for job in jobs}
+    for uid, name in running.items():
+        if uid not in there:
+            yield Record(whom, "Normal", "MissingJob", f"Active job went missing: {name}")
 
 
 def _due(
@@ -113,15 +147,20 @@ def _zone(name: str | None) -> ZoneInfo:
     return ZoneInfo(name or "Etc/UTC")
 
 
-def _start(cron: Document, due: datetime) -> Create:
+def _name(cron: Document, due: datetime) -> str:
+    return f"{cron['metadata']['name']}-{int(due.timestamp()) // 60}"
+
+
+def _start(cron: Document, due: datetime, zone: ZoneInfo) -> Create:
     template, metadata = cron["spec"]["jobTemplate"], cron["metadata"]
     described = template.get("metadata") or {}
-    annotations = {**(described.get("annotations") or {}), SCHEDULED: print_time(due)}
+    told = due.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")  # in the zone asked for
+    annotations = {**(described.get("annotations") or {}), SCHEDULED: told}
     document = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": f"{metadata['name']}-{int(due.timestamp()) // 60}",
+            "name": _name(cron, due),
             "namespace": metadata["namespace"],
             "labels": described.get("labels") or {},
             "annotations": annotations,
@@ -129,7 +168,9 @@ def _start(cron: Document, due: datetime) -> Create:
         },
         "spec": template["spec"],
     }
-    return Create(JOBS, document, metadata["namespace"], about(cron, CRONJOBS))
+    told = f"Created job {_name(cron, due)}"
+    whom = about(cron, CRONJOBS)
+    return Create(JOBS, document, metadata["namespace"], whom, told=told, failed="Error creating job:")
 
 
 def _clean_up(cron: Document, jobs: list[Document]) -> Iterator[Action]:
@@ -160,6 +201,7 @@ def _remove(job: Document, cron: Document) -> Delete:
         metadata["uid"],
         propagation_policy="Background",
         about=about(cron, CRONJOBS),
+        told=f"Deleted job {metadata['name']}",
     )
 
 
@@ -195,4 +237,5 @@ def _status(
             "lastScheduleTime": told,
             "lastSuccessfulTime": newest or None,
         }
-        yield Patch(CRONJOBS, key.name, key.namespace, {"status": status}, subresource="status")
+        # Held: an older status would tell of the same Jobs again.
+        yield Patch(CRONJOBS, key.name, key.namespace, {"status": status}, subresource="status", held=True)

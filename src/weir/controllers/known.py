@@ -68,6 +68,21 @@ def _claims_of(pod: Pod) -> Iterable[str]:
     return [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)]
 
 
+def volume_claims_of(pod: Pod, *, ephemeral: bool = True) -> list[str]:
+    """Return the names of the PersistentVolumeClaims of a pod; of *ephemeral* volumes, too."""
+    found = []
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            found.append(volume.persistent_volume_claim.claim_name)
+        elif ephemeral and volume.ephemeral is not None:
+            found.append(f"{pod.metadata.name}-{volume.name}")
+    return found
+
+
+def _volume_claims_of(pod: Pod) -> Iterable[str]:
+    return [f"{pod.metadata.namespace}/{name}" for name in volume_claims_of(pod)]
+
+
 def _templates_of(pod: Pod) -> Iterable[str]:
     named = {entry.resource_claim_template_name for entry in pod.spec.resource_claims or ()}
     return [f"{pod.metadata.namespace}/{name}" for name in sorted(filter(None, named))]
@@ -80,6 +95,7 @@ def prepare(kind: Kind, cache: Cache[Any]) -> None:
         cache.add_index("end", _end_of)
         cache.add_index("claim", _claims_of)
         cache.add_index("template", _templates_of)
+        cache.add_index("volume claim", _volume_claims_of)
     if kind.namespaced:
         cache.add_index("owner", controllers_of)
         cache.add_index("free", _free_in)
@@ -163,6 +179,11 @@ class Known:
     def pods_with_template(self, namespace: str, template: str) -> list[Pod]:
         """Return the pods that want a claim made from the ResourceClaimTemplate."""
         return self.caches[PODS].by_index("template", f"{namespace}/{template}")
+
+    def pods_with_volume_claim(self, namespace: str, claim: str) -> list[Pod]:
+        """Return the pods with a volume from the PersistentVolumeClaim, in the order of their names."""
+        found: list[Pod] = self.caches[PODS].by_index("volume claim", f"{namespace}/{claim}")
+        return sorted(found, key=lambda pod: pod.metadata.name)
 
     def all(self, kind: Kind) -> list[Any]:
         """Return every object of *kind*."""

@@ -1,11 +1,13 @@
-"""Which volume does this claim get? Claims and volumes that exist are matched; none are made.
+"""Which claims are bound to which volumes, which wait, and why?
 
-A claim takes the smallest volume that is free and has its class, modes, labels and size. With a class that waits for
-the first consumer nothing is chosen here: the scheduler writes its choice into the volume, and this completes it.
-A volume whose claim is gone is Released, or deleted where its policy says so. A claim that a pod uses, and a volume
-that a claim has, are protected by a finalizer; it is taken away when they are free.
-A claim that no volume fits and whose class has a provisioner is marked for it; who provisions sees the mark.
-Not here: making volumes (weir.controllers.volume_provisioner), which node may use a volume (weir.selectors.node).
+A claim is bound in four writes, any of which may be the last before a restart: the volume names the claim, the volume
+is Bound, the claim names the volume, the claim is Bound. Whoever comes next completes them. A claim whose volume is
+gone, or somebody else's, is Lost and stays so.
+A claim that no volume fits and whose class has a provisioner is marked for it; who provisions sees the mark. One that
+said nothing of a class gets the default class as soon as there is one.
+What surprises: why a claim waits is told once for each reason, not every 15 seconds.
+Not here: which volume fits (weir.controllers.volume_matching), what becomes of volumes (weir.controllers.volume_phase),
+who uses a claim (weir.controllers.claim_use), making volumes (weir.controllers.volume_provisioner).
 """
 
 from __future__ import annotations
@@ -15,27 +17,34 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from weir.controllers.actions import Action, Delete, Patch, Record, WakeAt
-from weir.controllers.known import PODS, Known
+from weir.controllers.actions import Action, Patch, Record, WakeAt
+from weir.controllers.claim_use import (
+    CLAIMS,
+    PROTECTION,
+    ClaimKey,
+    is_held,
+    matters_to_use,
+    unprotect,
+    use_condition,
+)
+from weir.controllers.known import PODS, Known, volume_claims_of
 from weir.controllers.views import Pod
+from weir.controllers.volume_matching import class_of, find_volume, has_class, is_kept_for, mismatch
+from weir.controllers.volume_phase import BY_CONTROLLER, VOLUMES, phase, settle_volume
 from weir.controllers.workload import about
 from weir.gates import Gates
 from weir.objects.kinds import Kind, by_kind
-from weir.selectors.labels import from_object
-from weir.values.quantity import Quantity, find_quantity
 
-VOLUMES: Final = by_kind("v1", "PersistentVolume")
-CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
 CLASSES: Final = by_kind("storage.k8s.io/v1", "StorageClass")
-COMPLETED: Final = {"pv.kubernetes.io/bind-completed": "yes"}
-CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
-VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
-BY_CONTROLLER: Final = {"pv.kubernetes.io/bound-by-controller": "yes"}
+COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 OLD_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
-PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+IS_DEFAULT: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 
 Document = Mapping[str, Any]
 
@@ -48,16 +57,8 @@ class VolumeKey:
 
 
 @dataclass(frozen=True)
-class ClaimKey:
-    """One PersistentVolumeClaim."""
-
-    namespace: str
-    name: str
-
-
-@dataclass(frozen=True)
 class WaitingClaims:
-    """A volume became free: every claim that waits."""
+    """A volume became free, or a class came: every claim that waits."""
 
 
 Key = VolumeKey | ClaimKey | WaitingClaims
@@ -70,17 +71,21 @@ class PersistentVolumes:
     kinds: Final[tuple[Kind, ...]] = (CLASSES, VOLUMES, CLAIMS, PODS)
 
     def __init__(self, gates: Gates) -> None:
-        pass
+        self._told: dict[ClaimKey, tuple[str, ...]] = {}  # why each claim waits, as last told
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
-        """Yield what a change of a volume, claim or class makes worth looking at."""
+        """Yield what a change of a volume, claim, class or pod makes worth looking at."""
         if kind is PODS:
-            if new is None or new.terminated:
-                yield from (ClaimKey((new or old).metadata.namespace, name) for name in claims_of(new or old))
+            if matters_to_use(old, new) or _waits_for_node(new) != _waits_for_node(old):
+                for pod in filter(None, (old, new)):
+                    yield from (ClaimKey(pod.metadata.namespace, name) for name in volume_claims_of(pod))
             return
         metadata = (new or old)["metadata"]
         if kind is VOLUMES:
             yield VolumeKey(metadata["name"])
+            for volume in filter(None, (old, new)):
+                if reference := volume["spec"].get("claimRef"):
+                    yield ClaimKey(reference.get("namespace", ""), reference.get("name", ""))
             yield WaitingClaims()
         elif kind is CLAIMS:
             yield ClaimKey(metadata["namespace"], metadata["name"])
@@ -94,32 +99,137 @@ class PersistentVolumes:
         """Yield the next step of a binding, or the end of one."""
         if isinstance(key, WaitingClaims):
             for claim in known.all(CLAIMS):
-                if not _is_bound(claim):
+                if not _was_bound(claim):
                     yield WakeAt(ClaimKey(claim["metadata"]["namespace"], claim["metadata"]["name"]), now)
         elif isinstance(key, ClaimKey):
             claim = known.get(CLAIMS, key.name, key.namespace)
             if claim is None:
-                return
-            if claim["metadata"].get("deletionTimestamp"):
-                if not any(_uses(pod, key) for pod in known.all(PODS)):
-                    yield from _unprotect(CLAIMS, claim, CLAIM_PROTECTION)
-            elif not _is_bound(claim):
-                yield from _bind(claim, known)
+                self._told.pop(key, None)
+                yield from _left_behind(key, known, now)
+            elif claim["metadata"].get("deletionTimestamp"):
+                if not is_held(claim, known):
+                    yield from unprotect(CLAIMS, claim, PROTECTION)
+            elif _was_bound(claim):
+                self._told.pop(key, None)
+                yield from _keep(claim, known)
+                if (claim.get("status") or {}).get("phase") == "Bound":
+                    yield from use_condition(claim, known, now)
+            else:
+                yield from self._bind(key, claim, known)
         else:
             volume = known.get(VOLUMES, key.name)
             if volume is not None:
-                yield from _volume(volume, known, now)
+                yield from settle_volume(volume, known, now)
+
+    # ── a claim that waits ───────────────────────────────────────────────────────────────────────
+
+    def _bind(self, key: ClaimKey, claim: Document, known: Known) -> Iterator[Action]:
+        named = claim["spec"].get("volumeName")
+        if named:
+            volume = known.get(VOLUMES, named)
+            if volume is None:
+                yield from _pending(claim)
+            elif not volume["spec"].get("claimRef"):
+                if problem := mismatch(claim, volume):
+                    text = f'Cannot bind to requested volume "{named}": {problem}'
+                    yield from self._tell(key, claim, "Warning", "VolumeMismatch", text)
+                    yield from _pending(claim)
+                else:
+                    yield from _join(volume, claim)
+            elif is_kept_for(volume, claim):
+                yield from _join(volume, claim)
+            else:
+                text = f'volume "{named}" already bound to a different claim.'
+                yield from self._tell(key, claim, "Warning", "FailedBinding", text)
+                yield from _pending(claim)
+            return
+        found = known.get(CLASSES, class_of(claim)) if class_of(claim) else None
+        waits = found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+        volume = find_volume(claim, known.all(VOLUMES), waits=waits)
+        if volume is not None:
+            yield from _join(volume, claim)
+        elif not has_class(claim) and (default := _default_class(known)):
+            patch = {
+                "metadata": {"resourceVersion": claim["metadata"]["resourceVersion"]},
+                "spec": {"storageClassName": default},
+            }
+            yield Patch(CLAIMS, key.name, key.namespace, patch)
+        else:
+            yield from _pending(claim)
+            yield from self._wait(key, claim, found, waits, known)
+
+    def _wait(
+        self, key: ClaimKey, claim: Document, found: Document | None, waits: bool, known: Known
+    ) -> Iterator[Action]:
+        """Yield why no volume is there, and the mark by which the class's provisioner knows that it is asked."""
+        metadata, name = claim["metadata"], class_of(claim)
+        annotations = metadata.get("annotations") or {}
+        if waits and not annotations.get(SELECTED_NODE):
+            yield from self._tell(key, claim, "Normal", *_first_consumer(key, known))
+        elif not name:
+            text = "no persistent volumes available for this claim and no storage class is set"
+            yield from self._tell(key, claim, "Normal", "FailedBinding", text)
+        elif found is None:
+            text = f'storageclass.storage.k8s.io "{name}" not found'
+            yield from self._tell(key, claim, "Warning", "ProvisioningFailed", text)
+        elif found.get("provisioner") in (None, "", NO_PROVISIONER):
+            text = f"no volume plugin matched name: {found.get('provisioner', '')}"
+            yield from self._tell(key, claim, "Warning", "ProvisioningFailed", text)
+        elif annotations.get(PROVISIONER) != (provisioner := found["provisioner"]):
+            marks = {PROVISIONER: provisioner, OLD_PROVISIONER: provisioner}
+            yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": {"annotations": marks}})
+            text = (
+                f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by "
+                "the system administrator. If volume creation is delayed, please verify that the provisioner is "
+                "running and correctly registered."
+            )
+            yield from self._tell(key, claim, "Normal", "ExternalProvisioning", text)
+
+    def _tell(self, key: ClaimKey, claim: Document, type: str, reason: str, message: str) -> Iterator[Action]:
+        """Yield an event, unless it is what was told last."""
+        said = (claim["metadata"]["uid"], reason, message)
+        if self._told.get(key) != said:
+            self._told[key] = said
+            yield Record(about(claim, CLAIMS), type, reason, message)
 
 
-def _bind(claim: Document, known: Known) -> Iterator[Action]:
-    volume = _choose(claim, known)
+def _first_consumer(key: ClaimKey, known: Known) -> tuple[str, str]:
+    """Return whom a claim waits for, as reason and message."""
+    pods = [pod for pod in known.pods_with_volume_claim(key.namespace, key.name) if not pod.terminated]
+    waiting = [pod.metadata.name for pod in pods if _waits_for_node(pod)]
+    if not waiting:
+        return "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
+    which = "pod" if len(waiting) == 1 else "pods"
+    return "WaitForPodScheduled", f"waiting for {which} {','.join(waiting)} to be scheduled"
+
+
+def _waits_for_node(pod: Pod | None) -> bool:
+    """Return whether the scheduler has tried the pod in vain: before that, nobody need be told."""
+    if pod is None or pod.spec.node_name:
+        return False
+    found = pod.status.condition("PodScheduled")
+    return found is not None and found.status == "False"
+
+
+def _default_class(known: Known) -> str:
+    """Return the name of the class that claims get which name none: of several the newest."""
+    marked = [
+        each["metadata"]
+        for each in known.all(CLASSES)
+        if any((each["metadata"].get("annotations") or {}).get(name) == "true" for name in IS_DEFAULT)
+    ]
+    marked.sort(key=lambda metadata: str(metadata["name"]))
+    newest = max((m.get("creationTimestamp", "") for m in marked), default="")
+    return next((str(m["name"]) for m in marked if m.get("creationTimestamp", "") == newest), "")
+
+
+# ── a claim that has a volume ────────────────────────────────────────────────────────────────────
+
+
+def _join(volume: Document, claim: Document) -> Iterator[Action]:
+    """Yield what is still missing of a binding."""
     metadata = claim["metadata"]
-    if volume is None:
-        if (claim.get("status") or {}).get("phase") != "Pending":
-            yield _phase(CLAIMS, claim, "Pending")
-        yield from _ask_for_volume(claim, known)
-        return
-    if not _is_for(volume, claim, exactly=True):
+    if not is_kept_for(volume, claim, exactly=True):
         reference = {
             "kind": "PersistentVolumeClaim",
             "apiVersion": "v1",
@@ -130,161 +240,69 @@ def _bind(claim: Document, known: Known) -> Iterator[Action]:
         }
         changes: dict[str, Any] = {"resourceVersion": volume["metadata"]["resourceVersion"]}
         if not volume["spec"].get("claimRef"):
-            changes["annotations"] = BY_CONTROLLER
+            changes["annotations"] = {BY_CONTROLLER: "yes"}
         patch = {"metadata": changes, "spec": {"claimRef": reference}}
         yield Patch(VOLUMES, volume["metadata"]["name"], "", patch)
-    yield _phase(VOLUMES, volume, "Bound")
-    chosen = {
-        "metadata": {"annotations": {**COMPLETED, **BY_CONTROLLER}},
-        "spec": {"volumeName": volume["metadata"]["name"]},
-    }
-    if claim["spec"].get("volumeName"):
-        chosen["metadata"]["annotations"] = COMPLETED
-    yield Patch(CLAIMS, metadata["name"], metadata["namespace"], chosen)
-    status = {
-        "phase": "Bound",
-        "accessModes": volume["spec"].get("accessModes"),
-        "capacity": volume["spec"].get("capacity"),
-    }
-    yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
+    yield from phase(volume, "Bound")
+    marks = {} if _was_bound(claim) else {COMPLETED: "yes"}
+    chosen: dict[str, Any] = {}
+    if claim["spec"].get("volumeName") != volume["metadata"]["name"]:
+        marks[BY_CONTROLLER] = "yes"
+        chosen["spec"] = {"volumeName": volume["metadata"]["name"]}
+    if marks:
+        chosen["metadata"] = {"annotations": marks}
+        yield Patch(CLAIMS, metadata["name"], metadata["namespace"], chosen)
+    present = claim.get("status") or {}
+    modes, capacity = volume["spec"].get("accessModes"), volume["spec"].get("capacity")
+    grown = present.get("capacity") if present.get("phase") == "Bound" else None
+    status = {"phase": "Bound", "accessModes": modes, "capacity": grown or capacity}
+    if any(present.get(name) != value for name, value in status.items()):
+        yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
 
 
-def _ask_for_volume(claim: Document, known: Known) -> Iterator[Action]:
-    """Yield the mark by which the class's provisioner knows that it is asked, when it is time for that."""
-    found = known.get(CLASSES, claim["spec"].get("storageClassName") or "")
-    if (
-        found is None
-        or found.get("provisioner") in (None, "", NO_PROVISIONER)
-        or claim["spec"].get("volumeName")
+def _keep(claim: Document, known: Known) -> Iterator[Action]:
+    """Yield what completes or repairs a binding, or says that the volume is lost."""
+    named = claim["spec"].get("volumeName")
+    volume = known.get(VOLUMES, named) if named else None
+    if volume is not None and (
+        not volume["spec"].get("claimRef")
+        or volume["spec"]["claimRef"].get("uid") == claim["metadata"]["uid"]
     ):
-        return
-    metadata, provisioner = claim["metadata"], found["provisioner"]
-    annotations = metadata.get("annotations") or {}
-    if found.get("volumeBindingMode") == "WaitForFirstConsumer" and not annotations.get(SELECTED_NODE):
-        if (claim.get("status") or {}).get("phase") != "Pending":
-            text = "waiting for first consumer to be created before binding"
-            yield Record(about(claim, CLAIMS), "Normal", "WaitForFirstConsumer", text)
-    elif annotations.get(PROVISIONER) != provisioner:
-        marks = {PROVISIONER: provisioner, OLD_PROVISIONER: provisioner}
-        yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": {"annotations": marks}})
-        text = (
-            f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by "
-            "the system administrator. If volume creation is delayed, please verify that the provisioner is running "
-            "and correctly registered."
+        yield from _join(volume, claim)
+    elif not named:
+        text = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
+        yield from _lost(claim, "ClaimLost", text)
+    elif volume is None:
+        yield from _lost(
+            claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
         )
-        yield Record(about(claim, CLAIMS), "Normal", "ExternalProvisioning", text)
+    else:
+        text = "Two claims are bound to the same volume, this one is bound incorrectly"
+        yield from _lost(claim, "ClaimMisbound", text)
 
 
-def _volume(volume: Document, known: Known, now: datetime) -> Iterator[Action]:
-    reference = volume["spec"].get("claimRef")
-    if volume["metadata"].get("deletionTimestamp"):
-        held = reference and known.get(CLAIMS, reference.get("name", ""), reference.get("namespace", ""))
-        if not held:
-            yield from _unprotect(VOLUMES, volume, VOLUME_PROTECTION)
+def _lost(claim: Document, reason: str, message: str) -> Iterator[Action]:
+    if (claim.get("status") or {}).get("phase") == "Lost":
         return
-    phase = (volume.get("status") or {}).get("phase")
-    if not reference:
-        if phase != "Available":
-            yield _phase(VOLUMES, volume, "Available")
-        return
-    claim = known.get(CLAIMS, reference.get("name", ""), reference.get("namespace", ""))
-    if claim is not None and reference.get("uid") in (None, "", claim["metadata"]["uid"]):
-        if not _is_bound(claim):
-            yield WakeAt(ClaimKey(claim["metadata"]["namespace"], claim["metadata"]["name"]), now)
-        return
-    if not reference.get("uid"):
-        if phase != "Available":  # kept for a claim that has not come yet
-            yield _phase(VOLUMES, volume, "Available")
-    elif (
-        volume["spec"].get("persistentVolumeReclaimPolicy", "Retain") == "Delete"
-        and PROVISIONED_BY not in (volume["metadata"].get("annotations") or {})  # who made it, removes it
-    ):
-        yield Delete(VOLUMES, volume["metadata"]["name"], "", volume["metadata"]["uid"])
-    elif phase != "Released":
-        yield _phase(VOLUMES, volume, "Released")
+    metadata, status = claim["metadata"], {"phase": "Lost", "accessModes": None, "capacity": None}
+    yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
+    yield Record(about(claim, CLAIMS), "Warning", reason, message)
 
 
-def _choose(claim: Document, known: Known) -> Document | None:
-    """Return the volume for a claim: the one it names or that names it, else the smallest that fits."""
-    wanted = claim["spec"].get("volumeName")
-    if wanted:
-        named: Document | None = known.get(VOLUMES, wanted)
-        free = named is not None and (not named["spec"].get("claimRef") or _is_for(named, claim))
-        return named if free else None
-    volumes: list[Document] = known.all(VOLUMES)
-    mine = next((volume for volume in volumes if _is_for(volume, claim)), None)
-    if mine is not None:
-        return mine
-    if _waits(claim, known):
-        return None
-    fitting = [volume for volume in volumes if not volume["spec"].get("claimRef") and fits(claim, volume)]
-    return min(fitting, key=lambda v: (_size(v["spec"].get("capacity")), v["metadata"]["name"]), default=None)
+def _pending(claim: Document) -> Iterator[Action]:
+    if (claim.get("status") or {}).get("phase") != "Pending":
+        metadata = claim["metadata"]
+        patch = {"status": {"phase": "Pending"}}
+        yield Patch(CLAIMS, metadata["name"], metadata["namespace"], patch, subresource="status")
 
 
-def _waits(claim: Document, known: Known) -> bool:
-    found = known.get(CLASSES, claim["spec"].get("storageClassName") or "")
-    return bool(found) and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+def _left_behind(key: ClaimKey, known: Known, now: datetime) -> Iterator[Action]:
+    """Yield the volumes that name a claim which is gone."""
+    for volume in known.all(VOLUMES):
+        reference = volume["spec"].get("claimRef") or {}
+        if (reference.get("namespace"), reference.get("name")) == (key.namespace, key.name):
+            yield WakeAt(VolumeKey(volume["metadata"]["name"]), now)
 
 
-def fits(claim: Document, volume: Document) -> bool:
-    """Return whether the volume is what the claim asks for."""
-    asked, has = claim["spec"], volume["spec"]
-    selector = from_object(asked["selector"]) if asked.get("selector") else None
-    return (
-        (asked.get("storageClassName") or "") == (has.get("storageClassName") or "")
-        and (asked.get("volumeMode") or "Filesystem") == (has.get("volumeMode") or "Filesystem")
-        and set(asked.get("accessModes") or ()) <= set(has.get("accessModes") or ())
-        and (selector is None or selector.matches(volume["metadata"].get("labels") or {}))
-        and _size((asked.get("resources") or {}).get("requests")) <= _size(has.get("capacity"))
-        and not volume["metadata"].get("deletionTimestamp")
-    )
-
-
-def _size(amounts: Mapping[str, Any] | None) -> int:
-    found: Quantity | None = find_quantity(str((amounts or {}).get("storage", "0")))
-    return found.scaled(0) if found is not None else 0
-
-
-def _is_for(volume: Document, claim: Document, *, exactly: bool = False) -> bool:
-    reference = volume["spec"].get("claimRef") or {}
-    metadata = claim["metadata"]
-    same = (reference.get("namespace"), reference.get("name")) == (metadata["namespace"], metadata["name"])
-    uids = (metadata["uid"],) if exactly else (metadata["uid"], None, "")
-    return same and reference.get("uid") in uids
-
-
-def claims_of(pod: Pod) -> Iterator[str]:
-    """Yield the names of the claims a pod uses."""
-    for volume in pod.spec.volumes or ():
-        if volume.persistent_volume_claim is not None:
-            yield volume.persistent_volume_claim.claim_name
-        elif volume.ephemeral is not None:
-            yield f"{pod.metadata.name}-{volume.name}"
-
-
-def _uses(pod: Pod, key: ClaimKey) -> bool:
-    return (
-        pod.metadata.namespace == key.namespace
-        and bool(pod.spec.node_name)
-        and not pod.terminated
-        and key.name in claims_of(pod)
-    )
-
-
-def _unprotect(kind: Kind, document: Document, finalizer: str) -> Iterator[Action]:
-    metadata = document["metadata"]
-    finalizers = metadata.get("finalizers") or []
-    if finalizer in finalizers:
-        kept = [each for each in finalizers if each != finalizer] or None
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": kept}}
-        yield Patch(kind, metadata["name"], metadata.get("namespace", ""), patch)
-
-
-def _is_bound(claim: Document) -> bool:
-    return (claim.get("status") or {}).get("phase") in ("Bound", "Lost")
-
-
-def _phase(kind: Kind, document: Document, phase: str) -> Patch:
-    metadata = document["metadata"]
-    namespace = metadata.get("namespace", "")
-    return Patch(kind, metadata["name"], namespace, {"status": {"phase": phase}}, subresource="status")
+def _was_bound(claim: Document) -> bool:
+    return COMPLETED in (claim["metadata"].get("annotations") or {})

@@ -324,10 +324,11 @@ class _Worker:
         self._owner.metrics.refusals.child(self.controller.name, reason).inc()
         if action.about is not None:
             text = str(error)
-            if prefix := action.document.get("metadata", {}).get("generateName"):
+            metadata = action.document.get("metadata", {})
+            if (prefix := metadata.get("generateName")) and not metadata.get("name"):
                 # The name the server made up is another one each time; one event with a count says as much.
                 text = re.sub(re.escape(prefix) + "[a-z0-9]{5}", prefix, text)
-            self.recorder.record(action.about, "Warning", "FailedCreate", f"Error creating: {text}")
+            self.recorder.record(action.about, "Warning", "FailedCreate", f"{action.failed} {text}")
 
     # ── actions ──────────────────────────────────────────────────────────────────────────────────
 

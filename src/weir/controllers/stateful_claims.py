@@ -119,5 +119,13 @@ class StatefulClaims:
         owner = self._set["metadata"]
         whom = about(self._set, self._kind)
         pod = f"{owner['name']}-{number}"
-        told = f"create Claim {metadata['name']} Pod {pod} in StatefulSet {owner['name']} success"
-        return Create(CLAIMS, document, owner["namespace"], whom, owner.get("generation", 0), told)
+        what = f"Create Claim {metadata['name']} for Pod {pod} in StatefulSet {owner['name']}"
+        return Create(
+            CLAIMS,
+            document,
+            owner["namespace"],
+            whom,
+            owner.get("generation", 0),
+            told=f"Create Claim {metadata['name']} Pod {pod} in StatefulSet {owner['name']} success",
+            failed=f"{what} failed error:",
+        )

@@ -221,8 +221,20 @@ class _Round:
         if volumes := self._claims.volumes(number, template):
             spec["volumes"] = volumes
         labels = {NAME_LABEL: name, INDEX_LABEL: str(number), HASH_LABEL: revision["metadata"]["name"]}
-        made = make_pod(self._set, STATEFULSETS, name=name, labels=labels, spec=spec, template=template)
-        yield replace(made, told=f"create Pod {name} in StatefulSet {self._key.name} successful")
+        made = make_pod(
+            self._set,
+            STATEFULSETS,
+            name=name,
+            prefix=f"{self._key.name}-",
+            labels=labels,
+            spec=spec,
+            template=template,
+        )
+        yield replace(
+            made,
+            told=f"Create Pod {name} in StatefulSet {self._key.name} successful",
+            failed=f"Create Pod {name} in StatefulSet {self._key.name} failed error:",
+        )
 
     def _replace(self, pod: Pod) -> Action:
         """Make way for the next pod of the name; for one that keeps failing, after a pause."""
@@ -231,7 +243,7 @@ class _Round:
         return self._remove(pod) if later is None else WakeAt(self._key, later)
 
     def _remove(self, pod: Pod) -> Delete:
-        told = f"delete Pod {pod.metadata.name} in StatefulSet {self._key.name} successful"
+        told = f"Delete Pod {pod.metadata.name} in StatefulSet {self._key.name} successful"
         return replace(remove_pod(pod, self._set, STATEFULSETS), told=told)
 
     # ── status ───────────────────────────────────────────────────────────────────────────────────

@@ -17,16 +17,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.actions import Action, Create, Delete, Patch, Record
+from weir.controllers.claim_use import CLAIMS
 from weir.controllers.known import NODES, Known
-from weir.controllers.persistent_volume import (
-    CLAIMS,
-    CLASSES,
-    OLD_PROVISIONER,
-    PROVISIONED_BY,
-    PROVISIONER,
-    SELECTED_NODE,
-    VOLUMES,
-)
+from weir.controllers.persistent_volume import CLASSES, OLD_PROVISIONER, PROVISIONER, SELECTED_NODE
+from weir.controllers.volume_phase import PROVISIONED_BY, VOLUMES
 from weir.controllers.workload import about
 from weir.gates import Gates
 from weir.objects.kinds import Kind

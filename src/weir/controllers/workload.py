@@ -89,7 +89,7 @@ def make_pod(
     }
     if name:
         metadata["name"] = name
-    else:
+    if prefix or not name:
         # A long name leaves room for what the server appends.
         metadata["generateName"] = prefix or f"{owner['metadata']['name']}-"
     document = {

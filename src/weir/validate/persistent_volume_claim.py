@@ -32,6 +32,7 @@ ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWr
 VOLUME_MODES: Final = ("Block", "Filesystem")
 ALONE: Final = "may not use ReadWriteOncePod with other access modes"
 POSITIVE: Final = "must be greater than zero"
+CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 IMMUTABLE_SPEC: Final = (
     "spec is immutable after creation except resources.requests "
     "and volumeAttributesClassName for bound claims"
@@ -123,6 +124,13 @@ def _validate_update(new: Document, old: Document, stored: Document) -> Errors:
     bound = (stored.get("status") or {}).get("phase") == "Bound"
     if not old.get("volumeName"):  # binding sets the name once
         munged.pop("volumeName", None)
+    named = (
+        (stored.get("metadata") or {})
+        .get("annotations", {})
+        .get(CLASS_ANNOTATION, new.get("storageClassName"))
+    )
+    if old.get("storageClassName") is None and new.get("storageClassName") == named:
+        munged.pop("storageClassName", None)  # a class may be given to a claim that named none
     before, after = (((s.get("resources") or {}).get("requests") or {}).get("storage") for s in (old, new))
     if bound and before is not None and after is not None:  # only a bound claim may grow
         resources = new["resources"]
