@@ -1,24 +1,22 @@
-"""How many pods of this Job should run now, which have ended, and is it done?
+"""How many pods of this Job should run now, and is it done?
 
 A Job is complete when as many pods succeeded as it asks for (with an index each, when it is Indexed) or its
 successPolicy is met; failed when more pods failed than backoffLimit allows, an index or policy fails it, or its
 deadline passed. Failed pods are replaced after a pause that doubles.
-Counting takes two steps, so that no pod is lost or counted twice however often the controller dies: the uids of ended
-pods are written into status.uncountedTerminatedPods, then their finalizers are taken away; pods whose finalizer is
-seen to be gone are counted. Every write of the status names the version it was made from.
-What surprises: a pod that is being deleted counts as failed unless podReplacementPolicy is Failed; the end is told in
-two conditions, one when it is decided and one when the last pod is gone.
+Every write of the status names the version it was made from.
+What surprises: the end is told in two conditions, one when it is decided and one when the last pod is gone.
+Not here: which pods have ended and count (weir.controllers.job_tally).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from weir.controllers.actions import Action, Count, Create, Patch, Record, WakeAt
-from weir.controllers.job_indexes import parse_indexes, print_indexes
+from weir.controllers.job_indexes import print_indexes
 from weir.controllers.job_pods import (
     FINALIZER,
     INDEX,
@@ -34,19 +32,17 @@ from weir.controllers.job_pods import (
     with_index,
 )
 from weir.controllers.job_policies import handle, met
-from weir.controllers.known import PODS, Known
-from weir.controllers.ownership import claim
+from weir.controllers.job_tally import JOBS, Document, Tally
+from weir.controllers.known import Known
 from weir.controllers.replicaset import leaving
 from weir.controllers.views import Pod, parse_time, print_time
 from weir.controllers.workload import about, make_pod, remove_pod
-from weir.objects.kinds import by_kind
 
-JOBS: Final = by_kind("batch/v1", "Job")
+__all__ = ["JOBS", "JobKey", "JobRound"]
+
 AT_ONCE: Final = 500
 MOST_UNCOUNTED: Final = 500
 LONGEST_PREFIX: Final = 58
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -62,131 +58,38 @@ class JobRound:
 
     def __init__(self, key: JobKey, job: Document, known: Known, now: datetime, failures: Failures) -> None:
         self._key, self._job, self._now, self._failures = key, job, now, failures
-        spec = self._spec = job["spec"]
-        self._before: Document = job.get("status") or {}
+        self._spec = job["spec"]
+        self._tally = tally = Tally(job, known, failures)
         self._going = bool(job["metadata"].get("deletionTimestamp"))
-        self._suspended = bool(spec.get("suspend"))
-        self._parallelism: int = spec.get("parallelism", 1)
-        self._completions: int | None = spec.get("completions")
-        self._indexed = spec.get("completionMode") == "Indexed"
-        self._per_index: int | None = spec.get("backoffLimitPerIndex")
-        self._waits = spec.get("podReplacementPolicy") == "Failed"
-        self._claimed = claim(job, JOBS, known, PODS, finalizer=FINALIZER)
-        self._pods: list[Pod] = sorted(self._claimed.mine, key=lambda pod: (index_of(pod), pod.metadata.name))
-        adopted = {change.name for change in self._claimed.changes}
-        self._tracked = {
-            pod.metadata.uid
-            for pod in self._pods
-            if FINALIZER in (pod.metadata.finalizers or ()) or pod.metadata.name in adopted
-        }
-        self._active = [pod for pod in self._pods if pod.active]
-        self._terminating = sum(pod.deleting and not pod.terminated for pod in self._pods)
-        self._conditions: list[dict[str, Any]] = [dict(c) for c in self._before.get("conditions") or ()]
+        self._suspended = bool(self._spec.get("suspend"))
+        self._tracked = set(tally.tracked)  # without those this round lets go
+        self._uncounted = {result: list(uids) for result, uids in tally.uncounted.items()}  # and whom it adds
+        self._terminating = tally.terminating
+        self._conditions: list[dict[str, Any]] = [dict(c) for c in tally.before.get("conditions") or ()]
         self._removed: set[str] = set()  # uids of pods this round removes
         self._starting = False  # whether this round starts pods, which the status then counts
-        self._count()
-
-    # ── what is so ───────────────────────────────────────────────────────────────────────────────
-
-    def _count(self) -> None:
-        before = self._before
-        uncounted = before.get("uncountedTerminatedPods") or {}
-        waiting = {result: list(uncounted.get(result) or ()) for result in ("succeeded", "failed")}
-        # What was written down and lost its finalizer since is counted now.
-        self._uncounted = {r: [uid for uid in uids if uid in self._tracked] for r, uids in waiting.items()}
-        self._counted_failed = (
-            before.get("failed", 0) + len(waiting["failed"]) - len(self._uncounted["failed"])
-        )
-        self._counted_succeeded = (
-            before.get("succeeded", 0) + len(waiting["succeeded"]) - len(self._uncounted["succeeded"])
-        )
-        known = {*waiting["succeeded"], *waiting["failed"]}
-        new = [p for p in self._pods if p.metadata.uid in self._tracked and p.metadata.uid not in known]
-        new = [p for p in new if not self._indexed or 0 <= index_of(p) < (self._completions or 0)]
-        succeeded = [pod for pod in new if pod.status.phase == "Succeeded"]
-        failed = [pod for pod in new if self._is_failed(pod)]
-        counting = [pod for pod in failed if handle(self._policy, pod).counts]
-        self._failures.note(succeeded, failed)
-        self._failed = self._counted_failed + len(self._uncounted["failed"]) + len(counting)
-        self._done: frozenset[int] = frozenset()
-        self._lost: frozenset[int] = frozenset()
-        if self._indexed:
-            total = self._completions or 0
-            fresh = {index_of(pod) for pod in self._pods if self._newly_done(pod)}
-            self._done = parse_indexes(before.get("completedIndexes"), total) | fresh
-            self._succeeded = len(self._done)
-            if self._per_index is not None:
-                lost = {index_of(pod) for pod in self._pods if self._loses_index(pod, total)}
-                self._lost = parse_indexes(before.get("failedIndexes"), total) | lost
-        else:
-            self._succeeded = self._counted_succeeded + len(self._uncounted["succeeded"]) + len(succeeded)
-        self._held = self._held_back() if self._per_index is not None else {}
-
-    @property
-    def _policy(self) -> Document | None:
-        found: Document | None = self._spec.get("podFailurePolicy")
-        return found
-
-    def _is_failed(self, pod: Pod) -> bool:
-        if pod.status.phase == "Failed":
-            return True
-        return not self._waits and pod.deleting and pod.status.phase != "Succeeded"
-
-    def _newly_done(self, pod: Pod) -> bool:
-        index = index_of(pod)
-        return (
-            pod.status.phase == "Succeeded"
-            and 0 <= index < (self._completions or 0)
-            and pod.metadata.uid in self._tracked
-        )
-
-    def _loses_index(self, pod: Pod, total: int) -> bool:
-        """Return whether a pod's failure is one too many for its index."""
-        if not 0 <= index_of(pod) < total or pod.metadata.uid not in self._tracked:
-            return False
-        if not self._is_failed(pod):
-            return False
-        handling = handle(self._policy, pod)
-        if handling.action == "FailIndex":
-            return True
-        return handling.counts and noted(pod, INDEX_FAILURES) >= (self._per_index or 0)
-
-    def _held_back(self) -> dict[int, Pod]:
-        """Return the failed pods that keep their finalizer until a replacement carries their count on."""
-        running = {index_of(pod) for pod in self._active}
-        held: dict[int, Pod] = {}
-        for pod in self._pods:
-            index = index_of(pod)
-            if pod.metadata.uid not in self._tracked or not self._is_failed(pod) or index < 0:
-                continue
-            if index in self._done or index in self._lost or index in running:
-                continue
-            other = held.get(index)
-            if other is None or tries(other) <= tries(pod):
-                held[index] = pod
-        return held
 
     # ── what follows ─────────────────────────────────────────────────────────────────────────────
 
     def refused(self) -> Iterator[Action]:
         """Yield the status of a Job whose pods the server refuses: it has begun, and has those that are there."""
-        active, ready = len(self._active), sum(pod.ready for pod in self._active)
+        active, ready = len(self._tally.active), sum(pod.ready for pod in self._tally.active)
         yield from self._write(active, ready, None)
 
     def actions(self) -> Iterator[Action]:
-        yield from self._claimed.changes
+        yield from self._tally.claimed.changes
         wake: datetime | None = None
         ending = self._ending()
-        active, ready = len(self._active), sum(pod.ready for pod in self._active)
+        active, ready = len(self._tally.active), sum(pod.ready for pod in self._tally.active)
         if ending is not None:
-            for pod in self._active:
+            for pod in self._tally.active:
                 yield remove_pod(pod, self._job, JOBS)
             self._terminating += active
             active = ready = 0
         elif not self._going:
             steps, wake = self._manage()
             yield from steps
-            gone = [pod for pod in self._active if pod.metadata.uid in self._removed]
+            gone = [pod for pod in self._tally.active if pod.metadata.uid in self._removed]
             starts = sum(isinstance(step, Create) for step in steps)
             self._starting = starts > 0
             active += starts - len(gone)
@@ -210,25 +113,25 @@ class JobRound:
             decided = next((c for c in self._conditions if c["type"] == type and c["status"] == "True"), None)
             if decided is not None:
                 return decided
-        for pod in self._pods if self._policy else ():
-            handling = handle(self._policy, pod) if self._is_failed(pod) else None
+        for pod in self._tally.pods if self._tally.policy else ():
+            handling = handle(self._tally.policy, pod) if self._tally.is_failed(pod) else None
             if handling is not None and handling.action == "FailJob":
                 return self._failure("PodFailurePolicy", handling.message)
         deadline = self._deadline()
-        if self._failed > self._spec.get("backoffLimit", 6) or self._restarts_too_often():
+        if self._tally.failed > self._spec.get("backoffLimit", 6) or self._restarts_too_often():
             return self._failure("BackoffLimitExceeded", "Job has reached the specified backoff limit")
         if deadline is not None and self._now >= deadline:
             return self._failure("DeadlineExceeded", "Job was active longer than specified deadline")
-        if not self._indexed:
+        if not self._tally.indexed:
             return None
-        total, lost = self._completions or 0, len(self._lost)
+        total, lost = self._tally.completions or 0, len(self._tally.lost)
         most = self._spec.get("maxFailedIndexes")
-        if self._per_index is not None and most is not None and lost > most:
+        if self._tally.per_index is not None and most is not None and lost > most:
             text = "Job has exceeded the specified maximal number of failed indexes"
             return self._failure("MaxFailedIndexesExceeded", text)
-        if lost and lost + len(self._done) >= total:
+        if lost and lost + len(self._tally.done) >= total:
             return self._failure("FailedIndexes", "Job has failed indexes")
-        if message := met(self._spec.get("successPolicy"), total, self._done):
+        if message := met(self._spec.get("successPolicy"), total, self._tally.done):
             return self._condition("SuccessCriteriaMet", "SuccessPolicy", message)
         return None
 
@@ -237,7 +140,7 @@ class JobRound:
             return False
         statuses = (
             status
-            for pod in self._pods
+            for pod in self._tally.pods
             if pod.status.phase in ("Running", "Pending")
             for status in (
                 *(pod.status.container_statuses or ()),
@@ -250,32 +153,38 @@ class JobRound:
     def _is_complete(self, active: int) -> bool:
         if active:
             return False
-        if self._completions is None:  # a work queue: done when one has found it empty and all have left
-            return self._succeeded > 0
-        return self._succeeded >= self._completions
+        if (
+            self._tally.completions is None
+        ):  # a work queue: done when one has found it empty and all have left
+            return self._tally.succeeded > 0
+        return self._tally.succeeded >= self._tally.completions
 
     # ── pods ─────────────────────────────────────────────────────────────────────────────────────
 
     def _manage(self) -> tuple[list[Action], datetime | None]:
         """Return the pods to start or stop, and when to look again where it is too early."""
         if self._suspended:
-            return list(self._remove(self._active)), None
-        if self._completions is None:  # a work queue: nobody new once one has found it empty
-            wanted = len(self._active) if self._succeeded else self._parallelism
+            return list(self._remove(self._tally.active)), None
+        if self._tally.completions is None:  # a work queue: nobody new once one has found it empty
+            wanted = len(self._tally.active) if self._tally.succeeded else self._spec.get("parallelism", 1)
         else:
-            wanted = max(0, min(self._parallelism, self._completions - self._succeeded))
-        surplus = self._surplus(max(0, len(self._active) - wanted))
+            wanted = max(
+                0, min(self._spec.get("parallelism", 1), self._tally.completions - self._tally.succeeded)
+            )
+        surplus = self._surplus(max(0, len(self._tally.active) - wanted))
         if surplus:
             return list(self._remove(surplus[:AT_ONCE])), None
-        missing = min(wanted - len(self._active) - (self._terminating if self._waits else 0), AT_ONCE)
+        missing = min(
+            wanted - len(self._tally.active) - (self._terminating if self._tally.waits else 0), AT_ONCE
+        )
         if missing <= 0:
             return [], None
-        if self._per_index is not None:
+        if self._tally.per_index is not None:
             return self._start_by_index(missing)
         not_before = self._failures.not_before()
         if not_before is not None and self._now < not_before:
             return [], not_before
-        if not self._indexed:
+        if not self._tally.indexed:
             return [make_pod(self._job, JOBS, finalizer=FINALIZER) for _ in range(missing)], None
         return [self._start(index) for index in self._free(missing)], None
 
@@ -283,17 +192,17 @@ class JobRound:
         """Return pods that are too many: double or impossible indexes first, then those missed least."""
         doomed: list[Pod] = []
         kept: list[Pod] = []
-        if self._indexed:
+        if self._tally.indexed:
             by_index: dict[int, list[Pod]] = {}
-            for pod in self._active:
+            for pod in self._tally.active:
                 by_index.setdefault(index_of(pod), []).append(pod)
             for index, pods in by_index.items():
                 ordered = leaving(pods, self._now)
-                possible = 0 <= index < (self._completions or 0)
+                possible = 0 <= index < (self._tally.completions or 0)
                 doomed += ordered[:-1] if possible else ordered
                 kept += ordered[-1:] if possible else []
         else:
-            kept = list(self._active)
+            kept = list(self._tally.active)
         return [*doomed, *leaving(kept, self._now)[: max(0, at_least - len(doomed))]]
 
     def _remove(self, pods: list[Pod]) -> Iterator[Action]:
@@ -306,11 +215,11 @@ class JobRound:
             yield remove_pod(pod, self._job, JOBS)
 
     def _free(self, count: int) -> list[int]:
-        taken = {*self._done, *self._lost, *(index_of(pod) for pod in self._active)}
-        if self._waits:
-            taken |= {index_of(pod) for pod in self._pods if pod.deleting and not pod.terminated}
+        taken = {*self._tally.done, *self._tally.lost, *(index_of(pod) for pod in self._tally.active)}
+        if self._tally.waits:
+            taken |= {index_of(pod) for pod in self._tally.pods if pod.deleting and not pod.terminated}
         found: list[int] = []
-        for index in range(self._completions or 0):
+        for index in range(self._tally.completions or 0):
             if len(found) == count:
                 break
             if index not in taken:
@@ -326,16 +235,16 @@ class JobRound:
         return [], min((at for at in due.values() if at is not None), default=None)
 
     def _index_due(self, index: int) -> datetime | None:
-        failed = self._held.get(index)
+        failed = self._tally.held.get(index)
         ended = ended_at(failed) if failed is not None else None
         return ended + pause(tries(failed) + 1) if failed is not None and ended is not None else None
 
     def _start(self, index: int) -> Create:
         template = self._spec["template"]
         annotations = {INDEX: str(index)}
-        if self._per_index is not None:
-            failed = self._held.get(index)
-            counts = failed is not None and handle(self._policy, failed).counts
+        if self._tally.per_index is not None:
+            failed = self._tally.held.get(index)
+            counts = failed is not None and handle(self._tally.policy, failed).counts
             times = (noted(failed, INDEX_FAILURES) if failed is not None else 0) + counts
             ignored = (noted(failed, INDEX_IGNORED) if failed is not None else 0) + (
                 failed is not None and not counts
@@ -367,7 +276,7 @@ class JobRound:
         counts: list[Action] = []
         room = MOST_UNCOUNTED - sum(map(len, self._uncounted.values()))
         waiting = {*self._uncounted["succeeded"], *self._uncounted["failed"]}
-        for pod in self._pods:
+        for pod in self._tally.pods:
             uid = pod.metadata.uid
             if uid not in self._tracked or not self._may_release(pod, ending):
                 continue
@@ -376,12 +285,12 @@ class JobRound:
             released.append(untracked(pod))
             if uid in waiting:
                 continue
-            valid = not self._indexed or 0 <= index_of(pod) < (self._completions or 0)
+            valid = not self._tally.indexed or 0 <= index_of(pod) < (self._tally.completions or 0)
             if pod.status.phase == "Succeeded":
-                if not self._indexed:
+                if not self._tally.indexed:
                     self._uncounted["succeeded"].append(uid)
-            elif (self._is_failed(pod) or failing) and valid:
-                handling = handle(self._policy, pod)
+            elif (self._tally.is_failed(pod) or failing) and valid:
+                handling = handle(self._tally.policy, pod)
                 if handling.action:
                     counts.append(Count("job_pod_failures", (handling.action,)))
                 if handling.counts:
@@ -408,13 +317,13 @@ class JobRound:
     def _may_release(self, pod: Pod, ending: dict[str, Any] | None) -> bool:
         if self._going or ending is not None or pod.status.phase == "Succeeded":
             return True
-        held = self._held.get(index_of(pod))
-        return self._is_failed(pod) and (held is None or held.metadata.uid != pod.metadata.uid)
+        held = self._tally.held.get(index_of(pod))
+        return self._tally.is_failed(pod) and (held is None or held.metadata.uid != pod.metadata.uid)
 
     def _write(self, active: int, ready: int, finished: dict[str, Any] | None) -> Iterator[Action]:
-        before = self._before
-        failed = self._counted_failed
-        succeeded = len(self._done) if self._indexed else self._counted_succeeded
+        before = self._tally.before
+        failed = self._tally.counted_failed
+        succeeded = len(self._tally.done) if self._tally.indexed else self._tally.counted_succeeded
         uncounted = {result: uids or None for result, uids in self._uncounted.items()}
         status: dict[str, Any] = {
             "active": active or None,
@@ -426,10 +335,10 @@ class JobRound:
             "startTime": self._start_time(),
             "conditions": self._conditions or None,
         }
-        if self._indexed:
-            status["completedIndexes"] = print_indexes(self._done) or None
-            if self._per_index is not None:
-                status["failedIndexes"] = print_indexes(self._lost)
+        if self._tally.indexed:
+            status["completedIndexes"] = print_indexes(self._tally.done) or None
+            if self._tally.per_index is not None:
+                status["failedIndexes"] = print_indexes(self._tally.lost)
         if finished is not None and finished["type"] == "Complete":
             status["completionTime"] = finished["lastTransitionTime"]
         if all(_same(before.get(name), value) for name, value in status.items()):
@@ -445,15 +354,15 @@ class JobRound:
             unless_refused=self._starting,
             held=True,
         )
-        mode = "Indexed" if self._indexed else "NonIndexed"
+        mode = "Indexed" if self._tally.indexed else "NonIndexed"
         for result, number in (("succeeded", succeeded), ("failed", failed)):
             if (more := number - before.get(result, 0)) > 0:
                 yield Count("job_pods_finished", (mode, result), more)
 
     def _tell_end(self, finished: dict[str, Any]) -> Iterator[Action]:
-        mode, whom = "Indexed" if self._indexed else "NonIndexed", about(self._job, JOBS)
+        mode, whom = "Indexed" if self._tally.indexed else "NonIndexed", about(self._job, JOBS)
         if finished["type"] == "Complete":
-            if self._completions is not None and self._succeeded > self._completions:
+            if self._tally.completions is not None and self._tally.succeeded > self._tally.completions:
                 text = "Too many succeeded pods running after completion count reached"
                 yield Record(whom, "Warning", "TooManySucceededPods", text)
             yield Record(whom, "Normal", "Completed", "Job completed")
@@ -470,9 +379,9 @@ class JobRound:
             return None
         resumed = next((c for c in self._conditions if c["type"] == "Suspended"), None)
         if resumed is not None and resumed["status"] == "False" and resumed.get("reason") == "JobResumed":
-            started: str | None = self._before.get("startTime") or resumed["lastTransitionTime"]
+            started: str | None = self._tally.before.get("startTime") or resumed["lastTransitionTime"]
             return started
-        return self._before.get("startTime") or print_time(self._now)
+        return self._tally.before.get("startTime") or print_time(self._now)
 
     def _deadline(self) -> datetime | None:
         seconds = self._spec.get("activeDeadlineSeconds")
