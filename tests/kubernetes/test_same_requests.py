@@ -129,8 +129,8 @@ def ready(server: str) -> bool:
 
 
 @contextmanager
-def both_servers(folder: Path) -> Iterator[tuple[str, str]]:
-    """Give the addresses of a real server and of weir's, ready, with one token that may do everything."""
+def both_servers(folder: Path, *more: str) -> Iterator[tuple[str, str]]:
+    """Give the addresses of a real server (with *more* options) and of weir's, ready, with one token for everything."""
     (folder / "tokens.csv").write_text(f'{TOKEN},admin,1,"system:masters"\n')
     keys, port = running_keys(folder), free_port()
     with (
@@ -141,7 +141,7 @@ def both_servers(folder: Path) -> Iterator[tuple[str, str]]:
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={keys}",
             f"--service-account-signing-key-file={keys}", f"--token-auth-file={folder / 'tokens.csv'}",
             "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
-            "--disable-admission-plugins=ServiceAccount",
+            "--disable-admission-plugins=ServiceAccount", *more,
         ),
         running_server(
             folder, "--store", "memory", "--token-auth-file", str(folder / "tokens.csv"),

@@ -98,11 +98,18 @@ def _wrap_request(request: Document) -> Document:
     """`exactly` exists as soon as one of its fields is set."""
     exactly = {name: value for name, value in request.items() if name not in _REQUEST_OWN}
     kept = {name: value for name, value in request.items() if name in _REQUEST_OWN}
-    if not any(exactly.values()):
+    if not any(map(_is_set, exactly.values())):
         return kept
     return {"name": kept.pop("name", ""), "exactly": exactly, **kept}
 
 
+def _is_set(value: Any) -> bool:
+    """`adminAccess: false` and `capacity: {}` are said; an empty class name and a count of zero are not."""
+    return value is False or isinstance(value, dict) or bool(value)
+
+
 def _flatten_request(request: Document) -> Document:
+    """The class is always told, also of a request that has alternatives instead."""
+    rest = {name: value for name, value in request.items() if name not in ("name", "exactly")}
     exactly = request.get("exactly") or {}
-    return {**{name: value for name, value in request.items() if name != "exactly"}, **exactly}
+    return {"name": request.get("name", ""), "deviceClassName": "", **exactly, **rest}

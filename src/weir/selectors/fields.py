@@ -106,8 +106,10 @@ _OFFERED: dict[tuple[str, str], dict[str, Getter]] = {
         **_plain("reason", "type"),
         "reportingController": _path("reportingController"),
     },
-    ("resource.k8s.io", "ResourceSlice"): _plain("spec.driver", "spec.nodeName"),
+    ("resource.k8s.io", "ResourceSlice"): _plain("spec.driver", "spec.nodeName", "spec.pool.name"),
 }
+#: kinds that refuse the namespace they have not
+_WITHOUT_NAMESPACE = frozenset({("resource.k8s.io", "ResourceSlice")})
 #: kinds whose conversion words the refusal of an unknown field in its own way, where it is not the common one
 _OWN_WORDING: dict[tuple[str, str], str] = {
     ("batch", "Job"): 'field label "{field}" not supported for Job',
@@ -118,7 +120,10 @@ _OWN_WORDING: dict[tuple[str, str], str] = {
 
 def fields_of(group: str, kind: str) -> Mapping[str, Getter]:
     """Return the fields that objects of this kind can be selected by."""
-    return {**_META, **_OFFERED.get((group, kind), {})}
+    fields = {**_META, **_OFFERED.get((group, kind), {})}
+    if (group, kind) in _WITHOUT_NAMESPACE:
+        del fields["metadata.namespace"]
+    return fields
 
 
 @dataclass(frozen=True, slots=True)

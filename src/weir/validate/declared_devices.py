@@ -275,7 +275,7 @@ def _request(request: Document, at: str, options: Options) -> Errors:
 
 def _asked(request: Document, at: str, options: Options) -> Errors:
     yield from too_long_list(request.get("selectors") or [], MOST_SELECTORS, f"{at}.selectors")
-    if (mode := request.get("allocationMode") or "ExactCount") not in MODES:
+    if (mode := request.get("allocationMode") or MODES[0]) not in MODES:
         yield not_supported(f"{at}.allocationMode", mode, MODES)
     yield from tolerations(request.get("tolerations") or [], f"{at}.tolerations", options)
 

@@ -12,15 +12,17 @@ from typing import Final
 
 from weir.validate.claim_status import validate_claim_status
 from weir.validate.context import Context
-from weir.validate.declared_devices import MOST, MOST_SUBREQUESTS, declared_claim, declared_class
+from weir.validate.declared_devices import MODES, MOST, MOST_SUBREQUESTS, declared_claim, declared_class
 from weir.validate.device_names import validate_device_name, validate_selectors
 from weir.validate.device_taints import POSITIVE, validate_device_tolerations
 from weir.validate.field import (
     INVALID,
     Document,
+    Enum,
     Errors,
     each_invalid,
     invalid,
+    not_supported,
     required,
 )
 from weir.validate.meta import IMMUTABLE, same, validate_meta, validate_template_meta
@@ -139,11 +141,18 @@ def _validate_class_name(name: str, at: str) -> Errors:
 def _validate_device_request(request: Document, at: str, options: Options) -> Errors:
     """Yield what is wrong with what `exactly` and the alternatives share."""
     yield from validate_selectors(request.get("selectors") or [], f"{at}.selectors")
-    mode, count = request.get("allocationMode") or "ExactCount", request.get("count") or 0
-    if mode == "All" and count:
-        yield invalid(f"{at}.count", count, "must not be specified when allocationMode is 'All'")
-    elif mode == "ExactCount" and count < 0:
-        yield invalid(f"{at}.count", count, POSITIVE)
+    # The server filled these in, save where v1beta1 names no class; in a file they may be absent.
+    mode, count = request.get("allocationMode") or "", request.get("count") or 0
+    if options.raw:
+        mode, count = mode or "ExactCount", count or (1 if mode in ("", "ExactCount") else 0)
+    if mode == "All":
+        if count:
+            yield invalid(f"{at}.count", count, "must not be specified when allocationMode is 'All'")
+    elif mode == "ExactCount":
+        if count <= 0:
+            yield invalid(f"{at}.count", count, POSITIVE)
+    else:
+        yield from covered([not_supported(f"{at}.allocationMode", Enum(mode), MODES)])
     yield from validate_device_tolerations(request.get("tolerations") or [], f"{at}.tolerations", options)
 
 

@@ -104,6 +104,43 @@ class TestVersions:
 
         play(script)
 
+    def test_v1beta1_tells_an_empty_class_of_a_request_with_alternatives(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            body = claim_body()
+            alternatives = [{"name": "a", "deviceClassName": "gpu"}]
+            body["spec"]["devices"]["requests"] = [{"name": "r", "firstAvailable": alternatives}]
+            await call("POST", "/v1/namespaces/golden/resourceclaims", body)
+            old = (await call("GET", "/v1beta1/namespaces/golden/resourceclaims/c"))["body"]
+            assert old["spec"]["devices"]["requests"][0]["deviceClassName"] == ""
+
+        play(script)
+
+    def test_in_v1beta1_a_request_without_a_class_is_not_filled_in(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            bad = claim_body("v1beta1", deviceClassName="", count=2)
+            answer = await call("POST", "/v1beta1/namespaces/golden/resourceclaims", bad)
+            assert [cause["message"] for cause in answer["body"]["details"]["causes"]] == [
+                "Required value",
+                'Unsupported value: "": supported values: "All", "ExactCount"',
+            ]
+
+        play(script)
+
+    def test_slices_are_selected_by_their_pool_and_have_no_namespace(self) -> None:
+        async def script(_: Call, cluster: Cluster) -> None:
+            async def select(chosen: str) -> dict[str, Any]:
+                query = f"fieldSelector={chosen}"
+                return await cluster.call("GET", f"{API}/v1/resourceslices", query, {}, b"")
+
+            sent = {"content-type": "application/json"}
+            slice_ = json.dumps(slice_body()).encode()
+            await cluster.call("POST", f"{API}/v1/resourceslices", "", sent, slice_)
+            found = [len((await select(f"spec.pool.name={pool}"))["body"]["items"]) for pool in ("n1", "n2")]
+            refused = await select("metadata.namespace=x")
+            assert (found, refused["code"]) == ([1, 0], 400)
+
+        play(script)
+
     def test_errors_speak_of_the_layout_of_v1(self) -> None:
         async def script(call: Call, _: Cluster) -> None:
             bad = claim_body("v1beta1", tolerations=[{"key": "a", "operator": "Near"}])
@@ -229,8 +266,69 @@ def test_a_driver_in_upper_case_earns_a_warning() -> None:
 
     play(script)
 
+    def test_list_attributes_and_what_else_is_never_on_are_dropped_before_they_are_judged(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            attributes = {"a": {"string": "x", "versions": ["nonsense"]}}
+            body = slice_body(devices=[{"name": "gpu-0", "attributes": attributes}])
+            made = await call("POST", "/v1/resourceslices", body)
+            assert made["body"]["spec"]["devices"][0]["attributes"] == {"a": {"string": "x"}}
+
+        play(script)
+
+    def test_without_consumable_capacity_policies_go_too(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            capacity = {"m": {"value": "8Gi", "requestPolicy": {"default": "1Gi"}}}
+            device = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": capacity}
+            made = await call("POST", "/v1/resourceslices", slice_body(devices=[device]))
+            assert made["body"]["spec"]["devices"] == [{"name": "gpu-0", "capacity": {"m": {"value": "8Gi"}}}]
+
+        play(script, ALL_FEATURES.replace({"DRAConsumableCapacity": False}))
+
+    def test_without_extended_resources_a_class_has_no_such_name(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            body = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+            made = await call("POST", "/v1/deviceclasses", body)
+            assert made["body"]["spec"] == {}
+
+        play(script, ALL_FEATURES.replace({"DRAExtendedResource": False}))
+
 
 class TestClaims:
+    def test_nothing_asked_for_reads_as_null(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            body = {**claim_body(), "spec": {"devices": {"requests": []}}}
+            made = await call("POST", "/v1/namespaces/golden/resourceclaims", body)
+            assert made["body"]["spec"] == {"devices": {"requests": None}}
+
+        play(script)
+
+    def test_what_drivers_told_about_a_device_goes_when_the_claim_has_it_no_more(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            where = "/v1/namespaces/golden/resourceclaims"
+            await call("POST", where, claim_body())
+            device = {"driver": "d.example.com", "pool": "p", "device": "g"}
+            allocation = {"devices": {"results": [{"request": "r", **device}]}}
+            merge = "application/merge-patch+json"
+            told = {"status": {"allocation": allocation, "devices": [{**device, "data": {"a": 1}}]}}
+            assert (await call("PATCH", f"{where}/c/status", told, merge))["code"] == 200
+            freed = await call("PATCH", f"{where}/c/status", {"status": {"allocation": None}}, merge)
+            assert freed["body"]["status"] == {}
+
+        play(script)
+
+    def test_an_allocation_with_admin_access_needs_a_labelled_namespace_too(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            where = "/v1/namespaces/golden/resourceclaims"
+            await call("POST", where, claim_body())
+            result = {"request": "r", "driver": "d", "pool": "p", "device": "g", "adminAccess": True}
+            status = {"status": {"allocation": {"devices": {"results": [result]}}}}
+            answer = await call("PATCH", f"{where}/c/status", status, "application/merge-patch+json")
+            assert [cause["field"] for cause in answer["body"]["details"]["causes"]] == [
+                "status.allocation.devices.results[0].adminAccess"
+            ]
+
+        play(script)
+
     def test_admin_access_needs_a_labelled_namespace(self) -> None:
         async def script(call: Call, cluster: Cluster) -> None:
             path = "/v1/namespaces/golden/resourceclaims"
