@@ -44,6 +44,8 @@ KNOWN: Final[Mapping[str, Gate]] = {
         Gate("NodeInclusionPolicyInPodTopologySpread", True, "GA", locked=True),
         Gate("SchedulerPopFromBackoffQ", True, "BETA"),
         Gate("SchedulerAsyncPreemption", True, "BETA"),
+        Gate("StorageCapacityScoring", True, "BETA"),
+        Gate("VolumeLimitScaling", True, "BETA"),
         Gate("DynamicResourceAllocation", True, "GA"),
         Gate(DEVICE_TAINTS, True, "BETA", needs="DynamicResourceAllocation"),
         Gate(DEVICE_TAINT_RULES, True, "BETA", needs=DEVICE_TAINTS),

@@ -1,6 +1,7 @@
 """How does the scheduler tell its events? events.k8s.io/v1: the first one whole, repetitions as a series.
 
-The same thing happening again to the same object (whatever the note says) makes the first event a series: it is
+The same thing happening again to the same object (whatever the note says) makes the first event a series; an object
+that was written meanwhile is another one, so that new words about a pod are not lost in a count. A series is
 written at once, then its count is kept in memory and written every half hour and when nothing came for
 six minutes. Semantics as Kubernetes' events broadcaster. Deciding is pure (`Series`); `SeriesRecorder` writes.
 
@@ -57,8 +58,15 @@ class Occurrence:
 
     def key(self) -> tuple[object, ...]:
         """What occurrences of one series have in common."""
-        regarding = replace(self.regarding, resource_version="")
-        return (self.type, self.action, self.reason, self.controller, self.instance, regarding, self.related)
+        return (
+            self.type,
+            self.action,
+            self.reason,
+            self.controller,
+            self.instance,
+            self.regarding,
+            self.related,
+        )
 
 
 @dataclass

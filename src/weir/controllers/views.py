@@ -50,10 +50,9 @@ class PodIp(View, frozen=True):
     ip: str = ""
 
 
-class ContainerStatus(View, frozen=True):
+class ContainerStatus(core.ContainerStatus, frozen=True):
     """How one container fares; `state` has running, waiting or terminated."""
 
-    name: str = ""
     state: dict[str, Any] | None = None
     restart_count: int = 0
 

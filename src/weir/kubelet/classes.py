@@ -162,6 +162,7 @@ def node_status(capacity: dict[str, str], now: str) -> Document:
         "capacity": capacity,
         "allocatable": capacity,
         "conditions": healthy(now, now),
+        "declaredFeatures": ["RestartAllContainersOnContainerExits"],
         "nodeInfo": {
             "kubeletVersion": "v1.37.0-weir",
             "kubeProxyVersion": "",

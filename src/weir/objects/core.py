@@ -183,12 +183,17 @@ class ContainerPort(View, frozen=True):
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
+class ContainerRestartRule(View, frozen=True):
+    action: str = ""
+
+
 class Container(View, frozen=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
     ports: tuple[ContainerPort, ...] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] | None = None
 
 
 class PersistentVolumeClaimVolumeSource(View, frozen=True):
@@ -206,6 +211,9 @@ class Volume(View, frozen=True):
     image: ImageVolumeSource | None = None
     gce_persistent_disk: dict[str, Any] | None = msgspec.field(default=None, name="gcePersistentDisk")
     aws_elastic_block_store: dict[str, Any] | None = msgspec.field(default=None, name="awsElasticBlockStore")
+    azure_disk: dict[str, Any] | None = None
+    cinder: dict[str, Any] | None = None
+    portworx_volume: dict[str, Any] | None = None
     iscsi: dict[str, Any] | None = None
     rbd: dict[str, Any] | None = None
     csi: dict[str, Any] | None = None
@@ -235,6 +243,7 @@ class PodSpec(View, frozen=True):
     overhead: Quantities | None = None
     volumes: tuple[Volume, ...] | None = None
     host_network: bool | None = None
+    host_users: bool | None = None
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
@@ -257,6 +266,12 @@ class PodExtendedResourceClaimStatus(View, frozen=True):
     resource_claim_name: str = ""
 
 
+class ContainerStatus(View, frozen=True):
+    name: str = ""
+    allocated_resources: Quantities | None = None
+    resources: ResourceRequirements | None = None
+
+
 class PodStatus(View, frozen=True):
     phase: str = ""
     reason: str = ""
@@ -265,6 +280,10 @@ class PodStatus(View, frozen=True):
     conditions: tuple[PodCondition, ...] | None = None
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: Quantities | None = None
 
 
 class Pod(View, frozen=True):
@@ -311,6 +330,7 @@ class NodeStatus(View, frozen=True):
     allocatable: Quantities | None = None
     conditions: tuple[NodeCondition, ...] | None = None
     images: tuple[ContainerImage, ...] | None = None
+    declared_features: tuple[str, ...] | None = None
 
 
 class Node(View, frozen=True):
@@ -357,6 +377,11 @@ class PersistentVolumeSpec(View, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: ObjectReference | None = None
     csi: dict[str, Any] | None = None
+    gce_persistent_disk: dict[str, Any] | None = msgspec.field(default=None, name="gcePersistentDisk")
+    aws_elastic_block_store: dict[str, Any] | None = msgspec.field(default=None, name="awsElasticBlockStore")
+    azure_disk: dict[str, Any] | None = None
+    cinder: dict[str, Any] | None = None
+    portworx_volume: dict[str, Any] | None = None
 
 
 class PersistentVolumeStatus(View, frozen=True):

@@ -3,6 +3,7 @@
 Spec: the request rule of NodeResourcesFit: the larger of what runs together (containers and restartable init
 containers) and what any ordinary init container needs while starting, plus overhead; pod-level requests
 replace the sum for cpu, memory and hugepages.
+A pod that is being resized in place keeps the most of what it asks for, was given and has until the resize is done.
 What surprises: a limit without a request is a request (the API server writes it so when the pod is created),
 so hand-written manifests and stored pods give the same answer here.
 Not here: whether it fits (the caller compares), what may be written (weir.validate).
@@ -10,7 +11,7 @@ Not here: whether it fits (the caller compares), what may be written (weir.valid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -75,8 +76,11 @@ def container_requests(container: Container, owner: str = "") -> Amounts:
     return _counted(_wanted(container.resources, owner))
 
 
-def pod_requests(pod: Pod) -> Amounts:
+def pod_requests(pod: Pod, *, missing: Mapping[str, int] | None = None, set_aside: bool = False) -> Amounts:
     """Return what *pod* asks of a node; resources it does not name are left out.
+
+    *missing* (in units of 1n) is what a container counts as that does not ask for the resource. With *set_aside*, a
+    pod that is being resized in place counts at the most of what it asks for, was given and has.
 
     >>> from weir.objects.core import Pod, read
     >>> resources = {"requests": {"cpu": "250m"}, "limits": {"memory": "1Gi"}}
@@ -84,24 +88,42 @@ def pod_requests(pod: Pod) -> Amounts:
     {'memory': 2147483648, 'cpu': 500}
     """
     spec, owner = pod.spec, f"Pod {pod.key}"
-    total: dict[str, int] = {}
-    for container in spec.containers:
-        _add(total, _wanted(container.resources, owner))
-    starting: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    for container in spec.init_containers or ():
-        wanted = _wanted(container.resources, owner)
-        if restarts(container):
-            _add(sidecars, wanted)
-            _add(total, wanted)
-        else:
-            together = dict(sidecars)
-            _add(together, wanted)
-            _raise_to(starting, together)
-    _raise_to(total, starting)
-    total |= _pod_level(spec.resources, total, owner)
+    total = _together(pod, lambda container: {**(missing or {}), **_wanted(container.resources, owner)})
+    level = _pod_level(spec.resources, total, owner)
+    if set_aside and says_what_it_has(pod):
+        total = _most_of(pod, total, missing or {}, owner)
+        level = _most_of_pod_level(pod, level, owner)
+    total |= level
     _add(total, _read(spec.overhead, owner))
     return _counted(total)
+
+
+def _together(pod: Pod, wanted: Callable[[Container], dict[str, int]]) -> dict[str, int]:
+    """Return what the containers of *pod* need, each of which needs what *wanted* says."""
+    total: dict[str, int] = {}
+    for container in pod.spec.containers:
+        _add(total, wanted(container))
+    starting: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for container in pod.spec.init_containers or ():
+        amounts = wanted(container)
+        if restarts(container):
+            _add(sidecars, amounts)
+            _add(total, amounts)
+        else:
+            together = dict(sidecars)
+            _add(together, amounts)
+            _raise_to(starting, together)
+    _raise_to(total, starting)
+    return total
+
+
+def asks_for_all(pod: Pod) -> bool:
+    """Return whether *pod* asks for resources as a whole, and not only container by container."""
+    resources = pod.spec.resources
+    return resources is not None and any(
+        _for_pods(name) for name in (resources.requests or resources.limits or ())
+    )
 
 
 def _pod_level(
@@ -112,7 +134,70 @@ def _pod_level(
     # A pod-level limit stands for a request only where no container asks for the resource.
     limits = {r: n for r, n in _read(resources.limits, owner).items() if not total.get(r)}
     wanted = {**limits, **_read(resources.requests, owner)}
-    return {r: n for r, n in wanted.items() if r in (CPU, "memory") or r.startswith("hugepages-")}
+    return {r: n for r, n in wanted.items() if _for_pods(r)}
+
+
+def _for_pods(resource: str) -> bool:
+    return resource in (CPU, "memory") or resource.startswith("hugepages-")
+
+
+# ── resized in place ──
+
+
+def says_what_it_has(pod: Pod) -> bool:
+    """Return whether a kubelet has said how much *pod* was given, which may differ from what it asks for now."""
+    status = pod.status
+    if status.resources is not None or status.allocated_resources is not None:
+        return True
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    return any(each.resources is not None or each.allocated_resources is not None for each in statuses)
+
+
+def _infeasible(pod: Pod) -> bool:
+    """Return whether the node has refused the resize: what the pod asks for now does not count then."""
+    pending = next((c for c in pod.status.conditions or () if c.type == "PodResizePending"), None)
+    return pending is not None and pending.reason == "Infeasible"
+
+
+def _most_of(pod: Pod, asked: dict[str, int], missing: Mapping[str, int], owner: str) -> dict[str, int]:
+    """Return the most of what the containers ask for, were given and have."""
+    status, refused = pod.status, _infeasible(pod)
+    total = {} if refused else dict(asked)
+    if status.allocated_resources is not None and status.resources is not None and status.resources.requests:
+        _raise_to(total, _read(status.allocated_resources, owner))
+        _raise_to(total, _read(status.resources.requests, owner))
+        return total
+    known = {
+        each.name: each
+        for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    }
+
+    def given(container: Container) -> dict[str, int]:
+        said = known.get(container.name)
+        if said is not None and said.allocated_resources is not None:
+            return {**missing, **_read(said.allocated_resources, owner)}
+        return {**missing, **({} if refused else _wanted(container.resources, owner))}
+
+    def has(container: Container) -> dict[str, int]:
+        said = known.get(container.name)
+        if said is not None and said.resources is not None and said.resources.requests is not None:
+            return {**missing, **_read(said.resources.requests, owner)}
+        return given(container)
+
+    _raise_to(total, _together(pod, given))
+    _raise_to(total, _together(pod, has))
+    return total
+
+
+def _most_of_pod_level(pod: Pod, asked: dict[str, int], owner: str) -> dict[str, int]:
+    """Return the same for what the pod as a whole asks for."""
+    resources = pod.status.resources
+    if not asked or resources is None:
+        return asked
+    total = {} if _infeasible(pod) else dict(asked)
+    _raise_to(total, _read(resources.requests, owner))
+    _raise_to(total, _read(pod.status.allocated_resources, owner))
+    return {resource: amount for resource, amount in total.items() if _for_pods(resource)}
 
 
 def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:

@@ -13,26 +13,15 @@ from typing import Any, Final
 
 from weir.objects.core import NodeAffinity, TopologySpreadConstraint, ViewError, read
 from weir.objects.manifest import read_manifest
+from weir.scheduler.plugin_sets import ALL, PLUGINS, POINTS, PluginSet, choose
+from weir.scheduler.plugin_sets import FILTERS as FILTERS
 from weir.scheduler.plugins.node_resources_fit import FitArguments
 from weir.scheduler.profile import DEFAULT_WEIGHTS, ProfileArguments
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
-
-#: In the order in which they are asked; the first that refuses a node names the reason.
-FILTERS: Final = (
-    "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
-    "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
-    "InterPodAffinity", "DynamicResources",
-)  # fmt: skip
-PLUGINS: Final = (
-    "SchedulingGates", "PrioritySort", *FILTERS, "DefaultPreemption", "NodeResourcesBalancedAllocation",
-    "ImageLocality", "DefaultBinder",
-)  # fmt: skip
-POINTS: Final = (
-    "multiPoint", "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve",
-    "permit", "preBind", "bind", "postBind",
-)  # fmt: skip
+#: A weight beyond this could make the sum of all scores too large to count.
+_MOST_WEIGHT: Final = 2**31 - 1
 
 
 class ConfigError(ValueError):
@@ -53,9 +42,6 @@ class SchedulerConfig:
     initial_backoff_seconds: float = 1.0
     max_backoff_seconds: float = 10.0
     parallelism: int = 64  #: bindings under way at once
-    disabled: frozenset[str] = (
-        frozenset()
-    )  #: plugins without filter or score: DefaultPreemption, SchedulingGates
 
 
 def read_config(text: str | bytes, file: str = "<config>") -> SchedulerConfig:
@@ -151,7 +137,6 @@ class _Reader:
             float(initial),
             float(longest),
             self._number(fields.get("parallelism", 64), "parallelism", 1, 10_000),
-            frozenset(name for p in profiles for name in self._switched_off(p)),
         )
 
     def _duration(self, value: Any, at: str, default: float) -> float:
@@ -162,13 +147,6 @@ class _Reader:
             if text.endswith(suffix) and text.removesuffix(suffix).replace(".", "", 1).isdigit():
                 return float(text.removesuffix(suffix)) * factor
         raise self._wrong(at, f"{value!r} is not a duration; write 15s")
-
-    def _switched_off(self, profile: Any) -> Iterator[str]:
-        plugins = profile.get("plugins") or {} if isinstance(profile, dict) else {}
-        for point in plugins.values():
-            for entry in (point or {}).get("disabled") or ():
-                if isinstance(entry, dict) and entry.get("name") in ("DefaultPreemption", "SchedulingGates"):
-                    yield entry["name"]
 
     # ── profiles ──
 
@@ -194,39 +172,48 @@ class _Reader:
         return profile
 
     def _plugins(self, profile: ProfileArguments, value: Any, at: str) -> ProfileArguments:
-        filters, scores = set(profile.disabled_filters), set(profile.disabled_scores)
-        weights: dict[str, int] = dict(DEFAULT_WEIGHTS)
-        for point, choice in self._fields(value, at, *POINTS).items():
-            place = f"{at}.{point}"
-            inner = self._fields(choice, place, "enabled", "disabled")
-            for name in self._names(inner.get("disabled"), f"{place}.disabled"):
-                chosen = set(PLUGINS) if name == "*" else {name}
-                if point in ("multiPoint", "filter", "preFilter"):
-                    filters |= chosen
-                if point in ("multiPoint", "score", "preScore"):
-                    scores |= chosen
-            for number, entry in enumerate(self._list(inner.get("enabled"), f"{place}.enabled")):
-                where = f"{place}.enabled[{number}]"
-                chosen_plugin = self._fields(entry, where, "name", "weight")
-                name = str(chosen_plugin.get("name"))
-                self._known(name, where)
-                filters -= {name} if point in ("multiPoint", "filter", "preFilter") else set()
-                scores -= {name} if point in ("multiPoint", "score", "preScore") else set()
-                if chosen_plugin.get("weight") is not None:
-                    weights[name] = self._number(chosen_plugin["weight"], f"{where}.weight", 1, 2**31 - 1)
+        sets = {
+            point: self._plugin_set(choice, f"{at}.{point}", point)
+            for point, choice in self._fields(value, at, *POINTS).items()
+        }
+        chosen = choose(sets)
+        for point in ("queueSort", "bind"):
+            if not chosen.at[point]:
+                raise self._wrong(
+                    f"{at}.{point}", f"a profile needs one; there is {', '.join(POINTS[point])}"
+                )
         return replace(
             profile,
-            disabled_filters=frozenset(filters),
-            disabled_scores=frozenset(scores),
-            weights=weights,
+            disabled_filters=frozenset(FILTERS) - {*chosen.filters},
+            disabled_scores=frozenset(DEFAULT_WEIGHTS) - chosen.scores,
+            filter_order=chosen.filters if sets else (),
+            weights=chosen.weights,
+            preempts="DefaultPreemption" in chosen.at["postFilter"],
+            frees_claims="DynamicResources" in chosen.at["postFilter"],
+            honours_gates="SchedulingGates" in chosen.at["preEnqueue"],
         )
 
-    def _names(self, entries: Any, at: str) -> Iterator[str]:
-        for number, entry in enumerate(self._list(entries, at)):
-            name = str(self._fields(entry, f"{at}[{number}]", "name").get("name"))
-            if name != "*":
-                self._known(name, f"{at}[{number}]")
-            yield name
+    def _plugin_set(self, value: Any, at: str, point: str) -> PluginSet:
+        fields = self._fields(value, at, "enabled", "disabled")
+        disabled: set[str] = set()
+        for number, entry in enumerate(self._list(fields.get("disabled"), f"{at}.disabled")):
+            where = f"{at}.disabled[{number}]"
+            name = self._text(self._fields(entry, where, "name", "weight").get("name"), f"{where}.name")
+            if name != ALL:
+                self._known(name, where)
+            disabled.add(name)
+        enabled: dict[str, int] = {}
+        for number, entry in enumerate(self._list(fields.get("enabled"), f"{at}.enabled")):
+            where = f"{at}.enabled[{number}]"
+            inner = self._fields(entry, where, "name", "weight")
+            name = self._text(inner.get("name"), f"{where}.name")
+            self._known(name, where)
+            if name not in POINTS[point]:
+                raise self._wrong(where, f"{name} has nothing to say at {point}")
+            if name in enabled:
+                raise self._wrong(where, f"{name} is enabled twice")
+            enabled[name] = self._number(inner.get("weight") or 0, f"{where}.weight", 0, _MOST_WEIGHT)
+        return PluginSet(tuple(enabled.items()), frozenset(disabled))
 
     def _known(self, name: str, at: str) -> None:
         if name not in PLUGINS:

@@ -333,9 +333,12 @@ class Engine:
         nominated: Mapping[str, list[PodClass]] | None = None,
     ) -> Diagnosis:
         found = standing.statuses(rows)
+        looked_at = set(rows.tolist()) if nominated else set()
         for node, rivals in (nominated or {}).items():
             row = self.table.row_of.get(node)
-            if row is not None and row not in found and row in set(rows.tolist()):
+            if (
+                row is not None and row in looked_at
+            ):  # asked with the rivals first: what is then said is what is told
                 found |= self._statuses_with(standing, row, rivals)
         plugins = {status.plugin for status in found.values()} | ({absent.plugin} if absent else set())
         statuses = {self._name(row): status for row, status in found.items()}

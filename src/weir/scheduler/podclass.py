@@ -13,11 +13,22 @@ from functools import cached_property
 from typing import Final
 
 from weir.objects.core import Affinity, Pod, Toleration, TopologySpreadConstraint, Volume
-from weir.objects.requests import HostPort, container_requests, host_ports, pod_requests, restarts
+from weir.objects.requests import (
+    HostPort,
+    asks_for_all,
+    host_ports,
+    pod_requests,
+    says_what_it_has,
+    unit_nanos,
+)
 
 #: What a container without a request counts as in scoring, so that many such pods still spread.
 DEFAULT_MILLI_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
+_DEFAULTS: Final = {
+    "cpu": DEFAULT_MILLI_CPU * unit_nanos("cpu"),
+    "memory": DEFAULT_MEMORY * unit_nanos("memory"),
+}
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -121,8 +132,10 @@ def class_key(pod: Pod) -> Hashable:
         # The claim of an ephemeral volume has the pod's name in its own and the pod as its owner.
         (metadata.name, metadata.uid) if spec.volumes and any(v.ephemeral for v in spec.volumes) else None,
         bool(metadata.deletion_timestamp),  # a pod that is leaving does not count in topology spread
+        resources_set_aside(pod) if pod.status.container_statuses or pod.status.resources else None,
         spec.node_name,
         spec.host_network,
+        spec.host_users,
         spec.scheduler_name,
         # Which claims is asked pod by pod: those of a template have another name for each.
         bool(spec.resource_claims),
@@ -145,43 +158,41 @@ def _frozen(value: object) -> Hashable:
 
 def build(pod: Pod, key: Hashable = None) -> PodClass:
     """Return a class made from *pod* alone."""
-    cpu, memory = nonzero_requests(pod)
-    return PodClass(key, pod, pod_requests(pod), cpu, memory, tuple(host_ports(pod)))
+    requests = pod_requests(pod, set_aside=True)
+    cpu, memory = nonzero_requests(pod, requests)
+    return PodClass(key, pod, requests, cpu, memory, tuple(host_ports(pod)))
 
 
-def nonzero_requests(pod: Pod) -> tuple[int, int]:
-    """Return CPU (milli) and memory (bytes) with every container that omits one counted at a default."""
-    together = [0, 0]
-    starting = [0, 0]
-    sidecars = [0, 0]
-    for container in pod.spec.containers:
-        for which, amount in enumerate(_nonzero(container_requests(container))):
-            together[which] += amount
-    for container in pod.spec.init_containers or ():
-        for which, amount in enumerate(_nonzero(container_requests(container))):
-            if restarts(container):
-                sidecars[which] += amount
-                together[which] += amount
-            else:
-                starting[which] = max(starting[which], sidecars[which] + amount)
-    exact = pod_requests(pod) if pod.spec.resources or pod.spec.overhead else {}
-    cpu, memory = (max(a, b) for a, b in zip(together, starting, strict=True))
-    if pod.spec.resources is not None:  # pod-level requests replace the sum
-        level = pod.spec.resources.requests or pod.spec.resources.limits or {}
-        cpu = exact.get("cpu", cpu) if "cpu" in level else cpu
-        memory = exact.get("memory", memory) if "memory" in level else memory
-    elif pod.spec.overhead:
-        plain = pod_requests(_without_overhead(pod))
-        cpu += exact.get("cpu", 0) - plain.get("cpu", 0)
-        memory += exact.get("memory", 0) - plain.get("memory", 0)
-    return cpu, memory
+def nonzero_requests(pod: Pod, requests: dict[str, int] | None = None) -> tuple[int, int]:
+    """Return CPU (milli) and memory (bytes) with every container that omits one counted at a default.
+
+    What the pod as a whole asks for stands for all its containers: then only what nobody asks for counts at all.
+    """
+    requests = pod_requests(pod, set_aside=True) if requests is None else requests
+    defaults = _DEFAULTS
+    if asks_for_all(pod):
+        defaults = {name: amount for name, amount in _DEFAULTS.items() if name not in requests}
+    if defaults:
+        requests = pod_requests(pod, missing=defaults, set_aside=True)
+    return requests.get("cpu", 0), requests.get("memory", 0)
 
 
-def _nonzero(requests: dict[str, int]) -> tuple[int, int]:
-    return requests.get("cpu", DEFAULT_MILLI_CPU), requests.get("memory", DEFAULT_MEMORY)
+def differently_resized(old: Pod, new: Pod) -> bool:
+    """Return whether what is set aside for a pod on its node may have become another amount."""
+    return _reported(old) != _reported(new) and resources_set_aside(old) != resources_set_aside(new)
 
 
-def _without_overhead(pod: Pod) -> Pod:
-    import msgspec
+def _reported(pod: Pod) -> tuple[object, ...]:
+    """Return what a kubelet says of the resources of *pod*, which hardly ever changes."""
+    status = pod.status
+    refused = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions or ())
+    of_containers = (status.container_statuses, status.init_container_statuses)
+    return (*of_containers, status.resources, status.allocated_resources, refused)
 
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead=None))
+
+def resources_set_aside(pod: Pod) -> Hashable:
+    """Return what a resize in place makes of the requests of *pod*; None when it is as its spec says."""
+    if not says_what_it_has(pod):
+        return None
+    plain, now = pod_requests(pod), pod_requests(pod, set_aside=True)
+    return None if plain == now else tuple(sorted(now.items()))

@@ -40,10 +40,11 @@ class DisruptionBudget:
     disrupted: frozenset[str] = frozenset()  #: pods already being disrupted, which do not count again
 
     def covers(self, pod: Pod) -> bool:
+        labels = pod.metadata.labels
+        if not labels or pod.metadata.namespace != self.namespace or pod.metadata.name in self.disrupted:
+            return False  # a pod without labels is never looked up, whatever the selector says
         selector = read_selector(self.selector)
-        if not selector or pod.metadata.namespace != self.namespace or pod.metadata.name in self.disrupted:
-            return False
-        return selector.matches(pod.metadata.labels or {})
+        return selector is not None and bool(selector) and selector.matches(labels)
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class NoPreemption:
     """Why no room can be made."""
 
     message: str
+    keeps_promise: bool = False  #: whether a node promised to the pod earlier stays promised
 
 
 def priority(pod: Pod) -> int:
@@ -111,7 +113,7 @@ def preempt(
     row = table.row_of.get(pod.status.nominated_node_name)
     waiting = [pods[key] for key in table.pods[row] if key in pods] if row is not None else []
     if reason := not_eligible(pod, diagnosis, waiting):
-        return NoPreemption(f"preemption: {reason}")
+        return NoPreemption(f"preemption: {reason}", keeps_promise=True)
     potential = [name for name, status in diagnosis.statuses.items() if status.code is Code.UNSCHEDULABLE]
     a = engine.profile.arguments
     wanted = min(max(len(potential) * a.candidate_share // 100, a.least_candidates), len(potential))
@@ -204,6 +206,9 @@ def _dry_run(
             table.remove_pod(victim.key)
             victims.append(victim)
             violations += breaks
+        if not victims:
+            text = f'expected at least one victim pod on node "{node}"'
+            return Status(Code.ERROR, (text,), NAME)
         return Preemption(node, tuple(sorted(victims, key=_importance)), violations)
     finally:
         for key, known in away.items():
@@ -219,7 +224,9 @@ def _split(pods: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[li
         broken = False
         for number in _covering(pod, budgets):
             left[number] -= 1
-            broken = broken or left[number] < 0
+            if left[number] < 0:
+                broken = True
+                break  # the budgets that follow are not charged for a pod that breaks one already
         (violating if broken else others).append(pod)
     return violating, others
 

@@ -21,6 +21,7 @@ from weir.scheduler.framework import Diagnosis
 from weir.scheduler.plugins.image_locality import BoundImageLocality, ImageLocality
 from weir.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity, NodeAffinity
+from weir.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from weir.scheduler.plugins.node_name import NodeName
 from weir.scheduler.plugins.node_ports import NodePorts
 from weir.scheduler.plugins.node_resources_balanced_allocation import (
@@ -45,6 +46,7 @@ DEFAULT_WEIGHTS: Final[Mapping[str, int]] = {
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
     "DynamicResources": 2,
+    "VolumeBinding": 1,
 }
 
 
@@ -101,6 +103,10 @@ class ProfileArguments:
     name: str = "default-scheduler"
     disabled_filters: frozenset[str] = frozenset()
     disabled_scores: frozenset[str] = frozenset()
+    filter_order: tuple[str, ...] = ()  #: the filters in another order than the usual one
+    preempts: bool = True  #: whether less important pods may have to go
+    frees_claims: bool = True  #: whether a claim that fits nowhere may be given up
+    honours_gates: bool = True  #: whether pods wait for their scheduling gates
     weights: Mapping[str, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     fit: FitArguments = field(default_factory=FitArguments)
     balanced_resources: tuple[str, ...] = ("cpu", "memory")
@@ -109,6 +115,7 @@ class ProfileArguments:
     ignore_preferred_terms_of_existing_pods: bool = False
     spread_defaults: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     system_spread_defaults: bool = True
+    volume_shape: tuple[tuple[int, int], ...] = ()  #: (share of the storage, score 0–10); (): emptiest first
     bind_timeout_seconds: float = 600.0  #: how long claims for volumes may take to be bound
     claim_filter_seconds: float = (
         10.0  #: how long the search for devices on one node may take; 0: as long as it takes
@@ -193,6 +200,7 @@ class Profile:
         self.fit = NodeResourcesFit(a.fit)
         self.balanced = NodeResourcesBalancedAllocation(a.balanced_resources)
         self.images = ImageLocality()
+        self.declared_features = NodeDeclaredFeatures()
         self.spread = PodTopologySpread(
             tally,
             gates,
@@ -239,9 +247,12 @@ class Profile:
                 (spread, spread is not None and spread.filters),
                 (inter_pod, inter_pod.active()),
                 *((device, True) for device in devices),
+                (self.declared_features.bind(pod, table), True),
             )
             if plugin is not None and there and self._filters(plugin.name)
         ]
+        if self.arguments.filter_order:
+            filters.sort(key=lambda plugin: self.arguments.filter_order.index(plugin.name))
         domain_filters = [p for p in filters if p in (spread, inter_pod) or p in volumes or p in devices]
         only = [
             (plugin.name, names)
@@ -252,8 +263,11 @@ class Profile:
         if spread is not None and spread.scores and self._scores("PodTopologySpread"):
             weight = self.arguments.weights["PodTopologySpread"]
             domain_scores.append(lambda feasible: weight * spread.normalised(feasible))
-        if devices and self._filters("DynamicResources") and self._scores("DynamicResources"):
-            domain_scores.extend(partial(self._device_score, device) for device in devices)
+        domain_scores.extend(
+            partial(self._own_score, plugin)
+            for plugin in (*volumes, *devices)
+            if hasattr(plugin, "normalised") and self._filters(plugin.name) and self._scores(plugin.name)
+        )
         if inter_pod.active() and self._scores("InterPodAffinity"):
             domain_scores.append(lambda feasible: self._inter_pod_score(inter_pod, feasible))
         balanced = self.balanced.bind(pod, table) if self._scores("NodeResourcesBalancedAllocation") else None
@@ -327,9 +341,9 @@ class Profile:
 
         return changed
 
-    def _device_score(self, plugin: Any, feasible: Bools) -> Ints | None:
+    def _own_score(self, plugin: Any, feasible: Bools) -> Ints | None:
         score: Ints | None = plugin.normalised(feasible)
-        return None if score is None else self.arguments.weights["DynamicResources"] * score
+        return None if score is None else self.arguments.weights[plugin.name] * score
 
     def _inter_pod_score(self, plugin: Any, feasible: Bools) -> Ints | None:
         raw = plugin.raw(slice(0, self.table.size))

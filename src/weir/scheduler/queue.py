@@ -55,6 +55,7 @@ class QueuedPod:
     pending: frozenset[str] = frozenset()  #: of those, the plugins that answered Pending
     gated_by: str = ""  #: the plugin that keeps it from being tried at all
     expiry: float = 0.0
+    successor: QueuedPod | None = None  #: another pod of the same name that came while this one had its turn
 
     @property
     def key(self) -> str:
@@ -128,7 +129,7 @@ class SchedulingQueue:
         hints: Hints,
         *,
         pop_from_backoff: bool = True,
-        scheduling_gates: bool = True,
+        ungated: frozenset[str] = frozenset(),
         initial_backoff: float = INITIAL_BACKOFF_SECONDS,
         max_backoff: float = MAX_BACKOFF_SECONDS,
         incoming: Incoming | None = None,
@@ -137,7 +138,7 @@ class SchedulingQueue:
         self._hints = hints
         self._claims = claims  #: whose pods wait until their claims are there
         self._pop_from_backoff = pop_from_backoff
-        self._scheduling_gates = scheduling_gates  #: whether the plugin of that name is on
+        self._ungated = ungated  #: schedulers that do not look at scheduling gates
         self._initial, self._max = initial_backoff, max_backoff
         self._incoming = incoming or (lambda queue, event: None)
         self._active = _Heap()
@@ -155,19 +156,15 @@ class SchedulingQueue:
 
     def add(self, pod: Pod, now: float) -> None:
         """Take in a new pod, or an existing one that changed."""
-        known = self.find(pod.key)
-        if known is not None:
-            self.update(pod, now)
-            return
-        if pod.key in self._in_flight:
-            self._in_flight[pod.key][0].pod = pod
-            return
-        self._enqueue(QueuedPod(pod, now), NEW_POD, now)
+        self.update(pod, now)
 
     def update(self, pod: Pod, now: float) -> None:
         """Bring a waiting pod up to date; its own change may be what it waited for."""
         if pod.key in self._in_flight:
             flying = self._in_flight[pod.key][0]
+            if flying.pod.metadata.uid != pod.metadata.uid:
+                flying.successor = QueuedPod(pod, now)
+                return
             old, flying.pod = flying.pod, pod
             for event in own_events(old, pod):
                 self._record(event)
@@ -194,6 +191,8 @@ class SchedulingQueue:
         """Forget a pod: it is gone, or it has been placed."""
         self._get_up(key)
         self.held.pop(key, None)
+        if key in self._in_flight:
+            self._in_flight[key][0].successor = None
         for heap in (self._active, self._backoff, self._error_backoff):
             heap.remove(key)
 
@@ -206,7 +205,7 @@ class SchedulingQueue:
 
     def _enqueue(self, item: QueuedPod, event: str, now: float) -> None:
         """Put a pod where it belongs: outside when gated, else into the active queue."""
-        gates = self._scheduling_gates and bool(item.pod.spec.scheduling_gates)
+        gates = bool(item.pod.spec.scheduling_gates) and item.pod.spec.scheduler_name not in self._ungated
         missing = not gates and self._claims is not None and self._claims.gate(item.pod)
         if gates or missing or item.key in self.held:
             item.gated_by = "SchedulingGates" if gates else DEVICES if missing else "DefaultPreemption"
@@ -243,10 +242,14 @@ class SchedulingQueue:
         self._in_flight[item.key] = (item, self._events_start + len(self._events))
         return item
 
-    def done(self, key: str) -> None:
-        """End the attempt of a pod that was placed or dropped."""
-        self._in_flight.pop(key, None)
+    def done(self, key: str) -> bool:
+        """End the attempt of a pod that was placed or dropped; True when that lets another of its name in."""
+        item, _ = self._in_flight.pop(key, (None, 0))
         self._trim()
+        if item is None or item.successor is None:
+            return False
+        self._enqueue(item.successor, NEW_POD, item.successor.timestamp)
+        return True
 
     def rejected(self, item: QueuedPod, plugins: frozenset[str], pending: frozenset[str], now: float) -> None:
         """Take back a pod that no node took; events that came meanwhile may already help it."""

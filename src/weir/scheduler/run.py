@@ -38,9 +38,9 @@ from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
 from weir.scheduler.metrics import SAMPLE, SchedulerMetrics
 from weir.scheduler.plugins.claim_reservation import ClaimReservation
-from weir.scheduler.podclass import PodClass
+from weir.scheduler.podclass import PodClass, differently_resized
 from weir.scheduler.prebind import PreBind
-from weir.scheduler.preemption import Preemption, preempt, priority
+from weir.scheduler.preemption import NoPreemption, preempt, priority
 from weir.scheduler.profile import Reservation
 from weir.scheduler.queue import QueuedPod, SchedulingQueue
 from weir.scheduler.surroundings import Surroundings
@@ -111,7 +111,7 @@ class Scheduler:
                 table=self.table,
                 namespaces=self.namespaces,
                 default_selector=self.around.owners,
-                volumes=self.around.volume_plugins,
+                volumes=self.around.volume_plugins(profile),
                 devices=self.around.device_plugins(profile),
             )
             for profile in self.config.profiles
@@ -121,7 +121,7 @@ class Scheduler:
         self.queue = SchedulingQueue(
             self.hints,
             pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
-            scheduling_gates="SchedulingGates" not in self.config.disabled,
+            ungated=frozenset(p.name for p in self.config.profiles if not p.honours_gates),
             initial_backoff=self.config.initial_backoff_seconds,
             max_backoff=self.config.max_backoff_seconds,
             incoming=lambda queue, event: self.metrics.incoming.child(queue, event).inc(),
@@ -265,6 +265,9 @@ class Scheduler:
             self._happened(event)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+            self._pod_changed(old, None)  # a list after a gap shows another pod of the same name
+            old = None
         was_here = old is not None and bool(old.spec.node_name) and not old.terminated
         is_here = new is not None and bool(new.spec.node_name) and not new.terminated
         if is_here or was_here:
@@ -281,9 +284,7 @@ class Scheduler:
                 self.claims.note_waiting(pod)
             if pod.key not in self.assumed:  # what is counted on its node needs no promise of room there
                 self._note_nomination(pod)
-            if pod.metadata.deletion_timestamp:
-                self.queue.delete(pod.key)
-            elif pod.key not in self.assumed:
+            if pod.key not in self.assumed:
                 self.queue.add(pod, self.clock.monotonic())
                 self._work.set()
         elif new is None or new.spec.node_name or new.terminated:
@@ -301,9 +302,17 @@ class Scheduler:
             known = self.pods.get(new.key)
             self.pods[new.key] = new
             confirmed = self.assumed.pop(new.key, None) == new.spec.node_name
-            if new.metadata.deletion_timestamp or (
-                not confirmed
-                and (known is None or known.spec != new.spec or known.metadata.labels != new.metadata.labels)
+            if (
+                new.metadata.deletion_timestamp
+                or (
+                    not confirmed
+                    and (
+                        known is None
+                        or known.spec != new.spec
+                        or known.metadata.labels != new.metadata.labels
+                    )
+                )
+                or (known is not None and differently_resized(known, new))
             ):
                 engine = self._engine_of(new)
                 self.table.add_pod(new.key, engine.classes.of(_unbound(new)), new.spec.node_name)
@@ -348,7 +357,7 @@ class Scheduler:
             self._teller.tell(
                 pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}"
             )
-            self.queue.done(item.key)
+            self._end_turn(item)
             self._room.release()
             return
         engine = self.engines[pod.spec.scheduler_name]
@@ -357,7 +366,7 @@ class Scheduler:
         try:
             answer = self._decide(engine, pod, rivals)
         except NoNodes as nothing:
-            self._start(self._reject(item, Diagnosis(0), str(nothing), None, started))
+            self._start(self._reject(item, Diagnosis(0), str(nothing), "", started))
             return
         except PluginError as error:
             self._start(self._fail(item, str(error), started))
@@ -373,7 +382,8 @@ class Scheduler:
             promises = engine.reserve(pod, answer.node) if answer.reserves else []
             self._start(self._bind(item, answer.node, started, promises))
         else:
-            idle = engine.deallocatable(pod) if DEVICES in answer.plugins else None
+            frees = DEVICES in answer.plugins and engine.profile.arguments.frees_claims
+            idle = engine.deallocatable(pod) if frees else None
             self._start(self._after_rejection(item, engine, answer, rivals, started, idle))
 
     def _note_decision(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis, seconds: float) -> None:
@@ -441,7 +451,7 @@ class Scheduler:
             for promise in promises or ():
                 if promise.end() and isinstance(promise, ClaimReservation):
                     self.around.devices_changed(promise.pools)
-        self.queue.done(item.key)
+        self._end_turn(item)
         profile = pod.spec.scheduler_name
         self.metrics.attempts.child("scheduled", profile).inc()
         self.metrics.attempt_duration.child("scheduled", profile).observe(self.clock.monotonic() - started)
@@ -470,8 +480,10 @@ class Scheduler:
         if self.assumed.pop(key, None) is not None and key not in self.pods:
             self.table.remove_pod(key)
             self._happened(ClusterEvent("AssignedPodDelete", item.pod, None))
-        why = str(error) if isinstance(error, PluginError) else f"binding rejected: {error}"
-        await self._fail(item, why, started, "" if promises else None)
+        why = (
+            str(error) if isinstance(error, PluginError) else f'running Bind plugin "DefaultBinder": {error}'
+        )
+        await self._fail(item, why, started)
 
     async def _happened_all_the_same(self, pod: Pod, node: str, error: Exception) -> bool:
         """Return whether a binding of which no answer came was made; room is not given away while it may be."""
@@ -490,10 +502,15 @@ class Scheduler:
         now = self.informers["pods"].cache.get(ObjectKey(metadata.namespace, metadata.name))
         gone = now is None or now.metadata.uid != metadata.uid or bool(now.spec.node_name)
         if gone:
-            self.queue.done(item.key)
+            self._end_turn(item)
         return gone
 
-    async def _fail(self, item: QueuedPod, why: str, started: float, promised: str | None = None) -> None:
+    def _end_turn(self, item: QueuedPod) -> None:
+        if self.queue.done(item.key):
+            self._work.set()
+
+    async def _fail(self, item: QueuedPod, why: str, started: float) -> None:
+        """Tell of an attempt that broke, and take back the promise of a node."""
         if self._waits_no_more(item):
             return
         profile = item.pod.spec.scheduler_name
@@ -502,7 +519,7 @@ class Scheduler:
         self.queue.failed(item, self.clock.monotonic())
         self._work.set()
         self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", why)
-        await self._teller.set_condition(item.pod, "SchedulerError", why, promised)
+        await self._teller.set_condition(item.pod, "SchedulerError", why, "")
 
     # ── rejection ────────────────────────────────────────────────────────────────────────────────
 
@@ -521,7 +538,10 @@ class Scheduler:
             message = f"{message} {freed}"
         if engine.profile.loses_claim_state(diagnosis):
             message = f"{message} not found"
-        elif "DefaultPreemption" not in self.config.disabled:
+        elif not engine.profile.arguments.preempts:
+            claims = engine.profile.arguments.frees_claims and self.gates.enabled("DynamicResourceAllocation")
+            promised = None if claims else ""  # without any PostFilter a promise is void
+        else:
             self.metrics.preemption_attempts.child().inc()
             began = perf_counter()
             found = preempt(
@@ -535,8 +555,9 @@ class Scheduler:
             )
             self._note_point("PostFilter", item.pod, began)
             message = f"{message}{',' if freed else ''} {found.message}"
-            promised = ""
-            if isinstance(found, Preemption):
+            if isinstance(found, NoPreemption):
+                promised = None if found.keeps_promise else ""
+            else:
                 promised = found.node
                 self.metrics.preemption_victims.child().observe(len(found.victims))
                 self.nominated[item.key] = (promised, item.pod)

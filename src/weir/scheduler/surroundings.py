@@ -27,7 +27,7 @@ from weir.objects.resource import DeviceClass, DeviceTaintRule, ResourceClaim, R
 from weir.scheduler.claims import Claims
 from weir.scheduler.owners import Controller, Owners, Service
 from weir.scheduler.plugins import device_plugins, volume_plugins
-from weir.scheduler.profile import PluginOfDevices, ProfileArguments
+from weir.scheduler.profile import PluginOfDevices, PluginOfPods, ProfileArguments
 from weir.scheduler.volumes import CSIDriver, CSINode, CSIStorageCapacity, Storage, VolumeAttachment
 from weir.scheduler.wakeups import SLICE_ADD, SLICE_UPDATE, ClusterEvent, object_events
 
@@ -65,7 +65,6 @@ class Surroundings:
         self.storage, self.owners = Storage(), Owners()
         self.claims = Claims(gates, clock.now)
         self.claims.changed = self._claim_differs
-        self.volume_plugins = volume_plugins(self.storage, gates)
         self._gates, self._ids = gates, random.Random(seed + 3)
         self._happened, self._troubled = happened, troubled
         self.informers: dict[str, Informer[Any]] = {}
@@ -93,6 +92,10 @@ class Surroundings:
         self._device_kinds = [
             kind for kind, informer in self.informers.items() if informer.kind.group == "resource.k8s.io"
         ]
+
+    def volume_plugins(self, profile: ProfileArguments) -> tuple[PluginOfPods, ...]:
+        """Return the plugins that look at volumes, with the arguments of one profile."""
+        return volume_plugins(self.storage, self._gates, profile.volume_shape)
 
     def device_plugins(self, profile: ProfileArguments) -> tuple[PluginOfDevices, ...]:
         """Return the plugins that look at devices, with the arguments of one profile."""

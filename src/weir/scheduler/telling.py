@@ -56,17 +56,19 @@ class Teller:
         )
         status: dict[str, Any] = {}
         if not same:
-            status["conditions"] = [
-                {
-                    "type": "PodScheduled",
-                    "status": "False",
-                    "reason": reason,
-                    "message": message,
-                    "observedGeneration": pod.metadata.generation,
-                    "lastProbeTime": None,
-                    "lastTransitionTime": timestamp(self._clock),
-                }
-            ]
+            condition: dict[str, Any] = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": reason,
+                "message": message,
+                "observedGeneration": pod.metadata.generation,
+                "lastProbeTime": None,
+            }
+            if (
+                present is None or present.status != "False"
+            ):  # other words for the same status are no transition
+                condition["lastTransitionTime"] = timestamp(self._clock)
+            status["conditions"] = [condition]
         if promised is not None and promised != pod.status.nominated_node_name:
             status["nominatedNodeName"] = promised or None
         if status:

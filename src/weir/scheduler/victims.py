@@ -64,7 +64,12 @@ async def send_away(
     clock: Clock,
     teller: Teller,
 ) -> None:
-    """Send the victims away, and take back promises of room to less important pods."""
+    """Send the victims away, and take back promises of room to less important pods.
+
+    When all victims are leaving already there is nothing to do, and the promises stand until they are tried again.
+    """
+    if all(victim.metadata.deletion_timestamp for victim in preemption.victims):
+        return
     for key, (node, other) in list(nominated.items()):
         if node == preemption.node and priority(other) < priority(pod):
             del nominated[key]

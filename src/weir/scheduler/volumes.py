@@ -53,6 +53,7 @@ class CSINode(View, frozen=True):
 
 class CSIDriverSpec(View, frozen=True):
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(View, frozen=True):

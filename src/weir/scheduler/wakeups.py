@@ -16,9 +16,10 @@ from weir.gates import Gates
 from weir.objects.core import Node, Pod
 from weir.objects.requests import host_ports, node_allocatable, pod_requests
 from weir.scheduler.claim_hints import ClaimHints
+from weir.scheduler.plugins.node_declared_features import declared_features, required_features
 from weir.scheduler.plugins.node_ports import conflicts
 from weir.scheduler.plugins.node_unschedulable import CORDONED
-from weir.scheduler.podclass import build
+from weir.scheduler.podclass import build, differently_resized
 from weir.scheduler.tally import Namespaces, carried_terms, read_selector
 from weir.selectors.node import pod_selects_node
 from weir.taints.toleration import BLOCKING, Evaluate, find_tolerating, untolerated
@@ -30,6 +31,7 @@ NODE_LABEL: Final = "NodeUpdateNodeLabel"
 NODE_ALLOCATABLE: Final = "NodeUpdateNodeAllocatable"
 NODE_CONDITION: Final = "NodeUpdateNodeCondition"
 NODE_ANNOTATION: Final = "NodeUpdateNodeAnnotation"
+NODE_FEATURE: Final = "NodeUpdateNodeDeclaredFeature"
 POD_ADD: Final = "AssignedPodAdd"
 POD_DELETE: Final = "AssignedPodDelete"
 POD_LABEL: Final = "AssignedPodUpdatePodLabel"
@@ -93,6 +95,7 @@ def node_events(old: Node | None, new: Node | None) -> Iterator[ClusterEvent]:
         NODE_ALLOCATABLE: old.status.allocatable != new.status.allocatable,
         NODE_CONDITION: _conditions(old) != _conditions(new),
         NODE_ANNOTATION: old.metadata.annotations != new.metadata.annotations,
+        NODE_FEATURE: old.status.declared_features != new.status.declared_features,
     }
     for label, happened in changed.items():
         if happened:
@@ -135,9 +138,9 @@ def own_events(old: Pod, new: Pod) -> Iterator[ClusterEvent]:
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:
-    if old.spec == new.spec:
+    if old.spec == new.spec and not differently_resized(old, new):
         return False
-    before, after = pod_requests(old), pod_requests(new)
+    before, after = pod_requests(old, set_aside=True), pod_requests(new, set_aside=True)
     return any(after.get(resource, 0) < amount for resource, amount in before.items())
 
 
@@ -214,7 +217,7 @@ class Hints:
         return any(new.get(resource, 0) > old.get(resource, 0) for resource in {*wanted, "pods"})
 
     def frees_resources(self, pod: Pod, event: ClusterEvent) -> bool:
-        before, after = pod_requests(event.old), pod_requests(event.new)
+        before, after = pod_requests(event.old, set_aside=True), pod_requests(event.new, set_aside=True)
         return any(after.get(r, 0) < before.get(r, 0) for r, n in pod_requests(pod).items() if n > 0)
 
     # ── PodTopologySpread ──
@@ -264,6 +267,10 @@ class Hints:
         if event.old is None:
             return any(key in event.new.labels for key in keys)
         return any(event.old.labels.get(key) != event.new.labels.get(key) for key in keys)
+
+    # ── NodeDeclaredFeatures ──
+    def has_features(self, pod: Pod, event: ClusterEvent) -> bool:
+        return required_features(pod) <= declared_features(event.new)
 
     # ── DynamicResources ──
     def claim_helps(self, pod: Pod, event: ClusterEvent) -> bool:
@@ -384,6 +391,7 @@ WATCHED: Final[Mapping[str, Mapping[str, Hint]]] = {
         OWN_LABEL: _always,
         OWN_TOLERATION: Hints.spread_honours_taints,
     },
+    "NodeDeclaredFeatures": {NODE_ADD: Hints.has_features, NODE_FEATURE: Hints.has_features},
     "InterPodAffinity": {
         NODE_ADD: Hints.has_affinity_keys,
         NODE_LABEL: Hints.has_affinity_keys,

@@ -95,3 +95,68 @@ def test_capacity_stands_in_for_allocatable_and_silence_stays_silence():
 def test_what_is_shown_means_what_was_counted(resource, amount):
     quantity = parse_quantity(show_amount(resource, amount))
     assert (quantity.milli_value if resource == "cpu" else quantity.value) == amount
+
+
+# ── resized in place ──
+
+
+def resized(asked: str, status: dict[str, Any], *conditions: dict[str, Any], **spec: Any) -> int | None:
+    document = {
+        "spec": {"containers": [container(asked)], **spec},
+        "status": {"conditions": list(conditions), **status},
+    }
+    return pod_requests(read(Pod, document), set_aside=True).get("cpu")
+
+
+def of_container(allocated: str = "", has: str = "") -> dict[str, Any]:
+    said: dict[str, Any] = {"name": "c"}
+    if allocated:
+        said["allocatedResources"] = {"cpu": allocated}
+    if has:
+        said["resources"] = {"requests": {"cpu": has}}
+    return {"containerStatuses": [said]}
+
+
+INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "conditions", "counted"),
+    [
+        ("1", {}, (), 1000),
+        ("1", of_container("2", "2"), (), 2000),  # shrinks: the larger amount until it is done
+        ("3", of_container("2", "2"), (DEFERRED,), 3000),  # grows: what it asks for already counts
+        (
+            "3",
+            of_container("2", "1"),
+            (INFEASIBLE,),
+            2000,
+        ),  # the node refused: what it asks for does not count
+        ("1", of_container("2", "3"), (), 3000),
+        ("3", {}, (INFEASIBLE,), 3000),
+    ],
+)
+def test_a_pod_being_resized_counts_at_the_most_of_what_it_asks_for_was_given_and_has(
+    asked, status, conditions, counted
+):
+    assert resized(asked, status, *conditions) == counted
+
+
+def test_what_a_pod_has_as_a_whole_goes_before_what_its_containers_have():
+    status = {
+        "resources": {"requests": {"cpu": "4"}},
+        "allocatedResources": {"cpu": "2"},
+        **of_container("9", "9"),
+    }
+    assert resized("1", status) == 4000
+
+
+def test_a_pod_that_asks_as_a_whole_counts_at_the_most_too():
+    status = {"resources": {"requests": {"cpu": "3"}}, "allocatedResources": {"cpu": "5"}}
+    assert resized("1", status, resources={"requests": {"cpu": "2"}}) == 5000
+
+
+def test_only_who_asks_for_it_hears_what_is_set_aside():
+    document = {"spec": {"containers": [container("1")]}, "status": of_container("2", "2")}
+    assert pod_requests(read(Pod, document))["cpu"] == 1000

@@ -107,3 +107,30 @@ def test_the_message_counts_the_victims():
     cluster.run("n", pod("a"), pod("b"))
     found = cluster.preempt(pod("new", 10, cpu="1"))
     assert found.message == "preemption: found a potential placement for pod on node n, preempting 2 victims"
+
+
+def budget(name, allowed, selector, disrupted=()):
+    return DisruptionBudget("x", name, read(LabelSelector, selector), allowed, frozenset(disrupted))
+
+
+def test_a_pod_without_labels_is_under_no_budget():
+    cluster = Cluster(node("a"), node("b"))
+    cluster.run("a", pod("bare", 1, "1"))
+    cluster.run("b", pod("labelled", 2, "1", labels={"app": "x"}))
+    without = budget("b", 0, {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]})
+    assert cluster.preempt(pod("new", 10, "1"), [without]).violations == 0
+
+
+def test_a_pod_that_breaks_one_budget_is_not_charged_to_the_next():
+    cluster = Cluster(node("n", cpu="2"))
+    cluster.run("n", pod("both", 2, "1", labels={"a": "", "b": ""}), pod("second", 1, "1", labels={"b": ""}))
+    budgets = [budget("a", 0, {"matchLabels": {"a": ""}}), budget("b", 1, {"matchLabels": {"b": ""}})]
+    assert cluster.preempt(pod("new", 10, "2"), budgets).violations == 1
+
+
+def test_who_may_not_preempt_keeps_the_node_promised_to_it():
+    cluster = Cluster(node("n"))
+    cluster.run("n", pod("low", 1, "1"))
+    meek = cluster.preempt(pod("new", 10, "1", preemptionPolicy="Never"))
+    helpless = cluster.preempt(pod("new", 0, "1"))
+    assert (meek.keeps_promise, helpless.keeps_promise) == (True, False)

@@ -145,6 +145,34 @@ def test_a_deleted_pod_is_forgotten_wherever_it_waits(queue):
 
 
 def test_gates_hold_nobody_back_when_the_plugin_is_switched_off():
-    queue = SchedulingQueue(Hints(ALL_FEATURES), scheduling_gates=False)
+    queue = SchedulingQueue(Hints(ALL_FEATURES), ungated=frozenset({"default-scheduler"}))
     queue.add(pod("a", schedulingGates=[{"name": "example.com/wait"}]), 0.0)
     assert names(queue) == ["a"]
+
+
+def with_uid(each, uid):
+    return msgspec.structs.replace(each, metadata=msgspec.structs.replace(each.metadata, uid=uid))
+
+
+def test_a_toleration_added_while_a_pod_has_its_turn_is_not_missed(queue):
+    queue.add(pod("a"), 0.0)
+    item = queue.pop(0.0)
+    queue.add(pod("a", tolerations=[{"operator": "Exists"}]), 0.1)
+    reject(queue, item, 0.2)
+    assert queue.counts()["backoff"] == 1
+
+
+def test_another_pod_of_the_same_name_gets_a_turn_of_its_own(queue):
+    queue.add(with_uid(pod("a"), "old"), 0.0)
+    item = queue.pop(0.0)
+    queue.add(with_uid(pod("a", priority=7), "new"), 0.1)
+    freed = queue.done(item.key)
+    assert (freed, queue.pop(0.2).pod.spec.priority) == (True, 7)
+
+
+def test_a_successor_that_is_gone_again_gets_no_turn(queue):
+    queue.add(with_uid(pod("a"), "old"), 0.0)
+    item = queue.pop(0.0)
+    queue.add(with_uid(pod("a"), "new"), 0.1)
+    queue.delete("x/a")
+    assert (queue.done(item.key), queue.pop(0.2)) == (False, None)

@@ -363,3 +363,101 @@ def test_a_disk_is_used_once_on_a_node_unless_only_read():
         "n1",
         "0/1 nodes are available: 1 node(s) had no available disk.",
     )
+
+
+def csi_node(cluster, name, *drivers):
+    drivers = [{"name": driver, "allocatable": {"count": count}} for driver, count in drivers]
+    cluster.storage.put(
+        "csi_nodes", None, read(CSINode, {"metadata": {"name": name}, "spec": {"drivers": drivers}})
+    )
+
+
+@pytest.mark.parametrize(
+    ("driver", "source", "other"),
+    [
+        ("ebs.csi.aws.com", {"awsElasticBlockStore": {"volumeID": "aws://a/vol-1"}},
+         {"awsElasticBlockStore": {"volumeID": "vol-2"}}),
+        ("pd.csi.storage.gke.io", {"gcePersistentDisk": {"pdName": "a"}}, {"gcePersistentDisk": {"pdName": "b"}}),
+        ("disk.csi.azure.com", {"azureDisk": {"diskName": "a", "diskURI": "/a", "kind": "Managed"}},
+         {"azureDisk": {"diskName": "b", "diskURI": "/b"}}),
+        ("cinder.csi.openstack.org", {"cinder": {"volumeID": "a"}}, {"cinder": {"volumeID": "b"}}),
+        ("pxd.portworx.com", {"portworxVolume": {"volumeID": "a"}}, {"portworxVolume": {"volumeID": "b"}}),
+    ],
+)  # fmt: skip
+def test_volumes_of_old_kinds_count_for_the_driver_that_took_over(driver, source, other):
+    cluster = Cluster(n1={})
+    csi_node(cluster, "n1", (driver, 1))
+    cluster.claim("a", annotations=BOUND, volumeName="va")
+    cluster.volume("va", **source)
+    inline = read(Pod, {"metadata": {"name": "inline", "namespace": "default"},
+                        "spec": {"containers": [], "volumes": [{"name": "v", **other}]}})  # fmt: skip
+    before = cluster.place(inline)
+    cluster.engine.assume("default/a", pod("a", name="a"), "n1")
+    assert (before, cluster.place(inline)) == (
+        "n1",
+        "0/1 nodes are available: 1 node(s) exceed max volume count.",
+    )
+
+
+@pytest.mark.parametrize(("on", "placed"), [(True, "n2"), (False, "n1")])
+def test_a_driver_may_ask_that_pods_keep_away_from_nodes_without_it(on, placed):
+    gates = Gates({"VolumeLimitScaling": on})
+    cluster = Cluster(gates, n1={}, n2={})
+    cluster.storage_class(provisioner="csi.example")
+    cluster.claim("data")
+    csi_node(cluster, "n2", ("csi.example", 5))
+    driver = {"metadata": {"name": "csi.example"}, "spec": {"preventPodSchedulingIfMissing": True}}
+    cluster.storage.put("csi_drivers", None, read(CSIDriver, driver))
+    assert cluster.place(pod("data")) == placed
+
+
+def test_the_missing_driver_is_named():
+    cluster = Cluster(n1={})
+    cluster.storage_class(provisioner="csi.example")
+    cluster.claim("data")
+    driver = {"metadata": {"name": "csi.example"}, "spec": {"preventPodSchedulingIfMissing": True}}
+    cluster.storage.put("csi_drivers", None, read(CSIDriver, driver))
+    said = "0/1 nodes are available: 1 csi.example CSI driver is not installed on the node."
+    assert cluster.place(pod("data")) == said
+
+
+# ── scores ──
+
+
+def test_the_volume_that_is_filled_least_scores_best():
+    cluster = Cluster()
+    cluster.storage_class()
+    cluster.claim("data", size="1Gi")
+    cluster.volume("tight", on("n1"), size="1Gi")
+    cluster.volume("roomy", on("n2"), size="4Gi")
+    scores = cluster.engine.scores(pod("data"))
+    assert scores["n2"] - scores["n1"] == 75
+
+
+@pytest.mark.parametrize(("shape", "difference"), [((), 40), (((0, 0), (100, 10)), -40)])
+def test_a_pool_is_shared_by_all_claims_of_its_class_and_the_shape_says_what_is_best(shape, difference):
+    cluster = Cluster(n1={"zone": "a"}, n2={"zone": "b"})
+    arguments = ProfileArguments(volume_shape=shape)
+    plugins = volume_plugins(cluster.storage, ALL_FEATURES, shape)
+    cluster.engine = Engine(ALL_FEATURES, arguments, table=cluster.engine.table, volumes=plugins)
+    cluster.storage_class(provisioner="csi.example")
+    driver = {"metadata": {"name": "csi.example"}, "spec": {"storageCapacity": True}}
+    cluster.storage.put("csi_drivers", None, read(CSIDriver, driver))
+    for zone, size in (("a", "4Gi"), ("b", "20Gi")):
+        cluster.storage.put("capacities", None, read(CSIStorageCapacity, {
+            "metadata": {"name": zone, "namespace": "x"}, "storageClassName": "wait", "capacity": size,
+            "nodeTopology": {"matchLabels": {"zone": zone}}}))  # fmt: skip
+    cluster.claim("one")
+    cluster.claim("two")
+    scores = cluster.engine.scores(pod("one", "two"))
+    assert scores["n2"] - scores["n1"] == difference
+
+
+def test_storage_makes_no_difference_while_its_gate_is_off():
+    cluster = Cluster(Gates({"StorageCapacityScoring": False}))
+    cluster.storage_class()
+    cluster.claim("data", size="1Gi")
+    cluster.volume("tight", on("n1"), size="1Gi")
+    cluster.volume("roomy", on("n2"), size="4Gi")
+    scores = cluster.engine.scores(pod("data"))
+    assert scores["n1"] == scores["n2"]

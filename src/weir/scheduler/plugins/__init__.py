@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from weir.scheduler.profile import PluginOfDevices, PluginOfPods
 
 
-def volume_plugins(storage: Storage, gates: Gates) -> tuple[PluginOfPods, ...]:
-    """Return the plugins that look at volumes, in the order they are asked."""
+def volume_plugins(
+    storage: Storage, gates: Gates, shape: tuple[tuple[int, int], ...] = ()
+) -> tuple[PluginOfPods, ...]:
+    """Return the plugins that look at volumes, in the order they are asked; *shape* scores how much they take."""
     from weir.scheduler.plugins.node_volume_limits import NodeVolumeLimits
-    from weir.scheduler.plugins.volume_binding import VolumeBinding
+    from weir.scheduler.plugins.volume_binding import EMPTIEST_FIRST, VolumeBinding
     from weir.scheduler.plugins.volume_restrictions import VolumeRestrictions
     from weir.scheduler.plugins.volume_zone import VolumeZone
 
     return (
         VolumeRestrictions(storage),
-        NodeVolumeLimits(storage),
-        VolumeBinding(storage, gates),
+        NodeVolumeLimits(storage, gates),
+        VolumeBinding(storage, gates, shape or EMPTIEST_FIRST),
         VolumeZone(storage),
     )
 

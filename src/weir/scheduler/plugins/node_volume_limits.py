@@ -1,8 +1,10 @@
 """NodeVolumeLimits: a CSI driver can attach so many volumes to a node and no more.
 
 Spec: core.md 3.6. The limit is published in the node's CSINode; a volume counts once however many pods use it, and a
-claim without a volume counts for the driver its class names. So does a volume still attached after its pod left.
-Not here: in-tree volumes that were migrated to CSI.
+claim without a volume counts for the driver its class names. So does a volume still attached after its pod left, and
+one of an in-tree kind that a driver took over. A driver may ask that pods with its volumes keep away from nodes where
+it is not installed.
+Not here: who took over which in-tree kind (weir.scheduler.migration).
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.scheduler.framework import Code, Status
+from weir.scheduler.migration import Handle, driver_of, handle_of, inline_handle
 from weir.scheduler.podclass import PodClass
 from weir.scheduler.table import Ids, NodeTable
-from weir.scheduler.volumes import Storage, pod_claims, storage_class_of
+from weir.scheduler.volumes import CSINode, Storage, pod_claims, storage_class_of
 
 NAME: Final = "NodeVolumeLimits"
 _REJECTED: Final = Status(Code.UNSCHEDULABLE, ("node(s) exceed max volume count",), NAME)
@@ -26,42 +30,59 @@ _REJECTED: Final = Status(Code.UNSCHEDULABLE, ("node(s) exceed max volume count"
 class NodeVolumeLimits:
     name = NAME
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self, storage: Storage, gates: Gates) -> None:
+        self._storage, self._gates = storage, gates
 
     def bind(self, pod: PodClass, table: NodeTable) -> BoundNodeVolumeLimits | None:
-        """Return the check, or None for a pod without claims."""
-        if next(pod_claims(pod.pod), None) is None:
+        """Return the check, or None for a pod without such volumes."""
+        claims = next(pod_claims(pod.pod), None) is not None
+        if not claims and not any(inline_handle(volume) for volume in pod.pod.spec.volumes or ()):
             return None
-        return BoundNodeVolumeLimits(self._storage, pod.pod, table)
+        return BoundNodeVolumeLimits(self._storage, pod.pod, table, self._gates.enabled("VolumeLimitScaling"))
 
 
 class BoundNodeVolumeLimits:
     name = NAME
     dynamic = True
 
-    def __init__(self, storage: Storage, pod: Pod, table: NodeTable) -> None:
-        self._storage, self._pod, self._table = storage, pod, table
+    def __init__(self, storage: Storage, pod: Pod, table: NodeTable, needs_driver: bool) -> None:
+        self._storage, self._pod, self._table, self._needs_driver = storage, pod, table, needs_driver
+        self._missing: list[str] = []  #: drivers that some node lacks; their number is the node's code
 
     def prefilter(self) -> Status | None:
         return None
 
     def codes(self, rows: Any) -> Ids:
+        """Return 0, 1 for too many volumes, or a number that names a driver that is not installed."""
         codes: Ids = np.zeros(len(self._table.alive), np.int32)
-        if self._storage.csi_nodes:
-            wanted = set(self._attached(self._pod))
-            for name in self._storage.csi_nodes if wanted else ():
-                row = self._table.row_of.get(name)
-                if row is not None:
-                    codes[row] = self._too_many(name, row, wanted)
+        wanted = set(self._attached(self._pod))
+        picky = self._picky({handle.driver for handle in wanted})
+        if picky:
+            self._missing = [*picky]
+            for row in np.flatnonzero(self._table.alive[: self._table.size]).tolist():
+                codes[row] = self._first_missing(row, picky)
+        for name in self._storage.csi_nodes if wanted else ():
+            place = self._table.row_of.get(name)
+            if place is not None and not codes[place]:
+                codes[place] = self._too_many(name, place, wanted)
         return codes[rows]
 
-    def _too_many(self, node: str, row: int, wanted: set[tuple[str, str]]) -> bool:
-        limits = {
-            driver.name: driver.allocatable.count
-            for driver in self._storage.csi_nodes[node].spec.drivers
-            if driver.allocatable is not None and driver.allocatable.count is not None
-        }
+    def _picky(self, drivers: set[str]) -> list[str]:
+        """Return those of *drivers* whose volumes must stay away from nodes without them."""
+        known = self._storage.csi_drivers
+        if not self._needs_driver:
+            return []
+        return sorted(d for d in drivers if d in known and known[d].spec.prevent_pod_scheduling_if_missing)
+
+    def _first_missing(self, row: int, picky: list[str]) -> int:
+        node = self._table.nodes[row]
+        assert node is not None
+        csi_node = self._storage.csi_nodes.get(node.name)
+        there = {driver.name for driver in csi_node.spec.drivers} if csi_node is not None else set()
+        return next((number + 2 for number, driver in enumerate(picky) if driver not in there), 0)
+
+    def _too_many(self, node: str, row: int, wanted: set[Handle]) -> bool:
+        limits = _limits(self._storage.csi_nodes[node])
         if not any(driver in limits for driver, _ in wanted):
             return False
         there = {
@@ -76,31 +97,45 @@ class BoundNodeVolumeLimits:
             used[driver] + count > limits[driver] for driver, count in more.items() if driver in limits
         )
 
-    def _still_attached(self, node: str) -> set[tuple[str, str]]:
-        """Return (driver, volume) of everything that is attached to *node*, whether a pod uses it or not."""
-        found: set[tuple[str, str]] = set()
+    def _still_attached(self, node: str) -> set[Handle]:
+        """Return everything that is attached to *node*, whether a pod uses it or not."""
+        found: set[Handle] = set()
         for attachment in self._storage.attachments.values():
             spec = attachment.spec
             volume = self._storage.volumes.get(spec.source.persistent_volume_name or "")
             if spec.node_name == node and volume is not None and volume.spec.csi:
-                found.add((spec.attacher, str(volume.spec.csi.get("volumeHandle"))))
+                found.add(Handle(spec.attacher, str(volume.spec.csi.get("volumeHandle"))))
         return found
 
-    def _attached(self, pod: Pod) -> Iterator[tuple[str, str]]:
-        """Yield (driver, volume) of every CSI volume that *pod* uses or will use."""
+    def _attached(self, pod: Pod) -> Iterator[Handle]:
+        """Yield every volume of a CSI driver that *pod* uses or will use, on a node that has such drivers."""
         namespace = pod.metadata.namespace or "default"
+        for volume in pod.spec.volumes or ():
+            if (handle := inline_handle(volume)) is not None:
+                yield handle
         for name, _ in pod_claims(pod):
             claim = self._storage.claim(namespace, name)
             if claim is None:
                 continue
-            volume = self._storage.volume(claim.spec.volume_name) if claim.spec.volume_name else None
-            if volume is not None:
-                if volume.spec.csi:
-                    yield str(volume.spec.csi.get("driver")), str(volume.spec.csi.get("volumeHandle"))
+            bound = self._storage.volume(claim.spec.volume_name) if claim.spec.volume_name else None
+            if bound is not None:
+                if (handle := handle_of(bound)) is not None:
+                    yield handle
                 continue
             storage_class = self._storage.classes.get(storage_class_of(claim))
-            if storage_class is not None:
-                yield storage_class.provisioner, f"{namespace}/{name}"
+            if storage_class is not None and (driver := driver_of(storage_class.provisioner)):
+                yield Handle(driver, f"{namespace}/{name}")
 
     def status(self, code: int) -> Status:
-        return _REJECTED
+        if code < 2:
+            return _REJECTED
+        missing = self._missing[code - 2]
+        return Status(Code.UNSCHEDULABLE, (f"{missing} CSI driver is not installed on the node",), NAME)
+
+
+def _limits(csi_node: CSINode) -> dict[str, int]:
+    return {
+        driver.name: driver.allocatable.count
+        for driver in csi_node.spec.drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }

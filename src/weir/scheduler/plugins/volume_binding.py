@@ -2,8 +2,9 @@
 
 Spec: core.md 3.7.6; KEP-5721 "PersistentVolume Node Affinity". A bound claim ties the pod to the nodes its volume
 selects by labels (Semver operators included). A claim that waits for its first consumer needs, on each node, a free
-volume that fits or a class that can make one there. Choosing the node promises both (Reserve); writing them down and
-waiting until the claims are bound is PreBind.
+volume that fits or a class that can make one there. Of several nodes, the one where the claims take the smallest share
+of the storage scores best. Choosing the node promises both (Reserve); writing them down and waiting until the claims
+are bound is PreBind.
 What surprises: `matchFields` of a volume is not looked at, so a term with nothing else matches every node.
 Not here: the objects (weir.scheduler.volumes), Reserve and PreBind (.volume_reservation).
 """
@@ -19,9 +20,10 @@ from weir.gates import Gates
 from weir.objects.core import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.plugins.node_affinity import LabelJudge
+from weir.scheduler.plugins.node_resources_fit import broken_line
 from weir.scheduler.plugins.volume_reservation import Plan, Reservation
 from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Bools, Ids, NodeTable
+from weir.scheduler.table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.tally import read_selector
 from weir.scheduler.volumes import (
     NO_PROVISIONER,
@@ -43,6 +45,9 @@ _REASONS: Final = {
     _NO_SPACE: "node(s) did not have enough free storage",
     _LOST: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
+#: Points (share of the storage in percent, score from 0 to 10) of a broken line.
+Shape = tuple[tuple[int, int], ...]
+EMPTIEST_FIRST: Final[Shape] = ((0, 10), (100, 0))
 IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
 
 
@@ -105,22 +110,23 @@ class VolumeBinding:
 
     name = NAME
 
-    def __init__(self, storage: Storage, gates: Gates) -> None:
-        self._storage, self._gates = storage, gates
+    def __init__(self, storage: Storage, gates: Gates, shape: Shape = EMPTIEST_FIRST) -> None:
+        self._storage, self._gates, self._shape = storage, gates, shape
 
     def bind(self, pod: PodClass, table: NodeTable) -> BoundVolumeBinding | None:
         """Return the check, or None for a pod without claims."""
         if next(pod_claims(pod.pod), None) is None:
             return None
-        return BoundVolumeBinding(self._storage, pod.pod, table, self._gates)
+        return BoundVolumeBinding(self._storage, pod.pod, table, self._gates, self._shape)
 
 
 class BoundVolumeBinding:
     name = NAME
     dynamic = True
 
-    def __init__(self, storage: Storage, pod: Pod, table: NodeTable, gates: Gates) -> None:
+    def __init__(self, storage: Storage, pod: Pod, table: NodeTable, gates: Gates, shape: Shape) -> None:
         self._storage, self._pod, self._table = storage, pod, table
+        self._shape = shape if gates.enabled("StorageCapacityScoring") else ()
         self._labels = LabelJudge(table, gates)
         self._codes: Ids = np.zeros(0, np.int32)
         self._seen: object = None
@@ -171,6 +177,19 @@ class BoundVolumeBinding:
             codes[:size][elsewhere] |= _CONFLICT
             undecided &= ~elsewhere
 
+    def normalised(self, feasible: Bools) -> Ints | None:
+        """Return a score from 0 to 100 for each node, or None when the storage makes no difference."""
+        self._refresh()
+        if not self._shape or self._matcher is None:
+            return None
+        scores: Ints = np.zeros(self._table.size, np.int64)
+        for row in np.flatnonzero(feasible).tolist():
+            shares = self._matcher.shares(self._matcher.plan(row))
+            if shares:
+                each = broken_line(np.array(shares, np.int64), self._shape)
+                scores[row] = (2 * int(each.sum()) + len(each)) // (2 * len(each))  # rounded half up
+        return scores
+
     def reserve(self, node: str) -> Reservation | None:
         """Promise what the pod needs on *node*; None when all its claims are bound."""
         self._refresh()
@@ -212,7 +231,11 @@ class _Matcher:
         self._candidates = [self._qualifying(claim) for claim in self._claims]
         self._there = [self._usable_by_row(volumes) for volumes in self._candidates]
         self._known: dict[tuple[object, ...], Plan] = {}
-        self._provision = [self._where_provisioned(claim) for claim in self._claims]
+        self._capacity: list[dict[int, int]] = [{} for _ in self._claims]  #: by row, where the driver says
+        self._provision = [
+            self._where_provisioned(claim, capacity)
+            for claim, capacity in zip(self._claims, self._capacity, strict=True)
+        ]
 
     def _qualifying(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
         """Return the volumes that fit *claim* wherever they are, the smallest first, its own before all."""
@@ -240,7 +263,12 @@ class _Matcher:
             (claim.metadata.annotations or {}).get(SELECTED_NODE, node.name) == node.name
             for claim in self._claims
         )
-        key = (there, selected, tuple(int(codes[row]) for codes in self._provision))
+        key = (
+            there,
+            selected,
+            tuple(int(codes[row]) for codes in self._provision),
+            tuple(capacity.get(row) for capacity in self._capacity),
+        )
         plan = self._known.get(key)
         if plan is None:
             plan = self._known[key] = self._find(row, there, selected)
@@ -261,19 +289,43 @@ class _Matcher:
             return Plan(refused=_NOTHING_TO_BIND)
         plan = Plan()
         chosen: set[str] = set()
+        provided, unmatched = [], []
         for number, claim in enumerate(self._claims):
-            volume = None
-            if SELECTED_NODE not in (claim.metadata.annotations or {}):
-                volume = self._first(number, claim, there[number], chosen)
-            if volume is not None:
-                chosen.add(volume.metadata.name)
-                plan.bindings.append((volume, claim))
+            if SELECTED_NODE in (claim.metadata.annotations or {}):
+                provided.append(number)  # somebody is at work on it already
                 continue
+            volume = self._first(number, claim, there[number], chosen)
+            if volume is None:
+                unmatched.append(number)
+                continue
+            chosen.add(volume.metadata.name)
+            plan.bindings.append((volume, claim))
+        for number in (*provided, *unmatched):
             refused = int(self._provision[number][row])
             if refused:
                 return Plan(refused=refused)
-            plan.provisions.append(claim)
+            plan.provisions.append(self._claims[number])
+            plan.capacities.append(self._capacity[number].get(row))
         return plan
+
+    def shares(self, plan: Plan) -> list[int]:
+        """Return, for each class, how much of its storage (in percent) the claims would take by *plan*."""
+        wanted: dict[str, int] = {}
+        there: dict[str, int] = {}
+        for volume, claim in plan.bindings:
+            name = storage_class_of(claim)
+            wanted[name] = wanted.get(name, 0) + (requested_bytes(claim) or 0)
+            there[name] = there.get(name, 0) + (bytes_of((volume.spec.capacity or {}).get("storage")) or 0)
+        if not plan.bindings:
+            for claim, capacity in zip(plan.provisions, plan.capacities, strict=True):
+                if capacity is not None:
+                    name = storage_class_of(claim)
+                    wanted[name] = wanted.get(name, 0) + (requested_bytes(claim) or 0)
+                    there[name] = capacity  # all claims of the class take from one pool
+        return [
+            100 if not there[name] or wanted[name] > there[name] else 100 * wanted[name] // there[name]
+            for name in wanted
+        ]
 
     def _first(
         self, number: int, claim: PersistentVolumeClaim, there: tuple[int, ...], chosen: set[str]
@@ -286,8 +338,8 @@ class _Matcher:
 
     # ── provisioning ──
 
-    def _where_provisioned(self, claim: PersistentVolumeClaim) -> Ids:
-        """Return 0 where a volume can be made for *claim*, else why not."""
+    def _where_provisioned(self, claim: PersistentVolumeClaim, capacities: dict[int, int]) -> Ids:
+        """Return 0 where a volume can be made for *claim*, else why not; note in *capacities* of how much."""
         storage_class = self._storage.classes.get(storage_class_of(claim))
         size = self._table.size
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
@@ -301,11 +353,16 @@ class _Matcher:
             assert node is not None
             if not _topology_allows(storage_class, node.labels):
                 codes[row] = _NOTHING_TO_BIND
-            elif counted and not self._has_space(storage_class, wanted or 0, node.labels):
-                codes[row] = _NO_SPACE
+            elif counted:
+                capacity = self._find_space(storage_class, wanted or 0, node.labels)
+                if capacity is None:
+                    codes[row] = _NO_SPACE
+                else:
+                    capacities[row] = capacity
         return codes
 
-    def _has_space(self, storage_class: StorageClass, wanted: int, labels: dict[str, str]) -> bool:
+    def _find_space(self, storage_class: StorageClass, wanted: int, labels: dict[str, str]) -> int | None:
+        """Return how much there is of a pool that has *wanted* bytes for nodes with these *labels*."""
         for capacity in self._storage.capacities.values():
             if capacity.storage_class_name != storage_class.metadata.name:
                 continue
@@ -313,8 +370,8 @@ class _Matcher:
             limit = bytes_of(largest if largest is not None else capacity.capacity)
             selector = read_selector(capacity.node_topology)
             if limit is not None and limit >= wanted and selector is not None and selector.matches(labels):
-                return True
-        return False
+                return bytes_of(capacity.capacity) or 0
+        return None
 
 
 def _same_kind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

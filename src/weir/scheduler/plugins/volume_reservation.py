@@ -20,6 +20,8 @@ class Plan:
 
     bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = field(default_factory=list)
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
+    #: the bytes that may still be made of the class of each provision, where its driver says
+    capacities: list[int | None] = field(default_factory=list)
     refused: int = 0  #: why it cannot be done
 
 

@@ -1,0 +1,74 @@
+"""NodeDeclaredFeatures: a pod that needs a feature of the node's kubelet goes where the kubelet says it has it.
+
+Spec: KEP-5328 "Node Declared Features"; the reason is Kubernetes'. Kubelets list features that are still being rolled
+out in `status.declaredFeatures`; which of them a pod needs is read off its fields.
+What surprises: it is asked last of all filters.
+Not here: features that only matter when a pod is changed (resizing); the scheduler never asks for those.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from weir.objects.core import Node, Pod
+from weir.scheduler.framework import Code, Status
+from weir.scheduler.podclass import PodClass
+from weir.scheduler.table import Ids, NodeTable
+
+NAME: Final = "NodeDeclaredFeatures"
+RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
+HOST_NETWORK_USERS: Final = "UserNamespacesHostNetworkSupport"
+_REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match Pod's required features",), NAME)
+
+
+def required_features(pod: Pod) -> frozenset[str]:
+    """Return the features that *pod* needs.
+
+    >>> from weir.objects.core import read
+    >>> container = {"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}
+    >>> sorted(required_features(read(Pod, {"spec": {"containers": [container]}})))
+    ['RestartAllContainersOnContainerExits']
+    """
+    spec = pod.spec
+    found: set[str] = set()
+    for container in (*spec.containers, *(spec.init_containers or ())):
+        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ()):
+            found.add(RESTART_ALL)
+    if spec.host_network and spec.host_users is False:
+        found.add(HOST_NETWORK_USERS)
+    return frozenset(found)
+
+
+def declared_features(node: Node) -> frozenset[str]:
+    """Return what the kubelet of *node* says it can do."""
+    return frozenset(node.status.declared_features or ())
+
+
+class NodeDeclaredFeatures:
+    name = NAME
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundNodeDeclaredFeatures | None:
+        """Return the check, or None for a pod that needs nothing new."""
+        needed = required_features(pod.pod)
+        return BoundNodeDeclaredFeatures(needed, table) if needed else None
+
+
+class BoundNodeDeclaredFeatures:
+    name = NAME
+    dynamic = False
+
+    def __init__(self, needed: frozenset[str], table: NodeTable) -> None:
+        self._needed, self._table = needed, table
+
+    def codes(self, rows: Any) -> Ids:
+        nodes = self._table.nodes
+        wanted = np.arange(len(self._table.alive))[rows].tolist()
+        return np.array([row < len(nodes) and self._lacks(nodes[row]) for row in wanted], np.int32)
+
+    def _lacks(self, node: Node | None) -> bool:
+        return node is not None and not self._needed <= declared_features(node)
+
+    def status(self, code: int) -> Status:
+        return _REJECTED
