@@ -2,7 +2,8 @@
 
 Reads what people have: a live cluster, manifests, `kubectl get nodes,pods -A -o yaml` dumps, directories, stdin.
 Writes nothing.
-Exit 0 when everything asked about fits somewhere, 1 when something fits nowhere, 2 for input that cannot be read.
+Exit 0 when everything asked about fits somewhere, 1 when something fits nowhere, 2 for input that cannot be read,
+3 for a cluster that does not answer.
 Not here: the answer itself (weir.explain.pod), its words (weir.explain.words).
 """
 
@@ -37,7 +38,8 @@ _KINDS: Final = {
 
 
 @click.command(
-    epilog="Exit codes: 0 everything fits somewhere, 1 something fits nowhere, 2 unreadable input.",
+    epilog="Exit codes: 0 everything fits somewhere, 1 something fits nowhere, 2 unreadable input, 3 cluster "
+    "unreachable.",
 )
 @click.argument("name", required=False, metavar="[POD]")
 @click.option(

@@ -1,0 +1,95 @@
+"""What do the pages of the documentation show? Their code, the commands in it, and their links."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+_INDENTED = re.compile(r"(?:^(?: {4,})\S.*\n)+", re.MULTILINE)
+_INLINE = re.compile(r"`(weir [^`]+)`")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command a page shows, and what it says is printed."""
+
+    page: Path
+    command: str
+    output: str
+
+    def __str__(self) -> str:
+        return f"{self.page.stem}: {self.command[:60]}"
+
+
+def shown(page: Path) -> Iterator[Shown]:
+    """Yield the commands of the console blocks of *page*, continued lines joined, remarks taken off."""
+    for _, kind, block in _FENCED.findall(page.read_text()):
+        if kind != "console":
+            continue
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            lines = part.split("\n")
+            command = lines.pop(0)
+            while command.endswith("\\"):
+                command = command[:-1] + lines.pop(0).strip()
+            yield Shown(page, re.sub(r"\s+# .*$", "", command), "\n".join(lines))
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """Yield the words of every command of weir that *page* writes down, wherever it stands."""
+    text = page.read_text()
+    for one in shown(page):
+        yield from weir_words(one.command)
+    for _, kind, block in _FENCED.findall(text):
+        if kind in ("sh", ""):
+            for line in block.splitlines():
+                yield from weir_words(line.removeprefix("$ "))
+    plain = _FENCED.sub("", text)
+    for block in _INDENTED.findall(plain):
+        for line in block.splitlines():
+            yield from weir_words(line.strip())
+    for code in _INLINE.findall(plain.replace("\n", " ")):
+        yield from weir_words(code)
+
+
+def weir_words(line: str) -> Iterator[list[str]]:
+    """Yield what stands after `weir` in every command of a shell's line.
+
+    >>> list(weir_words("helm template . | weir lint - -o json > found.json  # a pipe"))
+    [['lint', '-', '-o', 'json']]
+    """
+    reader = shlex.shlex(line, posix=True, punctuation_chars=True)
+    reader.whitespace_split = True
+    try:
+        words = list(reader)
+    except ValueError:  # no line of a shell: a quote that never ends
+        return
+    command: list[str] | None = None
+    for word in [*words, ";"]:
+        if set(word) <= set("|&;<>()"):
+            if command is not None:
+                yield command
+            command = None
+        elif command is not None:
+            command.append(word)
+        elif word in ("weir", ".venv/bin/weir"):
+            command = []
+
+
+def links(page: Path) -> Iterator[str]:
+    """Yield where the links of *page* point, those to other sites left out."""
+    for target in _LINK.findall(_FENCED.sub("", page.read_text())):
+        if "://" not in target:
+            yield target
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that the headings of *page* make."""
+    headings = re.findall(r"^#+ (.*)$", _FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
