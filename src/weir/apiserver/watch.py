@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -35,6 +35,7 @@ MAX_PENDING_BYTES = 32 * 1024 * 1024
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _encode = msgspec.json.Encoder().encode
 _NO_FRAME = b""
+_NO_CHANGE = ("", b"")
 
 
 class Clock(Protocol):
@@ -112,26 +113,52 @@ class _Watcher:
         self._view, self._matches, self._share = view, matches, share
         self._sink, self._clock = sink, clock
         self._columns_sent = view.shape != "Table"
+        #: how a reader in the same process is told; tables are for people, and come as lines to everybody
+        self._tell = getattr(sink, "tell", None) if view.shape != "Table" else None
+        self._told = ("told", share)  # where what it is told is kept, for all that share it
         self.metrics: WatchMetrics | None = None
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def deliver(self, events: Sequence[Event]) -> None:
         """Send what of *events* concerns this watcher."""
+        if self._tell is not None:
+            self._tell_all(events, self._tell)
+            return
         chunks = [found for event in events if (found := self._chunk(event))]
         if chunks:
             self.send(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
     def send(self, chunks: bytes) -> None:
         """Write ready chunks; a reader too far behind is cut off."""
+        if self._is_read():
+            self._sink.write_chunk(chunks)
+            if self.metrics is not None:
+                self.metrics.sent(len(chunks))
+
+    def _is_read(self) -> bool:
+        """Whether more may be sent; a reader too far behind is cut off."""
         if self.over.done():
-            return
+            return False
         if self._sink.pending_bytes > MAX_PENDING_BYTES:
             self._sink.abort()
             self.finish()
-            return
-        self._sink.write_chunk(chunks)
-        if self.metrics is not None:
-            self.metrics.sent(len(chunks))
+            return False
+        return True
+
+    def _tell_all(self, events: Sequence[Event], tell: Callable[[str, bytes], None]) -> None:
+        """Hand what of *events* concerns this watcher to a reader in the same process, which needs no frames."""
+        for event in events:
+            frames = event.frames
+            if frames is None:
+                frames = event.frames = {}
+            found = frames.get(self._told)
+            if found is None:
+                found = frames[self._told] = self._change(event) or _NO_CHANGE
+            if found is not _NO_CHANGE and self._is_read():
+                type, shown = found
+                tell(type, shown)
+                if self.metrics is not None:
+                    self.metrics.sent(len(shown))
 
     def _chunk(self, event: Event) -> bytes:
         """Return the chunk for *event*, made once for all watchers that share view and selector."""
@@ -149,18 +176,22 @@ class _Watcher:
         return made
 
     def _make(self, event: Event, *, with_columns: bool) -> bytes:
+        found = self._change(event, with_columns=with_columns)
+        return chunk(frame(*found)) if found is not None else _NO_FRAME
+
+    def _change(self, event: Event, *, with_columns: bool = True) -> tuple[str, bytes] | None:
+        """Return the type of the change and the object as this watcher sees them; None when it does not."""
         now, before = event.now, event.before
         if self._matches is not None:
             is_in = now is not None and self._matches(now.value)
             was_in = before is not None and self._matches(before.value)
             if not is_in and not was_in:
-                return _NO_FRAME
+                return None
             type = ("MODIFIED" if was_in else "ADDED") if is_in else "DELETED"
             value = now.value if is_in and now is not None else event.prev_stamped
         else:
             type, value = event.type, event.value
-        shown = self._view.show(value, self._clock.time(), with_columns=with_columns)
-        return chunk(frame(type, shown))
+        return type, self._view.show(value, self._clock.time(), with_columns=with_columns)
 
     def initial(self, items: Sequence[KeyValue]) -> None:
         """Send what is there as ADDED events."""

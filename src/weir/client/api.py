@@ -10,7 +10,7 @@ Not here: how bytes travel (weir.client.http, weir.client.local), staying up to 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar, overload
 from urllib.parse import quote, urlencode
@@ -72,7 +72,10 @@ class Transport(Protocol):
         self, target: str, headers: Mapping[str, str] | None = None, *, silent_seconds: float = 0.0
     ) -> AbstractAsyncContextManager[tuple[Reply, AsyncIterator[bytes]]]:
         """Open an answer that goes on: the answer's head (with the body if its code is not 200) and its lines.
-        Raises Unreachable when it breaks, or when nothing came for *silent_seconds* (0: wait for ever)."""
+        Raises Unreachable when it breaks, or when nothing came for *silent_seconds* (0: wait for ever).
+
+        A transport may also have `events`, the same for watches: changes as they are, which nobody has to put into
+        lines and read out of them again."""
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -83,6 +86,13 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
     type: str
     object: msgspec.Raw
+
+
+#: target and headers → the answer's head, and the changes of a watch
+Events = Callable[
+    [str, Mapping[str, str] | None],
+    AbstractAsyncContextManager[tuple[Reply, AsyncIterator[WatchEvent]]],
+]
 
 
 class _ListMeta(msgspec.Struct, gc=False, rename={"continue_": "continue"}):
@@ -123,15 +133,23 @@ def path_of(kind: ResourceType, namespace: str = "", name: str = "", subresource
     >>> path_of(Leases)
     '/apis/coordination.k8s.io/v1/leases'
     """
-    parts = ["/api", kind.version] if not kind.group else ["/apis", kind.group, kind.version]
+    path = f"/api/{kind.version}" if not kind.group else f"/apis/{kind.group}/{kind.version}"
     if namespace and kind.namespaced:
-        parts += ["namespaces", quote(namespace, safe="")]
-    parts.append(kind.plural)
+        path = f"{path}/namespaces/{_quoted(namespace)}"
+    path = f"{path}/{kind.plural}"
     if name:
-        parts.append(quote(name, safe=""))
-    if subresource:
-        parts.append(subresource)
-    return "/".join(parts)
+        path = f"{path}/{_quoted(name)}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def _quoted(name: str) -> str:
+    """Return a name as part of a path; names of Kubernetes hardly ever hold what must be quoted.
+
+    >>> _quoted("web-7f.example"), _quoted("a/b"), _quoted("é")
+    ('web-7f.example', 'a%2Fb', '%C3%A9')
+    """
+    plain = name.replace("-", "").replace(".", "")
+    return name if plain.isascii() and plain.isalnum() else quote(name, safe="")
 
 
 def failure(reply: Reply) -> ApiError:
@@ -167,6 +185,7 @@ class Client:
         self._transport = transport
         #: Whether nothing lies between here and the server that could break, so that watches need no end.
         self.steady = bool(getattr(transport, "steady", False))
+        self._events: Events | None = getattr(transport, "events", None)
         self._clock = clock or RealClock()
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
         self._with_body: dict[str, dict[str, str]] = {}
@@ -342,6 +361,12 @@ class Client:
         }
         target = _target(path_of(kind, namespace), query)
         silent = timeout_seconds + 30.0 if timeout_seconds else 0.0
+        if self._events is not None:
+            async with self._events(target, self._headers) as (reply, events):
+                if reply.code != 200:
+                    raise failure(reply)
+                yield events
+            return
         async with self._transport.stream(target, self._headers, silent_seconds=silent) as (reply, lines):
             if reply.code != 200:
                 raise failure(reply)
@@ -359,13 +384,18 @@ class Client:
         subresource: str = "",
         field_manager: str = "",
         dry_run: bool = False,
+        read: bool = True,
     ) -> Document:
-        """Create an object (or post to a subresource) and return what the server made of it."""
+        """Create an object (or post to a subresource) and return what the server made of it.
+
+        Without *read* the answer is not decoded, and an empty document comes back; so with the other verbs.
+        """
         if isinstance(document, dict) and not namespace:
             namespace = document.get("metadata", {}).get("namespace", "")
         query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else ""}
         path = path_of(kind, namespace, name, subresource)
-        return _decode_document(await self.call("POST", path, query, document))
+        answer = await self.call("POST", path, query, document)
+        return _decode_document(answer) if read else {}
 
     async def update(
         self, kind: ResourceType, document: Document, *, subresource: str = "", field_manager: str = ""
@@ -391,16 +421,20 @@ class Client:
         field_manager: str = "",
         force: bool = False,
         dry_run: bool = False,
+        read: bool = True,
     ) -> Document:
         """Change an object as *patch* says and return the result."""
-        query = {
-            "fieldManager": field_manager,
-            "force": "true" if force else "",
-            "dryRun": "All" if dry_run else "",
-        }
+        query = None
+        if field_manager or force or dry_run:
+            query = {
+                "fieldManager": field_manager,
+                "force": "true" if force else "",
+                "dryRun": "All" if dry_run else "",
+            }
         data = patch if isinstance(patch, bytes) else _encode(patch)
         path = path_of(kind, namespace, name, subresource)
-        return _decode_document(await self.call("PATCH", path, query, data, patch_type))
+        answer = await self.call("PATCH", path, query, data, patch_type)
+        return _decode_document(answer) if read else {}
 
     async def apply(
         self, kind: ResourceType, document: Document, *, field_manager: str, force: bool = False
@@ -427,6 +461,7 @@ class Client:
         propagation_policy: str = "",
         uid: str = "",
         resource_version: str = "",
+        read: bool = True,
     ) -> Document:
         """Delete an object and return the server's answer. Raises NotFound; Conflict when it is not the one
         meant (*uid*, *resource_version*)."""
@@ -438,7 +473,8 @@ class Client:
         wanted = {"uid": uid, "resourceVersion": resource_version}
         if preconditions := {key: value for key, value in wanted.items() if value}:
             options["preconditions"] = preconditions
-        return _decode_document(await self.call("DELETE", path_of(kind, namespace, name), None, options))
+        answer = await self.call("DELETE", path_of(kind, namespace, name), None, options)
+        return _decode_document(answer) if read else {}
 
     async def delete_collection(
         self, kind: ResourceType, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
@@ -460,7 +496,7 @@ class Client:
             "metadata": metadata,
             "target": {"kind": "Node", "name": node},
         }
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/binding"
+        path = f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(pod)}/binding"
         await self.call("POST", path, None, binding)
 
     async def evict(self, pod: str, namespace: str, *, grace_period_seconds: int | None = None) -> None:
@@ -472,18 +508,25 @@ class Client:
         }
         if grace_period_seconds is not None:
             eviction["deleteOptions"] = {"gracePeriodSeconds": grace_period_seconds}
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/eviction"
+        path = f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(pod)}/eviction"
         await self.call("POST", path, None, eviction)
 
 
 async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[WatchEvent]:
     async for line in lines:
-        event = _decode_event(line)
-        if event.type == "ERROR":
-            raise errors.from_status(_decode_document(event.object))
-        yield event
+        yield read_event(line)
+
+
+def read_event(line: bytes) -> WatchEvent:
+    """Return what one line of a watch says; raises the error that it may be."""
+    event = _decode_event(line)
+    if event.type == "ERROR":
+        raise errors.from_status(_decode_document(event.object))
+    return event
 
 
 def _target(path: str, query: Mapping[str, object] | None) -> str:
-    given = {name: value for name, value in (query or {}).items() if value != ""}
+    if not query:
+        return path
+    given = {name: value for name, value in query.items() if value != ""}
     return f"{path}?{urlencode(given)}" if given else path

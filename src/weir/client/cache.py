@@ -77,6 +77,19 @@ def _name_of_document(document: Any) -> _Named:
     return _Named(ObjectKey(meta.get("namespace", ""), meta["name"]), meta.get("resourceVersion", ""))
 
 
+def _name_of_view(view: Any) -> _Named:
+    meta = view.metadata
+    return _Named(ObjectKey(meta.namespace, meta.name), meta.resource_version)
+
+
+def _names_itself(view: Any) -> bool:
+    """Whether a decoded object says all that a cache must know, so that its bytes need no second look."""
+    meta = getattr(view, "metadata", None)
+    return all(
+        isinstance(getattr(meta, name, None), str) for name in ("namespace", "name", "resource_version")
+    )
+
+
 @contextmanager
 def _without_collecting() -> Iterator[None]:
     """Keep the garbage collector from walking thousands of new objects again and again while they are made."""
@@ -107,7 +120,9 @@ class Cache(Generic[T]):
         unreadable: Callable[[ObjectKey, Exception], None] = lambda key, error: None,
     ) -> None:
         self._decode, self._unreadable = decode, unreadable
-        self._documents = decode is decode_document  # then the name needs no second look at the bytes
+        #: how the name of a decoded object is found; None: from its bytes, or not known yet
+        self._name: Callable[[T], _Named] | None = _name_of_document if decode is decode_document else None
+        self._tried = self._name is not None
         self._entries: dict[ObjectKey, _Entry[T]] = {}
         self._listeners: list[Listener[T]] = []
         self._indexes: dict[str, tuple[IndexFunction[T], dict[str, dict[ObjectKey, T]]]] = {}
@@ -204,7 +219,10 @@ class Cache(Generic[T]):
 
     def _read(self, item: msgspec.Raw) -> tuple[_Named, T]:
         decoded = self._decode(item)
-        return (_name_of_document(decoded) if self._documents else _name_of_raw(item)), decoded
+        if not self._tried:
+            self._tried = True
+            self._name = _name_of_view if _names_itself(decoded) else None
+        return (_name_of_raw(item) if self._name is None else self._name(decoded)), decoded
 
     def progress(self, resource_version: str) -> None:
         self.resource_version = resource_version

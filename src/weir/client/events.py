@@ -292,9 +292,14 @@ class Recorder:
         if told.count > 1:
             try:
                 await self._client.patch(
-                    EVENTS, told.name, count_patch(told), namespace, patch_type=STRATEGIC_MERGE_PATCH
+                    EVENTS,
+                    told.name,
+                    count_patch(told),
+                    namespace,
+                    patch_type=STRATEGIC_MERGE_PATCH,
+                    read=False,
                 )
                 return
             except errors.NotFound:
                 pass  # it outlived its time: tell it anew, with its history
-        await self._client.create(EVENTS, document(told), namespace)
+        await self._client.create(EVENTS, document(told), namespace, read=False)

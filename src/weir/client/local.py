@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from weir.client.api import Reply, Unreachable
+from msgspec import Raw
+
+from weir.client.api import Reply, Unreachable, WatchEvent, read_event
 
 __all__ = ["LocalTransport"]
 
@@ -21,6 +23,9 @@ __all__ = ["LocalTransport"]
 MakeRequest = Callable[[str, str, str, Mapping[bytes, bytes], bytes], Any]
 #: takes a request, returns an answer with `code` and `headers`, and either `body` or, if it goes on, `run(sink)`
 Handle = Callable[[Any], Awaitable[Any]]
+
+
+_LINE = ""  # instead of the type of a change: a line still to be read
 
 
 class _Sink:
@@ -68,15 +73,51 @@ class _Sink:
     async def read(self) -> bytes | None:
         """Return the next frame, None at the end."""
         while not self.frames:
-            if self.broken:
-                raise Unreachable("the server cut the watch off: it was not read fast enough")
-            if self.over:
+            await self._wait()
+            if self.over and not self.frames:
                 return None
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
         frame = self.frames.popleft()
         self._size -= len(frame)
         return frame
+
+    async def _wait(self) -> None:
+        """Return when there is more, or when it is over."""
+        if not self.over:
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        if self.broken:
+            raise Unreachable("the server cut the watch off: it was not read fast enough")
+
+
+class _EventSink(_Sink):
+    """Where a watch of the same process tells its changes, and where they are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: deque[tuple[str, bytes]] = deque()
+
+    def tell(self, type: str, shown: bytes) -> None:
+        """Take one change; *shown* is the object as the API shows it."""
+        self._told.append((type, shown))
+        self._size += len(shown)
+        self._wake()
+
+    def write(self, frame: bytes) -> None:
+        """Take what is no change, a bookmark or an error: it comes as a line, as everywhere."""
+        self.tell(_LINE, frame)
+
+    def __aiter__(self) -> _EventSink:
+        return self
+
+    async def __anext__(self) -> WatchEvent:
+        told = self._told
+        while not told:
+            await self._wait()
+            if self.over and not told:
+                raise StopAsyncIteration
+        type, shown = told.popleft()
+        self._size -= len(shown)
+        return WatchEvent(type, Raw(shown)) if type != _LINE else read_event(shown)
 
 
 class LocalTransport:
@@ -105,27 +146,44 @@ class LocalTransport:
         self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> Reply:
         answer = await self._answer(method, target, headers, body)
-        return Reply(answer.code, answer.body, _text(answer.headers))
+        return Reply(answer.code, answer.body, _Headers(answer.headers or ()))
 
     @asynccontextmanager
     async def stream(
         self, target: str, headers: Mapping[str, str] | None = None, *, silent_seconds: float = 0.0
     ) -> AsyncIterator[tuple[Reply, AsyncIterator[bytes]]]:
+        sink = _Sink()
+        async with self._stream(target, headers, sink) as reply:
+            yield reply, _lines(sink)
+
+    @asynccontextmanager
+    async def _stream(
+        self, target: str, headers: Mapping[str, str] | None, sink: _Sink
+    ) -> AsyncIterator[Reply]:
         answer = await self._answer("GET", target, headers, b"")
         if not hasattr(answer, "run"):
-            yield Reply(answer.code, answer.body, _text(answer.headers)), _nothing()
+            sink.close()
+            yield Reply(answer.code, answer.body, _Headers(answer.headers or ()))
             return
-        sink = _Sink()
         task = asyncio.ensure_future(answer.run(sink))
         task.add_done_callback(lambda _: sink.close())
         await asyncio.sleep(0)  # as on the network: who has the answer's head may count on being watched for
         try:
-            yield Reply(answer.code, b"", _text(answer.headers)), _lines(sink)
+            yield Reply(answer.code, b"", _Headers(answer.headers or ()))
         finally:
             sink.abort()
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+    @asynccontextmanager
+    async def events(
+        self, target: str, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[tuple[Reply, AsyncIterator[WatchEvent]]]:
+        """Open a watch whose changes come as they are, not as lines."""
+        sink = _EventSink()
+        async with self._stream(target, headers, sink) as reply:
+            yield reply, sink
 
     async def close(self) -> None:
         """Nothing to let go of."""
@@ -135,13 +193,28 @@ def _wire(headers: Mapping[str, str]) -> dict[bytes, bytes]:
     return {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in headers.items()}
 
 
-def _text(headers: list[tuple[bytes, bytes]] | None) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers or ()}
+class _Headers(Mapping[str, str]):
+    """The headers of an answer as text; made only if somebody looks, which is rare."""
 
+    __slots__ = ("_text", "_wire")
 
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield b""
+    def __init__(self, wire: Sequence[tuple[bytes, bytes]]) -> None:
+        self._wire = wire
+        self._text: dict[str, str] | None = None
+
+    def _read(self) -> dict[str, str]:
+        if self._text is None:
+            self._text = {n.decode("latin-1").lower(): v.decode("latin-1") for n, v in self._wire}
+        return self._text
+
+    def __getitem__(self, name: str) -> str:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
 
 
 async def _lines(sink: _Sink) -> AsyncIterator[bytes]:

@@ -259,9 +259,9 @@ class SeriesRecorder:
             try:
                 patch = {"series": whole["series"]}
                 await self._client.patch(
-                    EVENTS, told.name, patch, told.namespace, patch_type=STRATEGIC_MERGE_PATCH
+                    EVENTS, told.name, patch, told.namespace, patch_type=STRATEGIC_MERGE_PATCH, read=False
                 )
                 return
             except errors.NotFound:
                 pass
-        await self._client.create(EVENTS, whole, told.namespace)
+        await self._client.create(EVENTS, whole, told.namespace, read=False)

@@ -389,6 +389,7 @@ class _Worker:
                 uid=action.uid,
                 grace_period_seconds=action.grace_period_seconds,
                 propagation_policy=action.propagation_policy,
+                read=False,
             )
         except errors.NotFound:
             return []
@@ -417,6 +418,7 @@ class _Worker:
                 subresource=action.subresource,
                 field_manager=action.field_manager,
                 force=action.force,
+                read=action.held,
             )
         except errors.NotFound:
             return []
@@ -465,8 +467,9 @@ class _Worker:
                 action.namespace,
                 patch_type=STRATEGIC_MERGE_PATCH,
                 subresource="status",
+                read=False,
             )
-        await self._client.delete(PODS, action.name, action.namespace)
+        await self._client.delete(PODS, action.name, action.namespace, read=False)
         late = (self._clock.now() - action.due).total_seconds()
         self._owner.metrics.pod_deletions.child().inc()
         self._owner.metrics.pod_deletion_duration.child().observe(max(late, 0.0))

@@ -181,7 +181,12 @@ class Kubelets:
             metadata = pod["metadata"]
             try:
                 await self._client.delete(
-                    PODS, metadata["name"], metadata["namespace"], grace_period_seconds=0, uid=metadata["uid"]
+                    PODS,
+                    metadata["name"],
+                    metadata["namespace"],
+                    grace_period_seconds=0,
+                    uid=metadata["uid"],
+                    read=False,
                 )
             except (errors.NotFound, errors.Conflict):
                 self._forget(metadata["uid"])
@@ -272,6 +277,7 @@ class Kubelets:
                 metadata["namespace"],
                 patch_type=STRATEGIC_MERGE_PATCH,
                 subresource="status",
+                read=False,
             )
         except (errors.NotFound, errors.Conflict):
             return  # gone, or another pod of the same name
