@@ -11,6 +11,7 @@ from weir.controllers.deployment import Deployments
 from weir.controllers.device_taint_eviction import DeviceTaintEviction
 from weir.controllers.device_taint_expiry import DeviceTaintExpiry
 from weir.controllers.disruption import Disruption
+from weir.controllers.endpoint_mirror import EndpointMirror
 from weir.controllers.endpoint_slices import EndpointSlices
 from weir.controllers.endpoints import Endpoints
 from weir.controllers.ephemeral_volume import EphemeralVolumes
@@ -47,6 +48,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "cronjob": CronJobs,
     "endpoints": Endpoints,
     "endpointslice": EndpointSlices,
+    "endpointslice-mirroring": EndpointMirror,
     "disruption": Disruption,
     "persistentvolume": PersistentVolumes,
     "volume-provisioner": VolumeProvisioner,

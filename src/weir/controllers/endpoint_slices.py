@@ -2,8 +2,10 @@
 
 An address stays in the slice that has it, so that a change of one pod changes one slice; slices are filled before new
 ones are made, and one that is empty goes, unless it is the only one of its family. Pods that are being deleted are
-listed as terminating for as long as they serve.
-Not here: topology hints, Endpoints (weir.controllers.endpoints).
+listed as terminating for as long as they serve. A Service that prefers traffic nearby (`trafficDistribution`) has hints
+that name each ready endpoint's own zone, and with PreferSameNode its node.
+Not here: hints in proportion to the zones' CPUs (`service.kubernetes.io/topology-mode`), Endpoints
+(weir.controllers.endpoints), slices of Endpoints that somebody wrote (weir.controllers.endpoint_mirror).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from weir.controllers.service_pods import (
     ports_of,
     reference_to,
 )
+from weir.controllers.trigger_times import ANNOTATION, TriggerTimes
 from weir.controllers.views import Pod
 from weir.controllers.workload import owner_reference
 from weir.gates import Gates
@@ -40,6 +43,7 @@ MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"
 ZONE: Final = "topology.kubernetes.io/zone"
 MOST: Final = 100
+NEARBY: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 Document = Mapping[str, Any]
 Endpoint = dict[str, Any]
@@ -53,7 +57,7 @@ class EndpointSlices:
     kinds: Final[tuple[Kind, ...]] = (NODES, SERVICES, PODS, SLICES)
 
     def __init__(self, gates: Gates) -> None:
-        self._watch = ServiceWatch()
+        self._watch, self._triggers = ServiceWatch(), TriggerTimes()
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ServiceKey]:
         """Yield the Services whose slices may have to change."""
@@ -69,7 +73,10 @@ class EndpointSlices:
         """Yield what makes the slices say what is so."""
         service = known.get(SERVICES, key.name, key.namespace)
         if service is None or not is_managed(service) or service["metadata"].get("deletionTimestamp"):
+            self._triggers.forget(key)
             return  # those of a Service that is gone go with it
+        pods = pods_behind(service, known, terminating=True)
+        triggered = self._triggers.look(key, service, pods)
         mine = [
             each
             for each in known.owned(SLICES, service["metadata"]["uid"])
@@ -77,23 +84,23 @@ class EndpointSlices:
             and not each["metadata"].get("deletionTimestamp")
         ]
         mine.sort(key=lambda each: str(each["metadata"]["name"]))
-        wanted = endpoints_of(service, known)
+        wanted = endpoints_of(service, pods, known)
         for family in families_of(service):
             if not any(group[0] == family for group in wanted):
                 wanted[family, ()] = []  # one slice says that there is nobody
         for each in mine:
-            if _group(each) not in wanted:
+            if group_of(each) not in wanted:
                 yield _remove(each)
         for group, endpoints in wanted.items():
-            there = [each for each in mine if _group(each) == group]
-            yield from _settle(service, group, endpoints, there)
+            there = [each for each in mine if group_of(each) == group]
+            yield from _settle(service, group, endpoints, there, triggered)
 
 
-def endpoints_of(service: Document, known: Known) -> dict[Group, list[Endpoint]]:
+def endpoints_of(service: Document, pods: list[Pod], known: Known) -> dict[Group, list[Endpoint]]:
     """Return the endpoints of a Service by address family and ports."""
     found: dict[Group, list[Endpoint]] = {}
     tolerated = bool(service["spec"].get("publishNotReadyAddresses"))
-    for pod in pods_behind(service, known, terminating=True):
+    for pod in pods:
         ports = tuple(sorted(ports_of(service, pod)))
         for family in families_of(service):
             if ip := address_of(pod, family):
@@ -119,11 +126,28 @@ def _endpoint(service: Document, pod: Pod, ip: str, known: Known, tolerated: boo
         node = known.node(pod.spec.node_name)
         if node is not None and node.labels.get(ZONE):
             endpoint["zone"] = node.labels[ZONE]
+    if endpoint["conditions"]["ready"] and (hints := _hints(service, endpoint)):
+        endpoint["hints"] = hints
     return endpoint
 
 
+def _hints(service: Document, endpoint: Endpoint) -> dict[str, Any]:
+    """Return who should use an endpoint, where the Service prefers traffic nearby."""
+    wish = service["spec"].get("trafficDistribution")
+    hints: dict[str, Any] = {}
+    if wish in NEARBY and endpoint.get("zone"):
+        hints["forZones"] = [{"name": endpoint["zone"]}]
+    if wish == "PreferSameNode" and endpoint.get("nodeName"):
+        hints["forNodes"] = [{"name": endpoint["nodeName"]}]
+    return hints
+
+
 def _settle(
-    service: Document, group: Group, endpoints: list[Endpoint], there: list[Document]
+    service: Document,
+    group: Group,
+    endpoints: list[Endpoint],
+    there: list[Document],
+    triggered: str | None,
 ) -> Iterator[Action]:
     """Yield what spreads *endpoints* over the slices that are *there*, and over new ones."""
     left = {_identity(endpoint): endpoint for endpoint in endpoints}
@@ -144,18 +168,21 @@ def _settle(
             gone = {name: None for name in each["metadata"].get("labels") or () if name not in labels}
             metadata = {
                 "labels": {**gone, **labels},
+                "annotations": {ANNOTATION: triggered},
                 "resourceVersion": each["metadata"]["resourceVersion"],
             }
             patch = {"metadata": metadata, "endpoints": room}
             yield Patch(SLICES, each["metadata"]["name"], each["metadata"]["namespace"], patch, held=True)
     if keep_one and not there:
-        yield _create(service, group, [], labels)
+        yield _create(service, group, [], labels, triggered)
     while new:
         some, new = new[:MOST], new[MOST:]
-        yield _create(service, group, some, labels)
+        yield _create(service, group, some, labels, triggered)
 
 
-def _create(service: Document, group: Group, endpoints: list[Endpoint], labels: dict[str, str]) -> Create:
+def _create(
+    service: Document, group: Group, endpoints: list[Endpoint], labels: dict[str, str], triggered: str | None
+) -> Create:
     metadata, (family, ports) = service["metadata"], group
     document = {
         "apiVersion": "discovery.k8s.io/v1",
@@ -164,6 +191,7 @@ def _create(service: Document, group: Group, endpoints: list[Endpoint], labels: 
             "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
             "labels": labels,
+            "annotations": {ANNOTATION: triggered} if triggered else {},
             "ownerReferences": [owner_reference(service, SERVICES)],
         },
         "addressType": family,
@@ -186,7 +214,8 @@ def _labels(service: Document) -> dict[str, str]:
     return labels
 
 
-def _group(each: Document) -> Group:
+def group_of(each: Document) -> Group:
+    """Return the address family and ports of a slice."""
     ports = (
         Port(
             port.get("name") or "",

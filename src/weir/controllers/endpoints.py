@@ -2,7 +2,7 @@
 
 Addresses with the same ports form one subset. More than a thousand addresses are cut off, and the object says so.
 Endpoints are written for Services with a selector; those of others are somebody else's.
-Not here: EndpointSlices (weir.controllers.endpoint_slices), the time of the last change as an annotation.
+Not here: EndpointSlices (weir.controllers.endpoint_slices).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from weir.controllers.service_pods import (
     ports_of,
     reference_to,
 )
+from weir.controllers.trigger_times import ANNOTATION, TriggerTimes
+from weir.controllers.views import Pod
 from weir.gates import Gates
 from weir.objects.kinds import Kind, by_kind
 
@@ -47,7 +49,7 @@ class Endpoints:
     kinds: Final[tuple[Kind, ...]] = (SERVICES, PODS, ENDPOINTS)
 
     def __init__(self, gates: Gates) -> None:
-        self._watch = ServiceWatch()
+        self._watch, self._triggers = ServiceWatch(), TriggerTimes()
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ServiceKey]:
         """Yield the Services whose Endpoints may have to change."""
@@ -62,19 +64,22 @@ class Endpoints:
         service = known.get(SERVICES, key.name, key.namespace)
         present: Document | None = known.get(ENDPOINTS, key.name, key.namespace)
         if service is None:
+            self._triggers.forget(key)
             if present is not None and (present["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER:
                 yield Delete(ENDPOINTS, key.name, key.namespace, present["metadata"]["uid"])
             return
         if not is_managed(service) or service["metadata"].get("deletionTimestamp"):
             return
-        subsets, cut = subsets_of(service, known)
+        pods = pods_behind(service, known, terminating=True)
+        triggered = self._triggers.look(key, service, pods)
+        subsets, cut = subsets_of(service, pods)
         labels = {**(service["metadata"].get("labels") or {}), MANAGED_BY: MANAGER}
         if is_headless(service):
             labels[HEADLESS] = ""
         if present is None:
             metadata: dict[str, Any] = {"name": key.name, "namespace": key.namespace, "labels": labels}
-            if cut:
-                metadata["annotations"] = {OVER_CAPACITY: "truncated"}
+            annotations = {ANNOTATION: triggered, OVER_CAPACITY: "truncated" if cut else None}
+            metadata["annotations"] = {name: value for name, value in annotations.items() if value}
             document = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets}
             yield Create(ENDPOINTS, document, key.namespace)
             return
@@ -84,18 +89,19 @@ class Endpoints:
             return
         gone = {name: None for name in said.get("labels") or () if name not in labels}
         changes: dict[str, Any] = {"labels": {**gone, **labels}, "resourceVersion": said["resourceVersion"]}
-        if marked != cut:
-            changes["annotations"] = {OVER_CAPACITY: "truncated" if cut else None}
+        changes["annotations"] = {ANNOTATION: triggered, OVER_CAPACITY: "truncated" if cut else None}
         patch = {"metadata": changes, "subsets": subsets or None}
         yield Patch(ENDPOINTS, key.name, key.namespace, patch, held=True)
 
 
-def subsets_of(service: Document, known: Known) -> tuple[list[dict[str, Any]], bool]:
+def subsets_of(service: Document, pods: list[Pod]) -> tuple[list[dict[str, Any]], bool]:
     """Return the subsets of a Service's Endpoints, and whether addresses had to be left out."""
     tolerated = bool(service["spec"].get("publishNotReadyAddresses"))
     family = families_of(service)[0]
     groups: dict[tuple[Port, ...], tuple[list[Document], list[Document]]] = {}
-    for pod in pods_behind(service, known, terminating=tolerated):
+    for pod in pods:
+        if pod.deleting and not tolerated:
+            continue
         ip = address_of(pod, family)
         ports = tuple(sorted(ports_of(service, pod)))
         if not ip or (service["spec"].get("ports") and not ports):

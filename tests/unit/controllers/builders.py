@@ -12,6 +12,7 @@ SECOND = timedelta(seconds=1)
 KINDS = {
     "Deployment": "apps/v1", "ReplicaSet": "apps/v1", "DaemonSet": "apps/v1", "StatefulSet": "apps/v1",
     "Job": "batch/v1", "CronJob": "batch/v1", "Pod": "v1", "Service": "v1", "ControllerRevision": "apps/v1",
+    "Endpoints": "v1", "Node": "v1",
 }  # fmt: skip
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from tests.unit.controllers.builders import decide, made, of, only, pod
 from weir.controllers.actions import Create, Delete, Patch
+from weir.controllers.endpoint_mirror import EndpointMirror
 from weir.controllers.endpoint_slices import EndpointSlices
 from weir.controllers.endpoints import Endpoints
 from weir.controllers.known import PODS, Known
 from weir.controllers.service_pods import ServiceKey
+from weir.controllers.trigger_times import TriggerTimes
+from weir.controllers.views import Pod
 
 KEY = ServiceKey("default", "web")
 
@@ -84,11 +90,8 @@ def test_endpoints_that_say_what_is_so_are_left_alone():
 def test_more_than_a_thousand_addresses_are_cut_off_and_said_to_be():
     many = [pod(f"p{n}", status={"podIP": f"10.{n // 250}.0.{n % 250 + 1}"}) for n in range(1200)]
     (action,) = decide(of(Endpoints), KEY, [service(), *many])
-    annotations = action.document["metadata"]["annotations"]
-    assert (len(action.document["subsets"][0]["addresses"]), annotations) == (
-        1000,
-        {"endpoints.kubernetes.io/over-capacity": "truncated"},
-    )
+    mark = action.document["metadata"]["annotations"]["endpoints.kubernetes.io/over-capacity"]
+    assert (len(action.document["subsets"][0]["addresses"]), mark) == (1000, "truncated")
 
 
 def test_without_a_selector_endpoints_are_somebody_elses():
@@ -164,3 +167,87 @@ def test_only_what_a_service_shows_of_a_pod_wakes_it():
         [],
         [KEY],
     )
+
+
+@pytest.mark.parametrize(
+    ("wish", "hints"),
+    [
+        (None, None),
+        ("PreferClose", {"forZones": [{"name": "east"}]}),
+        ("PreferSameZone", {"forZones": [{"name": "east"}]}),
+        ("PreferSameNode", {"forZones": [{"name": "east"}], "forNodes": [{"name": "n0"}]}),
+    ],
+)
+def test_a_service_that_prefers_traffic_nearby_says_for_whom_each_endpoint_is(wish, hints):
+    node = made("Node", "n0", metadata={"namespace": ""}, labels={"topology.kubernetes.io/zone": "east"})
+    wishes = {"trafficDistribution": wish} if wish else {}
+    (action,) = slices(service(**wishes), backend(1), node)
+    assert action.document["endpoints"][0].get("hints") == hints
+
+
+def test_an_endpoint_that_is_not_ready_is_for_nobody():
+    node = made("Node", "n0", metadata={"namespace": ""}, labels={"topology.kubernetes.io/zone": "east"})
+    (action,) = slices(service(trafficDistribution="PreferClose"), backend(1, ready=False), node)
+    assert "hints" not in action.document["endpoints"][0]
+
+
+def ready_since(name, at):
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": at}]
+    return msgspec.convert({"metadata": {"name": name}, "status": {"conditions": conditions}}, Pod)
+
+
+def test_the_oldest_change_since_the_last_look_is_told():
+    times, web = TriggerTimes(), {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}
+    one, two = ready_since("one", "2026-01-01T00:01:00Z"), ready_since("two", "2026-01-01T00:02:00Z")
+    looks = [times.look(KEY, web, pods) for pods in ([], [one], [one, two], [one], [one])]
+    assert looks == ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z", None, None]
+
+
+def written(**more):
+    subset = {
+        "addresses": [{"ip": "10.9.0.1", "hostname": "a"}, {"ip": "fd00::1"}],
+        "notReadyAddresses": [{"ip": "10.9.0.2", "nodeName": "n0"}],
+        "ports": [{"name": "http", "port": 80, "protocol": "TCP"}],
+    }
+    return made("Endpoints", "web", subsets=[subset], **more)
+
+
+def mirrored(*documents):
+    return decide(of(EndpointMirror), KEY, documents)
+
+
+def test_endpoints_that_somebody_wrote_are_repeated_in_slices_one_for_each_family():
+    found = {
+        action.document["addressType"]: [
+            (e["addresses"], e["conditions"], e.get("hostname"), e.get("nodeName"))
+            for e in action.document["endpoints"]
+        ]
+        for action in mirrored(service(selector=None), written())
+    }
+    ready, waiting = {"ready": True}, {"ready": False}
+    assert found == {
+        "IPv4": [(["10.9.0.1"], ready, "a", None), (["10.9.0.2"], waiting, None, "n0")],
+        "IPv6": [(["fd00::1"], ready, None, None)],
+    }
+
+
+def test_slices_that_repeat_the_endpoints_are_left_alone():
+    first = mirrored(service(selector=None), written())
+    there = [kept(action, f"s{number}") for number, action in enumerate(first)]
+    assert mirrored(service(selector=None), written(), *there) == []
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [service(), written()],
+        [service(selector=None)],
+        [service(selector=None), written(labels={"endpointslice.kubernetes.io/skip-mirror": "true"})],
+        [written()],
+    ],
+    ids=["with a selector", "without Endpoints", "asked not to", "without a Service"],
+)
+def test_slices_go_when_there_is_nothing_to_repeat(documents):
+    first = mirrored(service(selector=None), written())
+    there = [kept(action, f"s{number}") for number, action in enumerate(first)]
+    assert [type(action) for action in mirrored(*documents, *there)] == [Delete, Delete]
