@@ -21,6 +21,7 @@ from weir.apiserver.patches import converter
 from weir.apiserver.patches import json as json_patch
 from weir.apiserver.patches import merge as merge_patch
 from weir.apiserver.patches import strategic as strategic_patch
+from weir.apiserver.patches.parts import applied_parts, patched_parts
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.verbs import ATTEMPTS, Outcome, Verbs
 from weir.objects import defaults, device_dialect, document
@@ -39,6 +40,18 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
+
+
+def _merge(target: Document, overlay: Document, kind: Kind) -> Document:
+    merged: Document = merge_patch.merge(target, overlay)
+    return merged
+
+
+def _merge_strategically(target: Document, overlay: Document, kind: Kind) -> Document:
+    return strategic_patch.merge_map(target, overlay, strategic_patch.place_of(kind))
+
+
+_BY_PARTS = {MERGE_PATCH: _merge, STRATEGIC_PATCH: _merge_strategically}
 
 
 class Patching:
@@ -62,8 +75,14 @@ class Patching:
         body = request.body
         if kind.version == device_dialect.VERSION and media != JSON_PATCH:
             body = relaxed(body, kind, yaml=False, partial=True)
+        by_parts = _BY_PARTS.get(media)
 
         def compute(old: Document) -> Document:
+            if by_parts is not None:
+                now = self._verbs.now
+                part = patched_parts(old, body, kind, subresource, by_parts, namespace, name, now)
+                if part is not None:
+                    return part
             if media == STRATEGIC_PATCH:
                 new, found = converter.patch(old, body, kind, field_validation=options.field_validation)
             else:
@@ -114,19 +133,21 @@ class Patching:
         warnings: list[str],
     ) -> Outcome:
         """Server-side apply."""
+        body = request.body
+        if kind.version == device_dialect.VERSION:
+            body = relaxed(body, kind, yaml=True)
 
         def applied(live: Document | None) -> Document:
-            new = server_side.apply(
-                live,
-                relaxed(request.body, kind, yaml=True)
-                if kind.version == device_dialect.VERSION
-                else request.body,
-                kind,
-                manager=options.field_manager,
-                force=options.force,
-                subresource=subresource,
-                now=self._verbs.now,
-                yaml=True,
+            manager, force, now = options.field_manager, options.force, self._verbs.now
+            configuration = server_side.parse(body)
+            if live is not None and subresource == "status":
+                part = applied_parts(
+                    live, configuration, kind, namespace, name, manager=manager, force=force, now=now
+                )
+                if part is not None:
+                    return part
+            new = server_side.apply_configuration(
+                live, configuration, kind, manager=manager, force=force, subresource=subresource, now=now
             )
             metadata = new.setdefault("metadata", {})
             check_patched_identity(new, kind, namespace, name)
@@ -135,7 +156,7 @@ class Patching:
                 metadata["namespace"] = namespace
             if live is not None:
                 for_kind(kind).recall(new, live)
-            defaults.default(new, kind, self._verbs.now)
+            defaults.default(new, kind, now)
             return new
 
         for _ in range(ATTEMPTS):
@@ -159,7 +180,7 @@ class Patching:
                 except errors.AlreadyExists:
                     continue
             old = stored.decode(kind, found.value)
-            new = applied(stored.decode(kind, found.value))
+            new = applied(old)
             if new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]:
                 new["metadata"].pop("resourceVersion", None)
             outcome = await self._verbs.replace(

@@ -12,6 +12,7 @@ Not here: merging values (weir.apiserver.patches.overlay), updates (weir.apiserv
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -41,7 +42,7 @@ from weir.objects.jsontext import TOO_DEEP, may_be_too_deep, too_deep
 from weir.objects.manifest import ManifestError, read_manifest
 from weir.values.quoting import quote
 
-__all__ = ["apply", "update_managed_fields"]
+__all__ = ["apply", "apply_configuration", "parse", "update_managed_fields"]
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 BEFORE_FIRST: Final = "before-first-apply"
@@ -60,7 +61,6 @@ def apply(
     force: bool = False,
     subresource: str = "",
     now: str,
-    yaml: bool = True,
 ) -> dict[str, Any]:
     """Return the object after *manager* applied *body* to *live* (None: there is none), managedFields included.
 
@@ -70,7 +70,22 @@ def apply(
     >>> made["metadata"]["managedFields"][0]["fieldsV1"]
     {'f:data': {'f:k': {}}}
     """
-    configuration = _parse(body)
+    return apply_configuration(
+        live, parse(body), kind, manager=manager, force=force, subresource=subresource, now=now
+    )
+
+
+def apply_configuration(
+    live: dict[str, Any] | None,
+    configuration: dict[str, Any],
+    kind: KindRow,
+    *,
+    manager: str,
+    force: bool,
+    subresource: str,
+    now: str,
+) -> dict[str, Any]:
+    """Return the object after *manager* applied a configuration that was read; *live* stays as it is."""
     _check_type(configuration, kind)
     applying = _Applying(
         live, configuration, kind, Owner(manager, "Apply", kind.api_version, subresource), now
@@ -90,7 +105,8 @@ def apply(
     return made
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def parse(body: bytes) -> dict[str, Any]:
+    """Return the configuration *body* holds, JSON or YAML."""
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):
@@ -303,6 +319,7 @@ def _go_json(value: Any) -> str:
 # ── conflicts ────────────────────────────────────────────────────────────────────────────────────
 
 
+@lru_cache(1024)
 def _identifier(owner: Owner) -> str:
     """Return what managers are sorted by."""
     known: dict[str, str] = {"manager": owner.manager, "operation": owner.operation}

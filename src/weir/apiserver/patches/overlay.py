@@ -44,6 +44,9 @@ def overlay(live: Any, configuration: Any, node: Node) -> Any:
 def _overlay_fields(live: dict[str, Any], configuration: dict[str, Any], node: Node) -> dict[str, Any]:
     out = {}
     for key in {**live, **configuration}:
+        if key not in configuration:
+            out[key] = live[key]
+            continue
         child = node.child(key) or LEAF
         value = overlay(live.get(key, NOTHING), configuration.get(key, NOTHING), child)
         if value is not NOTHING:

@@ -9,6 +9,6 @@ Not here: what admission adds (tolerations, service account, priority), what a s
 
 from __future__ import annotations
 
-from weir.objects.defaults.walk import default, settle
+from weir.objects.defaults.walk import default, settle, spans_parts
 
-__all__ = ["default", "settle"]
+__all__ = ["default", "settle", "spans_parts"]
