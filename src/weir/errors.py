@@ -214,10 +214,8 @@ class MethodNotAllowed(ApiError):
         super().__init__(message, **rest)
 
 
-REPRESENTATIONS = (
-    "application/json, application/yaml, application/vnd.kubernetes.protobuf, "
-    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
-)
+REPRESENTATIONS = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+STREAMS = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 
 
 class NotAcceptable(ApiError):
@@ -225,11 +223,9 @@ class NotAcceptable(ApiError):
 
     code, reason = 406, "NotAcceptable"
 
-    def __init__(self, message: str = "", **rest: Any) -> None:
+    def __init__(self, message: str = "", *, offered: str = REPRESENTATIONS, **rest: Any) -> None:
         rest.setdefault("details", {})
-        super().__init__(
-            message or f"406: Not Acceptable\n\nAvailable representations: {REPRESENTATIONS}", **rest
-        )
+        super().__init__(message or f"406: Not Acceptable\n\nAvailable representations: {offered}", **rest)
 
 
 class AlreadyExists(ApiError):

@@ -296,12 +296,12 @@ class Replay:
         last = max((name for _, name in keep), default="")
         paged = bool((exchange.body or {}).get("metadata", {}).get("continue")) if exchange.body else False
         start = _token_start(params.get("continue", ""))
-        chosen, _ = self._cluster.server.lists.select(
+        chosen = self._cluster.server.lists.select(
             kind,
             namespace,
             {k: v for k, v in params.items() if k in ("labelSelector", "fieldSelector")},
         )
-        for item in list(chosen):
+        for item in list(chosen.items):
             metadata = msgspec.json.decode(item.value)["metadata"]
             place = (metadata.get("namespace", ""), metadata["name"])
             if place in keep or (start and metadata["name"] <= start.strip("/\0")):
@@ -320,7 +320,7 @@ class Replay:
             return
         last = wanted[-1]
         remaining = metadata.get("remainingItemCount", 1)
-        for item in list(self._cluster.server.lists.select(kind, namespace, {})[0]):
+        for item in list(self._cluster.server.lists.select(kind, namespace, {}).items):
             name = msgspec.json.decode(item.value)["metadata"]["name"]
             if name > last["metadata"]["name"]:
                 await self._cluster.drop(kind, namespace, name)

@@ -18,7 +18,7 @@ from weir.apiserver import stored
 from weir.apiserver.admission.attributes import DELETE, Attributes
 from weir.apiserver.authn import User
 from weir.apiserver.identity import gone_with_this_update
-from weir.apiserver.lists import Lists
+from weir.apiserver.lists import Lists, Page
 from weir.apiserver.options import DeleteOptions
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.verbs import Outcome, Verbs, body_of
@@ -172,10 +172,10 @@ class Deletion:
         options: DeleteOptions,
         user: User,
         warnings: list[str],
-    ) -> Outcome:
+    ) -> Page:
         """Delete everything the selectors choose; the answer is the list as it was before."""
-        selected, body = lists.select(kind, namespace, params)
-        for found in selected:
+        selected = lists.select(kind, namespace, params)
+        for found in selected.items:
             metadata = msgspec.json.decode(found.value)["metadata"]
             try:
                 await self.delete(
@@ -183,7 +183,7 @@ class Deletion:
                 )
             except errors.NotFound:
                 continue
-        return Outcome(200, body)
+        return selected
 
 
 def success(*, code: int | None = None, details: Document | None = None) -> Document:

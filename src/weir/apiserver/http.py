@@ -16,11 +16,32 @@ if TYPE_CHECKING:
     from weir.apiserver.authn import User
     from weir.apiserver.paths import RequestInfo
 
-__all__ = ["Handler", "Request", "Response", "Sink", "Stream"]
+__all__ = ["Handler", "Query", "Request", "Response", "Sink", "Stream"]
 
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 YAML = b"application/yaml"
+
+
+class Query(dict[str, str]):
+    """The parameters of a query: of a repeated one the first value counts; `all` has every value."""
+
+    def __init__(self, query: str = "") -> None:
+        super().__init__()
+        self._repeated: dict[str, list[str]] = {}
+        for name, value in parse_qsl(query, keep_blank_values=True) if query else ():
+            if name in self:
+                self._repeated.setdefault(name, [self[name]]).append(value)
+            else:
+                self[name] = value
+
+    def all(self, name: str) -> list[str]:
+        """Return every value of a parameter.
+
+        >>> Query("dryRun=All&dryRun=None").all("dryRun"), Query("a=1").all("dryRun")
+        (['All', 'None'], [])
+        """
+        return self._repeated.get(name) or ([self[name]] if name in self else [])
 
 
 class Request:
@@ -56,17 +77,13 @@ class Request:
         self.method, self.path, self.query, self.body = method, path, query, body
         self.headers: Mapping[bytes, bytes] = headers or {}
         self.peer, self.peer_certificate = peer, peer_certificate
-        self._params: dict[str, str] | None = None
+        self._params: Query | None = None
 
     @property
-    def params(self) -> dict[str, str]:
-        """The query parameters; of a repeated one the first value counts."""
+    def params(self) -> Query:
+        """The query parameters."""
         if self._params is None:
-            found: dict[str, str] = {}
-            if self.query:
-                for name, value in parse_qsl(self.query, keep_blank_values=True):
-                    found.setdefault(name, value)
-            self._params = found
+            self._params = Query(self.query)
         return self._params
 
     def header(self, name: bytes) -> str:

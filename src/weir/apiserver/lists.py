@@ -115,9 +115,9 @@ class Lists:
         limit = max(options.limit, 0)
         start, revision, inconsistent = "", 0, False
         if options.continue_token:
+            revision, relative = decode_token(options.continue_token)
             if options.resource_version not in ("", "0"):
                 raise errors.BadRequest("specifying resource version is not allowed when using continue")
-            revision, relative = decode_token(options.continue_token)
             start = under + relative.removeprefix("/")
             inconsistent = revision < 0
             revision = max(revision, 0)
@@ -178,13 +178,12 @@ class Lists:
         if not happened:
             raise too_large(revision, self._store.revision)
 
-    def select(self, kind: Kind, namespace: str, params: dict[str, str]) -> tuple[Sequence[KeyValue], bytes]:
-        """Return what the selectors choose right now, and the list that shows it."""
+    def select(self, kind: Kind, namespace: str, params: dict[str, str]) -> Page:
+        """Return what the selectors choose right now."""
         options = ListOptions.parse(params, watch=False)
         matches = matcher(kind, options.label_selector, options.field_selector)
         under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
-        page = self._read(under, matches, 0, "", 0)
-        return page.items, list_body(kind, page)
+        return self._read(under, matches, 0, "", 0)
 
 
 def list_body(kind: Kind, page: Page) -> bytes:
@@ -260,5 +259,5 @@ def decode_token(token: str) -> tuple[int, str]:
     if not isinstance(start, str) or not start:
         raise errors.BadRequest(f"{head}encoded start key empty (version meta.k8s.io/v1)")
     if ".." in start.split("/"):
-        raise errors.BadRequest(f"{head}invalid continue token")
+        raise errors.BadRequest(f"{head}{start}")
     return revision, start

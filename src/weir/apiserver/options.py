@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from weir.apiserver.http import Query
 from weir.errors import BadRequest, Invalid
 from weir.objects.jsontext import JsonError, parse_json
 from weir.validate.field import FieldError, forbidden, invalid, not_supported, required
@@ -43,8 +44,12 @@ def parse_int(text: str) -> int:
 
 
 def parse_bool(text: str | None) -> bool:
-    """Return a query flag: everything but absent, empty, `0` and `false` is true."""
-    return text is not None and text.lower() not in ("", "0", "false")
+    """Return a query flag: everything but absent, `0` and `false` is true.
+
+    >>> parse_bool(""), parse_bool("maybe"), parse_bool("False"), parse_bool(None)
+    (True, True, False, False)
+    """
+    return text is not None and text.lower() not in ("0", "false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +88,31 @@ class WriteOptions:
             place = len(manager[:at].encode())
             detail = f"invalid character U+{ord(odd):04X} (at position {place})"
             problems.append(invalid("fieldManager", manager, detail))
-        problems += dry_run_problems(params.get("dryRun"))
+        dry_run = all_values(params, "dryRun")
+        problems += dry_run_problems(dry_run)
         if validation not in ("", "Ignore", "Strict", "Warn"):
             problems.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
         _refuse(kind, problems)
         said = {"fieldManager": manager, "fieldValidation": validation, "force": parse_bool(force) or ""}
         document = {name: value for name, value in said.items() if value != ""}
-        return cls(
-            params.get("dryRun", "") == "All", manager, validation or "Warn", parse_bool(force), document
-        )
+        return cls(bool(dry_run), manager, validation or "Warn", parse_bool(force), document)
 
 
 _DEFAULT_WRITE = WriteOptions()
 
 
-def dry_run_problems(value: str | None) -> list[FieldError]:
-    """Return what is wrong with a dryRun parameter."""
-    if value in (None, "", "All"):
+def all_values(params: Mapping[str, str], name: str) -> list[str]:
+    """Return every value of a parameter that may be repeated."""
+    if isinstance(params, Query):
+        return params.all(name)
+    return [params[name]] if name in params else []
+
+
+def dry_run_problems(values: list[str]) -> list[FieldError]:
+    """Return what is wrong with the values of dryRun."""
+    if all(value == "All" for value in values):
         return []
-    return [not_supported("dryRun", [value], ("All",))]
+    return [not_supported("dryRun", values, ("All",))]
 
 
 GO_WORDS = {str: "string", bool: "bool", list: "array", dict: "object"}
@@ -170,10 +181,10 @@ class DeleteOptions:
         orphan = params.get("orphanDependents")
         grace = params.get("gracePeriodSeconds")
         return cls.checked(
-            dry_run=params.get("dryRun"),
-            grace=parse_int(grace) if grace else None,
+            dry_run=all_values(params, "dryRun"),
+            grace=parse_int(grace) if grace is not None else None,
             policy=params.get("propagationPolicy") or None,
-            orphan=parse_bool(orphan) if orphan else None,
+            orphan=parse_bool(orphan) if orphan is not None else None,
         )
 
     @classmethod
@@ -190,7 +201,7 @@ class DeleteOptions:
                 raise BadRequest(f"json: cannot unmarshal {word} into {field}")
         conditions = conditions or {}
         return cls.checked(
-            dry_run=str(dry[0]) if dry else None,
+            dry_run=[str(value) for value in dry or ()],
             grace=grace,
             policy=policy or None,
             orphan=orphan,
@@ -202,7 +213,7 @@ class DeleteOptions:
     def checked(
         cls,
         *,
-        dry_run: str | None,
+        dry_run: list[str],
         grace: int | None,
         policy: str | None,
         orphan: bool | None,
@@ -221,7 +232,7 @@ class DeleteOptions:
             problems.append(not_supported("propagationPolicy", policy, (*POLICIES, "nil")))
         problems += dry_run_problems(dry_run)
         _refuse("DeleteOptions", problems)
-        return cls(dry_run == "All", grace, policy, orphan, uid, resource_version)
+        return cls(bool(dry_run), grace, policy, orphan, uid, resource_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,39 +259,37 @@ class ListOptions:
         options = cls(
             params.get("labelSelector", ""),
             params.get("fieldSelector", ""),
-            parse_int(limit) if limit else 0,
+            parse_int(limit) if limit is not None else 0,
             params.get("continue", ""),
             params.get("resourceVersion", ""),
             params.get("resourceVersionMatch", ""),
-            parse_int(timeout) if timeout else None,
+            parse_int(timeout) if timeout is not None else None,
             parse_bool(params.get("allowWatchBookmarks")),
-            parse_bool(initial) if initial is not None and initial != "" else None,
+            parse_bool(initial) if initial is not None else None,
         )
         _refuse("ListOptions", options._watch_problems() if watch else options._list_problems())
         return options
 
     def _watch_problems(self) -> Iterable[FieldError]:
         at = "resourceVersionMatch"
-        if self.match:
-            if self.resource_version == "" and self.send_initial_events is None:
-                yield forbidden(at, f"{at} is forbidden for watch unless sendInitialEvents is provided")
-                return
-            if self.send_initial_events is None:
-                yield forbidden(at, f"{at} is forbidden for watch unless sendInitialEvents is provided")
-            if self.match != "NotOlderThan":
-                if self.match != "Exact":
-                    yield not_supported(at, self.match, ("NotOlderThan",))
-                else:
-                    yield not_supported(at, self.match, ("NotOlderThan",))
-        elif self.send_initial_events is not None:
+        if self.send_initial_events is not None and self.match != "NotOlderThan":
             yield forbidden(at, f"sendInitialEvents requires setting {at} to NotOlderThan")
+        if self.match and self.send_initial_events is None:
+            yield forbidden(at, f"{at} is forbidden for watch unless sendInitialEvents is provided")
+        if self.match not in ("", "NotOlderThan"):
+            yield not_supported(at, self.match, ("NotOlderThan",))
+        # A watch that starts from now is given both options before it is looked at.
+        if self.continue_token and (self.match or self.resource_version in ("", "0")):
+            yield forbidden(at, f"{at} is forbidden when continue is provided")
 
     def _list_problems(self) -> Iterable[FieldError]:
-        at = "resourceVersionMatch"
+        if self.match:
+            yield from self._match_problems()
         if self.send_initial_events is not None:
             yield forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
-        if not self.match:
-            return
+
+    def _match_problems(self) -> Iterable[FieldError]:
+        at = "resourceVersionMatch"
         if not self.resource_version:
             yield forbidden(at, f"{at} is forbidden unless resourceVersion is provided")
         if self.continue_token:

@@ -58,7 +58,7 @@ def parse(method: str, path: str, watch: bool = False) -> RequestInfo:
     >>> parse("GET", "/api/v1/nodes").verb, parse("GET", "/api/v1/nodes", watch=True).verb
     ('list', 'watch')
     """
-    parts = [unquote(part) for part in path.strip("/").split("/")]
+    parts = unquote(path).rstrip("/").removeprefix("/").split("/")
     plain = RequestInfo(path, method.lower())
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -82,6 +82,8 @@ def parse(method: str, path: str, watch: bool = False) -> RequestInfo:
         kind = None
     if kind is not None and namespace and not kind.namespaced and resource != "namespaces":
         kind = None
+    if kind is not None and kind.namespaced and name and not namespace:
+        kind = None  # one object of a namespaced kind has no address outside its namespace
     verb = _VERBS.get(method, method.lower())
     if verb == "get" and not name:
         verb = "list"

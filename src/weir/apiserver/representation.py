@@ -15,12 +15,12 @@ import yaml
 
 from weir import errors
 
-__all__ = ["Representation", "negotiate", "pretty", "to_yaml"]
+__all__ = ["Representation", "accepts", "check_shape", "negotiate", "pretty", "to_yaml", "wants_pretty"]
 
-ONLY_WHOLE = (
-    "only the following media types are accepted: application/json, application/yaml, "
-    "application/vnd.kubernetes.protobuf"
-)
+ONLY = "only the following media types are accepted: "
+ONLY_WHOLE = ONLY + errors.REPRESENTATIONS
+WITH_STREAMS = f"{errors.REPRESENTATIONS}, {errors.STREAMS}"
+_YAML_TYPES = ("application/yaml", "application/x-yaml")
 SHAPES = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 
 
@@ -30,13 +30,32 @@ class Representation:
 
     yaml: bool = False
     shape: str = ""
+    #: of `meta.k8s.io`, for a shape
+    version: str = "v1"
+
+    @property
+    def meta(self) -> str:
+        """The apiVersion of a shape."""
+        return f"meta.k8s.io/{self.version}"
 
 
 JSON = Representation()
 
 
+def accepts(accept: str, offered: str) -> bool:
+    """Return whether an Accept header names one of the media types a route offers; parameters do not count.
+
+    >>> accepts("text/html, application/json;q=0.1", "application/json"), accepts("application/*", "application/json")
+    (True, False)
+    """
+    if not accept.strip():
+        return True
+    named = {clause.partition(";")[0].strip().lower() for clause in accept.split(",")}
+    return "*/*" in named or not named.isdisjoint(offered.split(", "))
+
+
 @lru_cache(maxsize=512)
-def negotiate(accept: str) -> Representation:
+def negotiate(accept: str, offered: str = errors.REPRESENTATIONS) -> Representation:
     """Return the first form in an Accept header that is offered; raises 406.
 
     >>> negotiate("application/json;as=Table;v=v1;g=meta.k8s.io,application/json").shape
@@ -46,6 +65,8 @@ def negotiate(accept: str) -> Representation:
     """
     if not accept.strip():
         return JSON
+    if offered and not accepts(accept, offered):
+        raise errors.NotAcceptable(offered=offered)
     odd_shape = False
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
@@ -58,12 +79,33 @@ def negotiate(accept: str) -> Representation:
             odd_shape = odd_shape or media == "application/json"
             continue
         if media in ("application/json", "*/*", "application/*"):
-            return Representation(False, shape) if shape else JSON
-        if media in ("application/yaml", "application/x-yaml"):
-            return Representation(True, shape)
-    if odd_shape:
+            return Representation(False, shape, values["v"]) if shape else JSON
+        if media in _YAML_TYPES:
+            return Representation(True, shape, values["v"]) if shape else Representation(True)
+    if odd_shape or not offered:
         raise errors.NotAcceptable(ONLY_WHOLE, details=None)
-    raise errors.NotAcceptable()
+    raise errors.NotAcceptable(offered=offered)
+
+
+def go_type(group: str, kind: str) -> str:
+    """Return the name of a kind's type inside a real server, which some refusals print.
+
+    >>> go_type("rbac.authorization.k8s.io", "RoleList"), go_type("events.k8s.io", "EventList")
+    ('*rbac.RoleList', '*core.EventList')
+    """
+    package = "core" if group in ("", "events.k8s.io") else group.partition(".")[0]
+    return f"*{package}.{kind}"
+
+
+def check_shape(form: Representation, group: str, kind: str, *, listed: bool) -> None:
+    """Refuse to show a list as the metadata of one object, and one object as a list; raises 406."""
+    if form.shape == "PartialObjectMetadata" and listed:
+        what = f"the requested object is a list ({go_type(group, f'{kind}List')})"
+    elif form.shape == "PartialObjectMetadataList" and not listed:
+        what = f"the requested object is not a list ({go_type(group, kind)})"
+    else:
+        return
+    raise errors.NotAcceptable(f"you requested {form.shape}, but {what}", details=None)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -92,8 +134,13 @@ _Dumper.add_representer(str, _text)
 
 def to_yaml(document: Any) -> bytes:
     """Return a document as YAML with sorted keys."""
-    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=True, default_flow_style=False, width=2**31)
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=True, default_flow_style=False, width=80)
     return text.encode()
+
+
+def wants_pretty(value: str | None) -> bool:
+    """Return whether the parameter `pretty` asks for indented JSON; unlike other flags it has to be spelled right."""
+    return value in ("1", "t", "T", "true", "TRUE", "True")
 
 
 def pretty(body: bytes) -> bytes:

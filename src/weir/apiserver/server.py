@@ -26,32 +26,43 @@ from weir.apiserver import discovery, paths, protobuf, stored, tables
 from weir.apiserver.audit import Audit
 from weir.apiserver.authn import User
 from weir.apiserver.authz import Authorizer, action_of, forbidden
-from weir.apiserver.bodies import decode, manager_of, media_type
+from weir.apiserver.bodies import JSON_TYPES, UNKNOWN_BODY, YAML_TYPES, decode, manager_of, media_type
 from weir.apiserver.deletion import Deletion, deletion_warnings
-from weir.apiserver.http import TEXT, YAML, Request, Response, Stream
+from weir.apiserver.http import YAML, Request, Response, Stream
 from weir.apiserver.impersonation import impersonate
 from weir.apiserver.limits import BODY_BYTES, InFlight, Lane, too_large
 from weir.apiserver.lists import Lists, Page, list_body, parse_list_version
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.options import DeleteOptions, ListOptions, parse_bool
+from weir.apiserver.pages import NO_CACHE, Pages, not_found_page
 from weir.apiserver.patches.apply import update_managed_fields
 from weir.apiserver.patching import Patching
 from weir.apiserver.paths import RequestInfo
-from weir.apiserver.representation import JSON, Representation, negotiate, pretty, to_yaml
+from weir.apiserver.representation import (
+    JSON,
+    ONLY,
+    WITH_STREAMS,
+    Representation,
+    check_shape,
+    negotiate,
+    pretty,
+    to_yaml,
+    wants_pretty,
+)
 from weir.apiserver.service_account_tokens import Signer
 from weir.apiserver.subresources import SCALE, STREAMS, Subresources
 from weir.apiserver.verbs import Outcome, Parts, Verbs
 from weir.apiserver.watch import Watches
+from weir.objects import document
 from weir.objects.kinds import Kind
 from weir.store import StoreUnavailable
+from weir.values.quoting import quote
 
 __all__ = ["ApiServer", "Security"]
 
 logger = logging.getLogger("weir.apiserver")
 Document = dict[str, Any]
-NOT_FOUND_PAGE = b"404 page not found\n"
 GZIP_FROM_BYTES = 128 * 1024
-NO_CACHE = b"no-cache, private"
 _OBJECT_SUBRESOURCES = frozenset({"status", "ephemeralcontainers", "resize", "finalize"})
 _encode = msgspec.json.Encoder().encode
 
@@ -97,13 +108,12 @@ class ApiServer:
         self.subresources = Subresources(self.verbs, self.deletion, security.signer)
         self.ready = True
         self._security, self._metrics = security, metrics
-        self._address = address
         self._off = (
             discovery.NOTHING_OFF
             if parts.gates.enabled("DynamicResourceAllocation")
             else frozenset({"resource.k8s.io"})
         )
-        self._public = public or {}
+        self.pages = Pages(self._off, address, metrics, public or {}, lambda: self.ready)
         a, b, c, d = (secrets.token_hex(size) for size in (4, 2, 2, 2))
         self._audit_prefix = f"{a}-{b}-4{c[1:]}-8{d[1:]}-".encode()
         self._count = itertools.count(secrets.randbits(40))
@@ -145,13 +155,13 @@ class ApiServer:
                 self._metrics.authorization_allowed.value += 1
             answer = await self._act(request, info, warnings)
         except errors.ApiError as error:
-            answer = _failure(error)
+            answer = _failure(request, error)
         except StoreUnavailable as error:
             logger.error("the store cannot take a request path=%s: %s", request.path, error)
-            answer = _failure(_unavailable(error))
+            answer = _failure(request, _unavailable(error))
         except Exception:
             logger.exception("the server failed verb=%s path=%s", info.verb, request.path)
-            answer = _failure(errors.InternalError("Internal Server Error", reason="InternalError"))
+            answer = _failure(request, errors.InternalError("Internal Server Error", reason="InternalError"))
         finally:
             if lane is not None:
                 InFlight.leave(lane)
@@ -238,11 +248,11 @@ class ApiServer:
 
     async def _act(self, request: Request, info: RequestInfo, warnings: list[str]) -> Response | Stream:
         if not info.is_resource:
-            return await self._plain(request, info)
+            return self.pages.answer(request, info)
         kind = info.kind
         if kind is None or kind.group in self._off:
             if not info.known_group:
-                return Response(404, NOT_FOUND_PAGE, TEXT)
+                return not_found_page()
             raise errors.NotFound.resource()
         if kind.deprecated is not None and (not info.subresource or kind.subresource(info.subresource)):
             warnings.append(deprecation(kind))
@@ -253,8 +263,15 @@ class ApiServer:
             raise errors.MethodNotAllowed()
         if len(request.body) > BODY_BYTES:
             raise too_large()
-        form = JSON if not (accept := request.headers.get(b"accept")) else negotiate(accept.decode("latin-1"))
+        accept = request.headers.get(b"accept")
+        offered = WITH_STREAMS if verb in ("list", "watch") else errors.REPRESENTATIONS
+        form = JSON if not accept else negotiate(accept.decode("latin-1"), offered)
         namespace, name = info.namespace if kind.namespaced else "", info.name
+        if name:
+            if verb != "update":  # there the body is read first, and its name is another one
+                check_name(name)
+        elif kind.namespaced and not namespace and verb not in ("list", "watch"):
+            raise errors.MethodNotAllowed()
         if verb == "create":
             if name:
                 raise errors.MethodNotAllowed()
@@ -279,16 +296,19 @@ class ApiServer:
         else:
             options = DeleteOptions.parse(request.params, _json_body(request))
             warnings.extend(deletion_warnings(kind, options))
-            outcome = await self.deletion.collection(
+            check_shape(form, kind.group, kind.kind, listed=True)
+            include = (
+                tables.check_include(request.params.get("includeObject", "")) if form.shape == "Table" else ""
+            )
+            page = await self.deletion.collection(
                 kind, namespace, self.lists, request.params, options, request.user, warnings
             )
+            return self._page(request, kind, page, form, include)
         return self._render(request, kind, outcome, form)
 
     async def _create(
         self, request: Request, info: RequestInfo, kind: Kind, namespace: str, warnings: list[str]
     ) -> Outcome:
-        if kind.namespaced and not namespace:
-            raise errors.MethodNotAllowed()
         if kind.stored:
             outcome = await self.verbs.create(request, kind, namespace, warnings)
             if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
@@ -345,12 +365,16 @@ class ApiServer:
         if not wanted:
             await self.verbs.store.fresh()
         elif wanted != "0":
-            number = parse_list_version(wanted)
+            try:
+                number = parse_list_version(wanted)
+            except errors.BadRequest as error:
+                raise errors.InternalError(error.message.partition(": ")[2]) from None
             if number > self.verbs.store.revision:
                 await self.lists.wait_for(number)
 
     async def _list(self, request: Request, kind: Kind, namespace: str, form: Representation) -> Response:
         options = ListOptions.parse(request.params, watch=False)
+        check_shape(form, kind.group, kind.kind, listed=True)
         page = await self.lists.page(kind, namespace, options)
         if form == JSON and not request.query:
             return Response(200, list_body(kind, page))
@@ -365,13 +389,15 @@ class ApiServer:
         documents = [stored.decode(kind, item.value) for item in page.items]
         if form.shape == "Table":
             now = self.verbs.clock.time()
-            shown = tables.table(kind, documents, page.metadata(), include=include, now=now)
+            shown = tables.table(
+                kind, documents, page.metadata(), include=include, now=now, version=form.meta
+            )
         else:
             shown = {
                 "kind": "PartialObjectMetadataList",
-                "apiVersion": tables.META,
+                "apiVersion": form.meta,
                 "metadata": page.metadata(),
-                "items": [tables.partial(document, kind) for document in documents],
+                "items": [tables.partial(document, kind, form.meta) for document in documents] or None,
             }
         return self._bytes(request, 200, _encode(shown), form)
 
@@ -383,7 +409,7 @@ class ApiServer:
         if form.shape == "Table":
             include = tables.check_include(request.params.get("includeObject", ""))
         if form.yaml:
-            raise errors.NotAcceptable()
+            raise errors.NotAcceptable(ONLY + errors.STREAMS, details=None)
         return await self.watches.start(kind, namespace, name, options, form.shape, include)
 
     # --------------------------------------------------------------------------------------- rendering
@@ -392,81 +418,28 @@ class ApiServer:
         code, body = outcome
         if form is JSON and not request.query:
             return Response(code, body)
-        if form.shape:
+        if form.shape and (kind.stored or form.shape != "Table" or kind is SCALE):
             document = msgspec.json.decode(body)
             if document.get("kind") == kind.kind:
+                check_shape(form, kind.group, kind.kind, listed=False)
                 metadata = {"resourceVersion": document["metadata"].get("resourceVersion", "")}
                 if form.shape == "Table":
                     include = tables.check_include(request.params.get("includeObject", ""))
                     now = self.verbs.clock.time()
-                    body = _encode(tables.table(kind, [document], metadata, include=include, now=now))
-                elif form.shape == "PartialObjectMetadata":
-                    body = _encode(tables.partial(document, kind))
+                    shown = tables.table(
+                        kind, [document], metadata, include=include, now=now, version=form.meta
+                    )
+                    body = _encode(shown)
+                else:
+                    body = _encode(tables.partial(document, kind, form.meta))
         return self._bytes(request, code, body, form)
 
     def _bytes(self, request: Request, code: int, body: bytes, form: Representation) -> Response:
         if form.yaml:
             return Response(code, to_yaml(msgspec.json.decode(body)), YAML)
-        if request.query and parse_bool(request.params.get("pretty")):
+        if request.query and wants_pretty(request.params.get("pretty")):
             body = pretty(body)
         return Response(code, body)
-
-    # ----------------------------------------------------------------------------------- other paths
-
-    async def _plain(self, request: Request, info: RequestInfo) -> Response:
-        path = info.path
-        if info.verb not in ("get", "head"):
-            if self._page_at(request, path) is not None:
-                raise errors.MethodNotAllowed()
-            return Response(404, NOT_FOUND_PAGE, TEXT)
-        found = self._page_at(request, path)
-        return found if found is not None else Response(404, NOT_FOUND_PAGE, TEXT)
-
-    def _page_at(self, request: Request, path: str) -> Response | None:
-        """Return what lies at a path that is not a resource."""
-        trimmed = path.rstrip("/") or "/"
-        parts = trimmed.strip("/").split("/")
-        match parts:
-            case [""]:
-                return Response(200, discovery.root_paths(self._off))
-            case ["version"]:
-                return Response(200, discovery.version())
-            case ["api"] | ["apis"]:
-                return self._discovery(request, core=parts == ["api"])
-            case ["api", "v1"]:
-                return _found(discovery.resource_list("", "v1"))
-            case ["apis", group]:
-                return _found(discovery.group(group, self._off))
-            case ["apis", group, version]:
-                return _found(discovery.resource_list(group, version, self._off))
-            case ["healthz" | "livez" | "readyz", *_]:
-                return self._health(request, parts)
-            case ["metrics"] if self._metrics is not None:
-                return Response(200, self._metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
-            case ["openapi", *rest]:
-                return _openapi(request, rest, frozenset(self._off))
-        if path in self._public:
-            return Response(200, _encode(self._public[path]()))
-        return None
-
-    def _discovery(self, request: Request, *, core: bool) -> Response:
-        if "as=APIGroupDiscoveryList" in request.header(b"accept") and "v=v2" in request.header(b"accept"):
-            body, etag = discovery.aggregated(core, self._off)
-            headers = [(b"ETag", etag), (b"Vary", b"Accept"), (b"Cache-Control", b"public")]
-            if request.headers.get(b"if-none-match") == etag:
-                return Response(304, b"", discovery.AGGREGATED_TYPE, headers)
-            return Response(200, body, discovery.AGGREGATED_TYPE, headers)
-        return Response(
-            200, discovery.api_versions(self._address) if core else discovery.group_list(self._off)
-        )
-
-    def _health(self, request: Request, parts: list[str]) -> Response | None:
-        if len(parts) > 1 and "/".join(parts[1:]) not in discovery.CHECKS:
-            return None
-        if not self.ready and parts[0] == "readyz":
-            return Response(500, b"[-]shutdown failed: reason withheld\nreadyz check failed\n", TEXT)
-        verbose = "verbose" in request.params and len(parts) == 1
-        return Response(200, discovery.health(parts[0], verbose), TEXT)
 
 
 _NO_PARAMS: dict[str, str] = {}
@@ -488,35 +461,34 @@ def _json_body(request: Request) -> bytes:
         return b""
     if media == protobuf.MEDIA_TYPE:
         return _encode(protobuf.to_document(request.body))
+    if media in YAML_TYPES:
+        return document.yaml_to_json(request.body)
+    if media not in JSON_TYPES:
+        raise errors.UnsupportedMediaType(UNKNOWN_BODY)
     return request.body
 
 
-def _found(body: bytes | None) -> Response | None:
-    return Response(200, body) if body is not None else None
+def check_name(name: str) -> None:
+    """Refuse a name that cannot be part of a key; raises 400."""
+    problem = f"may not be '{name}'" if name in (".", "..") else ""
+    if "%" in name:
+        problem = "may not contain '%'"
+    if problem:
+        raise errors.BadRequest(f"Name parameter invalid: {quote(name)}: {problem}")
 
 
-def _openapi(request: Request, rest: list[str], off: frozenset[str]) -> Response | None:
-    from weir.apiserver import openapi  # its documents are large: built when somebody asks
-
-    if rest == ["v2"]:
-        if openapi.V2_PROTOBUF in request.header(b"accept"):
-            return Response(200, openapi.v2_protobuf(off), openapi.V2_PROTOBUF_ANSWERED.encode())
-        return Response(200, openapi.v2(off))
-    if rest == ["v3"]:
-        return Response(200, _encode(openapi.v3_index(off)), TEXT)
-    if rest[:1] == ["v3"]:
-        body = openapi.v3("/".join(rest[1:]), off)
-        if body is None:
-            return None
-        cache = b"public, immutable" if request.params.get("hash") else NO_CACHE
-        return Response(200, body, headers=[(b"Cache-Control", cache)])
-    return None
-
-
-def _failure(error: errors.ApiError) -> Response:
+def _failure(request: Request, error: errors.ApiError) -> Response:
+    """Return a failure in the form the client asked for, JSON when that cannot be told."""
     headers = None
     if error.retry_after_seconds is not None:
         headers = [(b"Retry-After", str(error.retry_after_seconds).encode())]
+    accept = request.headers.get(b"accept", b"")
+    if b"yaml" in accept:
+        try:
+            if negotiate(accept.decode("latin-1"), "").yaml:
+                return Response(error.code, to_yaml(error.status()), YAML, headers)
+        except errors.NotAcceptable:
+            pass
     return Response(error.code, _encode(error.status()), headers=headers)
 
 

@@ -75,7 +75,7 @@ class Subresources:
         warnings.extend(found)
         metadata = binding.setdefault("metadata", {})
         check_namespace(kind, metadata, namespace)
-        if name and metadata.get("name") and metadata["name"] != name:
+        if name and metadata.get("name", "") != name:
             raise errors.BadRequest("name in URL does not match name in Binding object")
         name = name or metadata.get("name", "")
         await self._admit(request, binding, namespace, name, "binding", options.dry_run, warnings)

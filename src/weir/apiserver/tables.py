@@ -58,7 +58,7 @@ def check_include(value: str) -> str:
     return value
 
 
-def partial(document: Document, kind: Kind | None = None) -> Document:
+def partial(document: Document, kind: Kind | None = None, version: str = META) -> Document:
     """Return only the metadata of an object, without what only its own version shows (*kind* a DaemonSet)."""
     metadata = document["metadata"]
     if (
@@ -72,10 +72,10 @@ def partial(document: Document, kind: Kind | None = None) -> Document:
         }
         if kept:
             metadata["annotations"] = kept
-    return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}
+    return {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata}
 
 
-def row(kind: Kind, document: Document, include: str, now: float) -> Document:
+def row(kind: Kind, document: Document, include: str, now: float, version: str = META) -> Document:
     """Return one object as a row; *now* is what ages are counted to."""
     if kind.kind in _columns():
         cells = cells_of(kind, to_storage(kind, document), now)
@@ -88,7 +88,7 @@ def row(kind: Kind, document: Document, include: str, now: float) -> Document:
     elif include == "Object":
         shown = {"kind": kind.kind, "apiVersion": kind.api_version, **document}
     else:
-        shown = partial(document, kind)
+        shown = partial(document, kind, version)
     return {"cells": cells, "object": shown}
 
 
@@ -100,12 +100,13 @@ def table(
     include: str,
     now: float,
     with_columns: bool = True,
+    version: str = META,
 ) -> Document:
     """Return the objects as a Table."""
     return {
         "kind": "Table",
-        "apiVersion": META,
+        "apiVersion": version,
         "metadata": metadata,
         "columnDefinitions": columns(kind) if with_columns else None,
-        "rows": [row(kind, document, include, now) for document in documents],
+        "rows": [row(kind, document, include, now, version) for document in documents],
     }

@@ -20,9 +20,21 @@ from weir.objects.jsontext import TOO_DEEP, JsonError, Pairs, may_be_too_deep, p
 from weir.objects.manifest import ManifestError, read_manifest
 from weir.values.quoting import quote
 
-__all__ = ["check", "copied", "decode", "decode_fast", "may_have_duplicates", "parse_yaml", "root_of"]
+__all__ = [
+    "as_json",
+    "check",
+    "copied",
+    "decode",
+    "decode_fast",
+    "may_have_duplicates",
+    "parse_yaml",
+    "root_of",
+    "yaml_to_json",
+]
 
 _SUMMARY_BYTES: Final = 30
+#: how Go's YAML reader begins when it tells about keys
+YAML_PROBLEMS: Final = "yaml: unmarshal errors:"
 _SCHEME: Final = '"pkg/api/legacyscheme/scheme.go:30"'
 #: What Go prints for the struct it looks for the kind in.
 _KIND_STRUCT: Final = (
@@ -191,7 +203,16 @@ def _judge(document: dict[str, Any], problems: list[str], mode: str) -> tuple[di
     """Apply fieldValidation to what strict decoding complains about."""
     if problems and mode == "Strict":
         raise Unreadable("strict decoding error: " + ", ".join(problems))
-    return document, problems if mode != "Ignore" else []
+    if mode == "Ignore":
+        return document, []
+    return document, [line for problem in problems for line in _told_apart(problem)]
+
+
+def _told_apart(problem: str) -> list[str]:
+    """Return one warning for each key YAML has twice."""
+    if not problem.startswith(YAML_PROBLEMS):
+        return [problem]
+    return [line.strip() for line in problem.splitlines()[1:]]
 
 
 def _parse(body: bytes, kind: str) -> Any:
@@ -206,10 +227,7 @@ def parse_yaml(body: bytes, kind: str) -> tuple[Any, list[str]]:
     try:
         documents = read_manifest(body, "body")
     except ManifestError as error:
-        text = f"yaml: line {error.place.line}: {error.problem}"
-        _refuse(
-            body, kind, f"couldn't get version/kind; json parse error: error converting YAML to JSON: {text}"
-        )
+        _refuse(body, kind, f"yaml: {error.told}")
     if not documents:
         return None, []
     first = documents[0]
@@ -219,8 +237,32 @@ def parse_yaml(body: bytes, kind: str) -> tuple[Any, list[str]]:
         if path
     ]
     if doubled:
-        doubled = ["error converting YAML to JSON: yaml: unmarshal errors:\n  " + "\n  ".join(doubled)]
-    return _pairs(first.value), doubled
+        doubled = [f"{YAML_PROBLEMS}\n  " + "\n  ".join(doubled)]
+    return _pairs(as_json(first.value)), doubled
+
+
+def as_json(value: Any) -> Any:
+    """Return what YAML says as the JSON it is turned into: keys in order, whole numbers without a fraction.
+
+    >>> as_json({"b": 1e3, "a": [1.5]})
+    {'a': [1.5], 'b': 1000}
+    """
+    if isinstance(value, dict):
+        return {key: as_json(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [as_json(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return int(value)
+    return value
+
+
+def yaml_to_json(body: bytes) -> bytes:
+    """Return a YAML body as JSON; raises 400."""
+    try:
+        documents = read_manifest(body, "body")
+    except ManifestError as error:
+        raise BadRequest(f"yaml: {error.told}") from None
+    return msgspec.json.encode(as_json(documents[0].value) if documents else None)
 
 
 def _type_of(value: Any, body: bytes, kind: KindRow) -> tuple[str, str]:
