@@ -79,7 +79,9 @@ def test_an_interrupted_drain_says_who_is_left_and_how_to_stop_it(kubectl, tmp_p
         stopped = subprocess.run(device(kubectl, *stop), capture_output=True, text=True, timeout=60)
         left = json.loads(kubectl("get", "devicetaintrules", "-o", "json"))["items"]
         assert (code, [rule["spec"]["taint"]["effect"] for rule in rules]) == (130, ["NoExecute"])
-        assert last.startswith("interrupted: 1 pod of 1 not gone yet; the rule drain-")
+        assert last.startswith(
+            "interrupted: 1 pod of 1 not gone yet by the rule's last report (one every 10 s); the rule drain-"
+        )
         assert (stopped.returncode, left) == (0, [])
         assert "Traceback" not in said.read_text()
 

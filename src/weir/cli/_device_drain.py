@@ -352,8 +352,8 @@ class Drain:
 
     def _whats_left(self) -> str:
         return (
-            f"{counted(self.left, 'pod')} of {self.total} not gone yet; the rule {self.name} stays and the cluster "
-            f"goes on evicting. Stop it: {self.back}"
+            f"{counted(self.left, 'pod')} of {self.total} not gone yet by the rule's last report (one every 10 s); the "
+            f"rule {self.name} stays and the cluster goes on evicting. Stop it: {self.back}"
         )
 
     def interrupted(self) -> None:

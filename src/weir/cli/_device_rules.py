@@ -253,6 +253,10 @@ def said(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
     effect = rule["spec"]["taint"]["effect"]
     published, allocated = counted(preview.published, "published"), counted(preview.allocated, "allocated")
     yield f"{published} and {allocated} selected"
+    if preview.selects_nothing:
+        yield f"the rule {preview.missed}; `weir device list -o name` shows which devices there are"
+    if preview.failed:
+        yield f"devices for which a selector fails are not selected: {preview.failed}"
     if not preview.pods:
         yield "no pod has to leave" if effect == "NoExecute" else "no pod would have to leave with NoExecute"
         return

@@ -7,6 +7,8 @@ Not here: what the rows say (weir.devices.inventory).
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 #: The form of -o json and -o yaml (docs/reference/devices.schema.json).
 SCHEMA = "weir.devices/v1"
 _SHORT = 44
+_COLUMNS = ("NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED")
+#: What a narrow terminal does without, in this order: the names of a device say where it is.
+_DISPENSABLE = ("ATTRIBUTES", "CLAIM", "NODE")
 
 
 @click.group()
@@ -48,16 +53,19 @@ for command in (taint, untaint, drain, degrade, unplug, break_pool, repair, repu
     "A dump instead of a live cluster: "
     "`kubectl get resourceslices,resourceclaims,deviceclasses,devicetaintrules,pods -A -o yaml`."
 )
+@click.option("-n", "--namespace", default="", help="Only devices that claims of this namespace have.")
 @click.option("--driver", default="", help="Only devices of this driver.")
 @click.option("--node", default="", help="Only devices of this node.")
 @click.option("--tainted", is_flag=True, help="Only devices with taints.")
 @output_option(
     *("text", "wide", "json", "yaml", "name"),
-    help="wide shows every attribute; name only which devices there are, for use as selectors.",
+    help="text fits the terminal; wide shows every column and attribute; name only which devices there are, for use "
+    "as selectors.",
 )
 @feature_gates_option()
 def list_devices(
     where: Where,
+    namespace: str,
     driver: str,
     node: str,
     tainted: bool,
@@ -78,7 +86,8 @@ def list_devices(
     rows = [
         row
         for row in everything
-        if (not driver or row.id.driver == driver)
+        if (not namespace or any(one.claim.startswith(f"{namespace}/") for one in row.holders))
+        and (not driver or row.id.driver == driver)
         and (not node or row.node == node)
         and (not tainted or row.taints)
     ]
@@ -94,8 +103,12 @@ def list_devices(
         return FINE
     colour = wants_colour()
     shown = None if output == "wide" else telling(everything)
-    for line in text(rows, now, shown, colour=colour):
+    width = None if output == "wide" or not sys.stdout.isatty() else shutil.get_terminal_size().columns
+    lines, left_out = text(rows, now, shown, colour=colour, width=width)
+    for line in lines:
         click.echo(line)
+    if left_out:
+        click.echo(f"left out to fit {width} columns: {', '.join(left_out)} (-o wide shows all)", err=True)
     for problem in found.problems:
         click.echo(paint(problem, BAD, on=colour), err=True)
     return FINE
@@ -149,13 +162,20 @@ async def _fetch_kind(client: Client, kind: str) -> list[Any]:
 
 
 def text(
-    rows: Sequence[Row], now: datetime, shown: set[str] | None = None, *, colour: bool = False
-) -> Iterator[str]:
-    """Yield the table: one line a device, and one more for each further taint; only attributes *shown*, or all."""
+    rows: Sequence[Row],
+    now: datetime,
+    shown: set[str] | None = None,
+    *,
+    colour: bool = False,
+    width: int | None = None,
+) -> tuple[list[str], list[str]]:
+    """Return the table and the columns that *width* has no room for.
+
+    One line a device, and one more for each further taint; only attributes *shown*, or all.
+    """
     if not rows:
-        yield "No devices."
-        return
-    lines = [["NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED"]]
+        return ["No devices."], []
+    lines = [list(_COLUMNS)]
     bad: list[bool] = [False]
     for row in rows:
         claims = ", ".join(holder.claim for holder in row.holders) or "-"
@@ -170,10 +190,21 @@ def text(
         for number, note in enumerate(notes or [("-", "-")]):
             lines.append([*(cells if not number else [""] * len(cells)), *note])
             bad.append(note[1].startswith("no"))
+    left_out: list[str] = []
     printed = table(lines, indent=0)
-    yield paint(printed[0], DIM, on=colour)
-    for line, worse in zip(printed[1:], bad[1:], strict=True):
-        yield paint(line, BAD if worse else NOTE, on=colour and (worse or ":No" in line))
+    for name in _DISPENSABLE if width is not None else ():
+        if max(map(len, printed)) <= (width or 0):
+            break
+        left_out.append(name)
+        kept = [column for column, title in enumerate(_COLUMNS) if title not in left_out]
+        printed = table([[line[column] for column in kept] for line in lines], indent=0)
+    return [
+        paint(printed[0], DIM, on=colour),
+        *(
+            paint(line, BAD if worse else NOTE, on=colour and (worse or ":No" in line))
+            for line, worse in zip(printed[1:], bad[1:], strict=True)
+        ),
+    ], left_out
 
 
 def taint_text(held: HeldTaint, now: datetime) -> str:

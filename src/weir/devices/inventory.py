@@ -19,7 +19,7 @@ from weir.devices.claims import claims_of, reserved_for
 from weir.devices.eviction import Eviction, claim_eviction, leave_at, pod_eviction
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.published import TrackedDevice
-from weir.devices.selector import Candidate, selects
+from weir.devices.selector import Candidate, Outcome, Question, Selection
 from weir.devices.tracker import Tracker
 from weir.gates import Gates
 from weir.objects.core import Pod, View, ViewError, read
@@ -83,6 +83,13 @@ class Preview:
     published: int
     allocated: int
     pods: tuple[tuple[str, datetime], ...]
+    missed: str = ""  #: why no device is selected, as the device that came closest has it
+    failed: str = ""  #: what went wrong with a selector, and on which device
+
+    @property
+    def selects_nothing(self) -> bool:
+        """Whether no device is concerned at all."""
+        return not self.published and not self.allocated
 
 
 @dataclass(slots=True)
@@ -208,11 +215,15 @@ class Inventory:
 
     def selected(self, rule: DeviceTaintRule) -> list[Candidate]:
         """Return the devices *rule* would select: published ones, and allocated ones nobody publishes."""
+        return [one for one, selection in self._met(rule) if selection]
+
+    def _met(self, rule: DeviceTaintRule) -> list[tuple[Candidate, Selection]]:
         allocated = {result.id for claim in self.claims.values() for result in claim.results}
         published = {device.id: device for device in self.tracker.current_devices()}
         candidates: list[Candidate] = list(published.values())
         candidates += [Candidate(name) for name in sorted(allocated - published.keys())]
-        return [one for one in candidates if selects(rule, one, self.classes, self.tracker.expressions)]
+        question = Question(rule, self.classes, self.tracker.expressions)
+        return [(one, question(one)) for one in candidates]
 
     def staying(self, rule: DeviceTaintRule, now: datetime) -> list[str]:
         """Return the pods that use a device *rule* selects and would not have to leave it, ever."""
@@ -240,7 +251,8 @@ class Inventory:
 
     def preview(self, rule: DeviceTaintRule, now: datetime) -> Preview:
         """Return what *rule* would do with the effect NoExecute from *now* on; other taints do not count."""
-        chosen = self.selected(rule)
+        judged = self._met(rule)
+        chosen = [one for one, selection in judged if selection]
         names = {one.id for one in chosen}
         taint = msgspec.structs.replace(
             rule.spec.taint, effect="NoExecute", time_added=now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -258,4 +270,27 @@ class Inventory:
                 leaving.append((pod.key, eviction.at))
         held = {result.id for claim in self.claims.values() for result in claim.results}
         published = sum(one.device is not None for one in chosen)
-        return Preview(published, len(names & held), tuple(sorted(leaving, key=lambda one: (one[1], one[0]))))
+        pods = tuple(sorted(leaving, key=lambda one: (one[1], one[0])))
+        return Preview(
+            published, len(names & held), pods, "" if chosen else _closest(judged), _failure(judged)
+        )
+
+
+_STEPS: Final = list(Outcome)
+
+
+def _closest(judged: list[tuple[Candidate, Selection]]) -> str:
+    """Return why the device that a rule came closest to selecting is not selected."""
+    if not judged:
+        return "has no device to select: none is published or allocated"
+    outcome: str = max((selection.outcome for _, selection in judged), key=_STEPS.index).value
+    return outcome
+
+
+def _failure(judged: list[tuple[Candidate, Selection]]) -> str:
+    """Return what the selector of a rule fails with, on which device, and on how many more."""
+    failing = [(one.id, selection.problem) for one, selection in judged if selection.problem]
+    if not failing:
+        return ""
+    more = f" and {len(failing) - 1} more" if len(failing) > 1 else ""
+    return f"{failing[0][1]} (on {failing[0][0]}{more})"

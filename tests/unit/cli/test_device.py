@@ -124,6 +124,31 @@ def test_wide_shows_attributes_and_capacity(show: Show) -> None:
     assert "model=a100, memory=80Gi" in show([SLICE], "-o", "wide")
 
 
+@pytest.mark.parametrize(
+    ("columns", "titles"),
+    [
+        (200, ["NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED"]),
+        (130, ["NODE", "DEVICE", "CLAIM", "PODS", "TAINTS", "TOLERATED"]),
+        (40, ["DEVICE", "PODS", "TAINTS", "TOLERATED"]),
+    ],
+)
+def test_a_narrow_terminal_does_without_what_can_be_done_without(
+    show: Show, monkeypatch: pytest.MonkeyPatch, columns: int, titles: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    lines = show([SLICE, RULE, CLAIM, POD]).splitlines()
+    told = [line for line in lines if line.startswith(f"left out to fit {columns} columns: ATTRIBUTES")]
+    assert (lines[0].split(), len(told)) == (titles, len(titles) < 7)
+
+
+def test_a_namespace_leaves_out_what_its_claims_do_not_have(show: Show) -> None:
+    documents = [SLICE, RULE, CLAIM, POD]
+    found = [show(documents, "-n", name, "-o", "name").split() for name in ("default", "defaul")]
+    assert found == [[f"{DRIVER}/n1/gpu-0"], []]
+
+
 def test_filters_leave_out_the_rest(show: Show) -> None:
     assert "gpu-0" not in show([SLICE], "--tainted")
     assert show([SLICE], "--node", "n2") == "No devices.\n"
@@ -293,6 +318,22 @@ class TestTaint:
         assert "1 pod would have to leave if the effect was NoExecute" in said
         assert said.endswith("nothing was written\n")
         assert rules(live) == []
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["pool=elsewhere"], "the rule is for another pool; `weir device list -o name`"),
+            (
+                ["--cel", f"device.attributes['{DRIVER}'].nope == 1"],
+                "devices for which a selector fails are not selected: selector #0: runtime error: no such key: nope",
+            ),
+        ],
+    )
+    def test_a_rule_that_selects_nothing_says_why(
+        self, live: Cluster, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    ) -> None:
+        assert run(["device", "taint", *words, "hot:NoSchedule", "--dry-run"]) == FINE
+        assert said in capsys.readouterr().err
 
     def test_everything_must_be_typed_out(self, live: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["device", "taint", "m:NoExecute"]) == USAGE

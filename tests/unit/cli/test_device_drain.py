@@ -192,7 +192,10 @@ def test_time_runs_out_with_what_is_left(cluster: Cluster, capsys: Any) -> None:
     draining.status("True", "PodsPendingEviction", "2 pods need to be evicted in 1 namespace.")
     cluster.advance(40)
     assert draining.task.result() == FINDINGS
-    assert "2 pods of 2 not gone yet; the rule drain stays" in capsys.readouterr().err
+    assert (
+        "2 pods of 2 not gone yet by the rule's last report (one every 10 s); the rule drain stays"
+        in capsys.readouterr().err
+    )
 
 
 def test_where_no_controller_evicts_it_does_not_wait_for_ever(cluster: Cluster, capsys: Any) -> None:
@@ -222,7 +225,8 @@ def test_draining_what_is_being_drained_asks_nothing(cluster: Cluster) -> None:
     [
         (
             "evicting",
-            f"2 pods of 3 not gone yet; the rule drain stays and the cluster goes on evicting. Stop it: {UNTAINT}",
+            "2 pods of 3 not gone yet by the rule's last report (one every 10 s); the rule drain stays and the "
+            f"cluster goes on evicting. Stop it: {UNTAINT}",
         ),
         ("looking", f"the rule drain stays, without effect. Remove it: {UNTAINT}"),
         ("nothing", "nothing was written"),
