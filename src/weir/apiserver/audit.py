@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import msgspec
 import yaml
 
+from weir.apiserver import authz
 from weir.apiserver.authn import User
 
 AUDIT = "audit.k8s.io"
@@ -47,27 +48,11 @@ _LEVELS = {
 _NAMES = {level: name for name, level in _LEVELS.items()}
 
 
-class Info(Protocol):
+class Info(authz.Info, Protocol):
     """What auditing reads of a parsed request."""
 
     @property
-    def is_resource(self) -> bool: ...
-    @property
-    def verb(self) -> str: ...
-    @property
-    def api_group(self) -> str: ...
-    @property
     def api_version(self) -> str: ...
-    @property
-    def resource(self) -> str: ...
-    @property
-    def subresource(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> str: ...
 
 
 class Asked(Protocol):

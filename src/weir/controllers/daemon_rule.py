@@ -20,17 +20,18 @@ from weir.gates import Gates
 from weir.objects import core
 from weir.objects.core import Toleration, ViewError, read
 from weir.selectors.node import pod_selects_node
+from weir.taints import wellknown
 from weir.taints.toleration import BLOCKING, EVICTING, Evaluate, untolerated
 
 _ALWAYS: Final = (
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    (wellknown.NOT_READY, "NoExecute"),
+    (wellknown.UNREACHABLE, "NoExecute"),
+    (wellknown.DISK_PRESSURE, "NoSchedule"),
+    (wellknown.MEMORY_PRESSURE, "NoSchedule"),
+    (wellknown.PID_PRESSURE, "NoSchedule"),
+    (wellknown.UNSCHEDULABLE, "NoSchedule"),
 )
-_HOST_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+_HOST_NETWORK: Final = (wellknown.NETWORK_UNAVAILABLE, "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,25 +26,31 @@ from weir.controllers.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_
 from weir.gates import Gates
 from weir.objects.core import Taint
 from weir.objects.kinds import Kind, by_kind
+from weir.taints.wellknown import (
+    DISK_PRESSURE,
+    MEMORY_PRESSURE,
+    NETWORK_UNAVAILABLE,
+    NOT_READY,
+    PID_PRESSURE,
+    UNREACHABLE,
+    UNSCHEDULABLE,
+)
 
 LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
 LEASE_NAMESPACE: Final = "kube-node-lease"
 CHECK_PERIOD: Final = timedelta(seconds=5)
 GRACE: Final = timedelta(seconds=50)
 STARTUP_GRACE: Final = timedelta(seconds=60)
-NOT_READY: Final = "node.kubernetes.io/not-ready"
-UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 EVICTING_KEYS: Final = frozenset({NOT_READY, UNREACHABLE})
 #: (condition, status) → the key of the taint it stands for
 CONDITION_TAINTS: Final = {
     ("Ready", "False"): NOT_READY,
     ("Ready", "Unknown"): UNREACHABLE,
-    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
-    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
-    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
-    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("MemoryPressure", "True"): MEMORY_PRESSURE,
+    ("DiskPressure", "True"): DISK_PRESSURE,
+    ("PIDPressure", "True"): PID_PRESSURE,
+    ("NetworkUnavailable", "True"): NETWORK_UNAVAILABLE,
 }
-UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 OWNED: Final = frozenset({*CONDITION_TAINTS.values(), UNSCHEDULABLE})
 REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 

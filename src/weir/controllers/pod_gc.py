@@ -18,11 +18,11 @@ from weir.controllers.known import NODES, PODS, Known
 from weir.controllers.views import Node, Pod, print_time
 from weir.gates import Gates
 from weir.objects.kinds import Kind
+from weir.taints.wellknown import OUT_OF_SERVICE
 
 CHECK_SECONDS: Final = 20.0
 KEEP_ENDED: Final = 12500
 QUARANTINE: Final = timedelta(seconds=40)
-OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
 class CheckKey(NamedTuple):

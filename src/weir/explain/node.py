@@ -35,7 +35,7 @@ from weir.explain.reasons import (
     VolumeMissing,
     WrongLabel,
 )
-from weir.explain.verdict import CORDON_KEY, NodeVerdict
+from weir.explain.verdict import NodeVerdict
 from weir.gates import Gates
 from weir.objects.core import Node, NodeSelector, PersistentVolumeClaim, Pod, Taint, Toleration
 from weir.objects.requests import (
@@ -46,6 +46,7 @@ from weir.objects.requests import (
     pod_requests,
     total_requests,
 )
+from weir.scheduler.plugins.node_unschedulable import CORDONED
 from weir.selectors.node import (
     NODE_NAME_FIELD,
     match_term,
@@ -57,7 +58,6 @@ from weir.taints.eviction import Stay, stay
 from weir.taints.toleration import BLOCKING, EVICTING, SCORING, Outcome, find_tolerating, tolerates
 from weir.world import World
 
-UNSCHEDULABLE: Final = Taint(CORDON_KEY, "", "NoSchedule")
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 
 
@@ -113,7 +113,7 @@ class Filters:
         self._untolerated: dict[tuple[str, str, str], UntoleratedTaint | None] = {}
         self._on_labels: dict[tuple[str | None, ...], tuple[tuple[Reason, ...], tuple[Reason, ...]]] = {}
         self._stays: dict[tuple[tuple[str, str, str], ...], Stay] = {}
-        self._passes_cordon = find_tolerating(pod.tolerations, UNSCHEDULABLE, gates) is not None
+        self._passes_cordon = find_tolerating(pod.tolerations, CORDONED, gates) is not None
 
     def blockers(self) -> tuple[Reason, ...]:
         reasons: list[Reason] = []
@@ -392,7 +392,7 @@ def binding_mode(claim: PersistentVolumeClaim, world: World) -> str:
 
 def uncordoned(node: Node) -> Node:
     """Return *node* as `kubectl uncordon` and the controller that follows it leave it."""
-    taints = tuple(t for t in node.taints if (t.key, t.effect) != (UNSCHEDULABLE.key, UNSCHEDULABLE.effect))
+    taints = tuple(t for t in node.taints if (t.key, t.effect) != (CORDONED.key, CORDONED.effect))
     return msgspec.structs.replace(
         node, spec=msgspec.structs.replace(node.spec, unschedulable=None, taints=taints)
     )

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
+from weir.apiserver.admission.default_toleration_seconds import DEFAULT_SECONDS, missing_defaults
+from weir.controllers.daemon_rule import daemon_tolerations
 from weir.objects.core import Pod, Toleration, View, ViewError, read
 
 #: Where each kind keeps its pod: the keys down to the object that has `metadata` and `spec` of the pod.
@@ -30,22 +32,6 @@ TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     "Job": ("spec", "template"),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
-
-_NOT_READY: Final = "node.kubernetes.io/not-ready"
-_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-DEFAULT_SECONDS: Final = 300
-
-#: What the DaemonSet controller adds to every daemon pod.
-DAEMON_TOLERATIONS: Final = (
-    Toleration(_NOT_READY, "Exists", "", "NoExecute"),
-    Toleration(_UNREACHABLE, "Exists", "", "NoExecute"),
-    Toleration("node.kubernetes.io/disk-pressure", "Exists", "", "NoSchedule"),
-    Toleration("node.kubernetes.io/memory-pressure", "Exists", "", "NoSchedule"),
-    Toleration("node.kubernetes.io/pid-pressure", "Exists", "", "NoSchedule"),
-    Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"),
-)
-_DAEMON_HOST_NETWORK: Final = Toleration("node.kubernetes.io/network-unavailable", "Exists", "", "NoSchedule")
-
 
 _PATH: Final = re.compile(r"\.([^.\[\]`]+)|\[(\d+)\]")
 
@@ -123,24 +109,16 @@ class Subject:
         if self.stored:
             # Where a stored pod runs is a fact, not something it asks for.
             return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
-        spec = msgspec.structs.replace(pod.spec, tolerations=tuple(self._tolerations(pod)))
+        spec = msgspec.structs.replace(pod.spec, tolerations=self._tolerations(pod))
         return msgspec.structs.replace(pod, spec=spec)
 
-    def _tolerations(self, pod: Pod) -> Iterator[Toleration]:
-        """Yield the pod's tolerations with those that creating it adds."""
+    def _tolerations(self, pod: Pod) -> tuple[Toleration, ...]:
+        """Return the pod's tolerations with those that creating it adds."""
         own = list(pod.tolerations)
         if self.kind == "DaemonSet":
-            added = DAEMON_TOLERATIONS + ((_DAEMON_HOST_NETWORK,) if pod.spec.host_network else ())
-            identities = {toleration.identity for toleration in added}
-            own = [toleration for toleration in own if toleration.identity not in identities] + list(added)
-        yield from own
-        for key in (_NOT_READY, _UNREACHABLE):
-            # Expressions name no key and no effect, but do not count as saying something about these.
-            named = any(
-                not t.expression and t.key in ("", key) and t.effect in ("", "NoExecute") for t in own
-            )
-            if not named:
-                yield Toleration(key, "Exists", "", "NoExecute", DEFAULT_SECONDS)
+            own = daemon_tolerations(own, host_network=bool(pod.spec.host_network))
+        added = missing_defaults(msgspec.to_builtins(own), DEFAULT_SECONDS, DEFAULT_SECONDS)
+        return (*own, *msgspec.convert(added, list[Toleration]))
 
     def edited(self) -> tuple[Subject, dict[str, Any]]:
         """Return a copy of this subject and, to be changed in place, the pod spec inside the copy."""

@@ -23,13 +23,13 @@ from weir.gates import Gates
 from weir.objects.core import Pod, Taint
 from weir.scheduler.config import FILTERS
 from weir.taints.eviction import Stay
+from weir.taints.wellknown import UNSCHEDULABLE
 
 if TYPE_CHECKING:
     from weir.explain.fix import Fix
     from weir.explain.subject import Subject
 
 SCHEMA: Final = "weir.explain/v1"
-CORDON_KEY: Final = "node.kubernetes.io/unschedulable"
 FOR_EVER: Final = Stay(None)
 
 
@@ -65,7 +65,7 @@ class NodeVerdict:
         return tuple(
             reason
             for reason in self.reasons
-            if not (isinstance(reason, UntoleratedTaint) and reason.taint.key == CORDON_KEY)
+            if not (isinstance(reason, UntoleratedTaint) and reason.taint.key == UNSCHEDULABLE)
         )
 
     @property

@@ -16,13 +16,14 @@ from weir.gates import Gates
 from weir.objects.core import Container, Node, Pod, Taint
 from weir.objects.requests import PODS, Amounts, node_allocatable, pod_requests
 from weir.selectors.node import pod_selects_node
+from weir.taints import wellknown
 from weir.taints.toleration import EVICTING, Evaluate, find_tolerating, untolerated
 from weir.validate.resources import is_extended
 
 STATIC: Final = "kubernetes.io/config.source"
 MIRROR: Final = "kubernetes.io/config.mirror"
 CRITICAL_PRIORITY: Final = 2_000_000_000
-MEMORY_PRESSURE: Final = Taint("node.kubernetes.io/memory-pressure", "", "NoSchedule")
+MEMORY_PRESSURE: Final = Taint(wellknown.MEMORY_PRESSURE, "", "NoSchedule")
 #: Before the name of a DeviceClass: a resource that the devices of the class offer.
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")

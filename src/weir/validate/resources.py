@@ -30,27 +30,6 @@ from weir.values.quantity import Quantity, parse_quantity
 HUGE_PAGES: Final = "hugepages-"
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 _CONTAINER: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-_QUOTA_ONLY: Final = frozenset(
-    {
-        "requests.cpu",
-        "requests.memory",
-        "requests.ephemeral-storage",
-        "requests.storage",
-        "limits.cpu",
-        "limits.memory",
-        "limits.ephemeral-storage",
-        "storage",
-        "pods",
-        "resourcequotas",
-        "services",
-        "services.nodeports",
-        "services.loadbalancers",
-        "replicationcontrollers",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-    }
-)
 #: Counted things: their amounts have no fraction.
 _COUNTED: Final = frozenset(
     {
@@ -65,6 +44,16 @@ _COUNTED: Final = frozenset(
         "persistentvolumeclaims",
     }
 )
+_QUOTA_ONLY: Final = _COUNTED | {
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "requests.storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "storage",
+}
 
 
 def amount(value: Any) -> Quantity:

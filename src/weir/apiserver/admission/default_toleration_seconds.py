@@ -12,9 +12,8 @@ from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, is_pod
 from weir.objects.kinds import Kind
+from weir.taints.wellknown import NOT_READY, UNREACHABLE
 
-NOT_READY = "node.kubernetes.io/not-ready"
-UNREACHABLE = "node.kubernetes.io/unreachable"
 DEFAULT_SECONDS = 300
 
 

@@ -17,11 +17,12 @@ from weir.errors import InternalError
 from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.objects.kinds import Kind
 from weir.objects.pod_amounts import is_best_effort
+from weir.taints import wellknown
 
 DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
 WHITELIST = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 MEMORY_PRESSURE: Toleration = {
-    "key": "node.kubernetes.io/memory-pressure",
+    "key": wellknown.MEMORY_PRESSURE,
     "operator": "Exists",
     "effect": "NoSchedule",
 }

@@ -7,8 +7,8 @@ taint off again.
 from __future__ import annotations
 
 from weir.apiserver.admission.attributes import CREATE, NODE, Attributes
-from weir.apiserver.admission.default_toleration_seconds import NOT_READY
 from weir.objects.kinds import Kind
+from weir.taints.wellknown import NOT_READY
 
 
 class TaintNodesByCondition:

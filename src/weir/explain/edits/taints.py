@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from weir.explain.edits.edit import Edit, distance_between, moved_threshold
-from weir.explain.node import UNSCHEDULABLE, uncordoned
+from weir.explain.node import uncordoned
 from weir.explain.reasons import UntoleratedTaint
 from weir.explain.words import asks, gate_of
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, Toleration
+from weir.scheduler.plugins.node_unschedulable import CORDONED
 from weir.taints.toleration import Outcome
 from weir.values.names import check_label_value
 
@@ -154,7 +155,7 @@ class EnableGate(Edit):
 def for_taint(reason: UntoleratedTaint, node: Node, pod: Pod) -> Iterator[Edit]:
     """Yield what would get the pod past one taint."""
     taint = reason.taint
-    if node.spec.unschedulable and (taint.key, taint.effect) == (UNSCHEDULABLE.key, UNSCHEDULABLE.effect):
+    if node.spec.unschedulable and (taint.key, taint.effect) == (CORDONED.key, CORDONED.effect):
         yield Uncordon(node.name)
     near = [a for a in reason.attempts if a.outcome not in (Outcome.OTHER_KEY, Outcome.OTHER_EFFECT)]
     distance = min((distance_between(taint.value, a.toleration.value) for a in near), default=1.0)

@@ -13,7 +13,7 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
     refusal = facts.troubles.refused.get(subject.key)
     if refusal is None:
         return
-    times = f", {refusal.times} times within the hour" if refusal.times > 1 else ""
+    times = f", {refusal.times} times so far" if refusal.times > 1 else ""
     yield Problem(
         subject.pod_spec_path or ("spec",),
         f"the API server refuses its pods{times}: {refusal.message}",

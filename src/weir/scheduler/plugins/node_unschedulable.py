@@ -16,9 +16,10 @@ from weir.scheduler.framework import Code, Status
 from weir.scheduler.podclass import PodClass
 from weir.scheduler.table import Ids, NodeTable
 from weir.taints.toleration import Evaluate, find_tolerating
+from weir.taints.wellknown import UNSCHEDULABLE
 
 NAME: Final = "NodeUnschedulable"
-CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+CORDONED: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) were unschedulable",), NAME)
 
 

@@ -1,0 +1,19 @@
+"""Which taints does Kubernetes itself set on nodes? Their keys, and what each stands for.
+
+Spec: core.md 4.6 (conditions), 4.7 (not ready, unreachable), 3.7.2 (cordons).
+Not here: who sets them (weir.controllers.node_lifecycle), who tolerates them without being asked
+(weir.controllers.daemon_rule, weir.apiserver.admission.default_toleration_seconds).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+MEMORY_PRESSURE: Final = "node.kubernetes.io/memory-pressure"
+DISK_PRESSURE: Final = "node.kubernetes.io/disk-pressure"
+PID_PRESSURE: Final = "node.kubernetes.io/pid-pressure"
+NETWORK_UNAVAILABLE: Final = "node.kubernetes.io/network-unavailable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"  #: a cordon
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"  #: set by people: the node will not come back
