@@ -130,6 +130,10 @@ def run() -> list[Figure]:
             cel(f"device.attributes['{DRIVER}'].driverVersion.isLessThan(semver('1.3.0'))"),
         ),
         ("one, by uuid", cel(f"device.attributes['{DRIVER}'].uuid == 'gpu-77-7'")),
+        (
+            "one pool, by what uuids begin with",
+            cel(f"device.attributes['{DRIVER}'].uuid.startsWith('gpu-77-')"),
+        ),
     ]
     for number, (name, selector) in enumerate(kinds, RULES):
         new = rule(number, selector)

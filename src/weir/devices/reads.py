@@ -35,6 +35,10 @@ class Read(NamedTuple):
     id: str = ""
 
 
+#: Says whether a selector is true for a device that has this text where the selector looks.
+TextTest = Callable[[str], bool]
+
+
 #: Returns what a device has in the parts that are read; None when it has to be asked itself.
 Likeness = Callable[[DeviceID, Device], Hashable | None]
 
@@ -58,6 +62,64 @@ def find_reads(expressions: Sequence[str], env: Env) -> frozenset[Read] | None:
                 return None
             found.add(read)
     return frozenset(found)
+
+
+def find_text_test(expressions: Sequence[str], env: Env) -> TextTest | None:
+    """Return what a single selector asks of the text in the one part it looks at, if it does nothing else.
+
+    Devices that have a text there need not be asked one by one, however different their texts are.
+
+    >>> from weir.devices.expression import environment
+    >>> test = find_text_test(["device.attributes['d'].uuid == 'gpu-1'"], environment())
+    >>> test("gpu-1"), test("gpu-2")
+    (True, False)
+    """
+    if len(expressions) != 1:
+        return None
+    try:
+        root = parse(Source(expressions[0]), Macros(env.macro_groups, env.macros_enabled))
+    except CompileError:
+        return None
+    if not isinstance(root, ast.Call) or len(root.operands) != 2:
+        return None
+    one, other = root.operands
+    if root.function in (ast.EQUALS, ast.NOT_EQUALS) and isinstance(one, ast.Literal):
+        one, other = other, one
+    read = _read(one)
+    if read is None or not _is_value(one) or read.part not in ("driver", "attributes"):
+        return None
+    if root.function == ast.IN:
+        texts = _texts(other)
+        return texts.__contains__ if texts is not None else None
+    text = _text(other)
+    return _TESTS[root.function](text) if text is not None and root.function in _TESTS else None
+
+
+#: By the operator or function, given what it compares with: a text is the same, or begins with the same, characters.
+_TESTS: Final[dict[str, Callable[[str], TextTest]]] = {
+    ast.EQUALS: lambda text: text.__eq__,
+    ast.NOT_EQUALS: lambda text: text.__ne__,
+    "startsWith": lambda text: lambda value: value.startswith(text),
+    "endsWith": lambda text: lambda value: value.endswith(text),
+}
+
+
+def _text(node: ast.Node) -> str | None:
+    return node.value if isinstance(node, ast.Literal) and node.value.__class__ is str else None
+
+
+def _texts(node: ast.Node) -> frozenset[str] | None:
+    if not isinstance(node, ast.ListExpr) or node.optional:
+        return None
+    found = [_text(element) for element in node.elements]
+    return frozenset(text for text in found if text is not None) if None not in found else None
+
+
+def _is_value(node: ast.Node) -> bool:
+    """Whether what *node* reads is the value itself, not whether there is one, nor one that may be missing."""
+    if isinstance(node, ast.Select):
+        return not node.test_only
+    return isinstance(node, ast.Call) and node.function == ast.INDEX
 
 
 def _reads(root: ast.Node) -> Iterator[Read | None]:
@@ -135,7 +197,7 @@ def _part(read: Read) -> Likeness:
         return lambda name, device: str(bool(device.allow_multiple_allocations))
     domain, bare, qualified = read.domain, read.id, f"{read.domain}/{read.id}"
     find = operator.attrgetter(read.part)
-    written = _attribute if read.part == "attributes" else _amount
+    attributes = read.part == "attributes"
 
     def look(name: DeviceID, device: Device) -> Hashable | None:
         named = find(device)
@@ -146,16 +208,23 @@ def _part(read: Read) -> Likeness:
             if entry is not None:
                 return None  # said twice: whoever reads it decides
             entry = named[qualified]
-        return _ABSENT if entry is None else written(entry)
+        if entry is None:
+            return _ABSENT
+        if not attributes:
+            return _amount(entry)
+        if len(entry) == 1:  # as it should be
+            text = entry.get("string")
+            if text.__class__ is str:
+                return text  # nothing else is a bare text
+            version = entry.get("version")
+            if version.__class__ is str:
+                return "version", version
+        return _attribute(entry)
 
     return look
 
 
 def _attribute(entry: Mapping[str, Any]) -> Hashable | None:
-    if len(entry) == 1:  # as it should be
-        text = entry.get("string")
-        if text is not None:
-            return str(text)  # nothing else is a bare text
     found = tuple(entry.items())
     try:
         hash(found)

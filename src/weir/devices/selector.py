@@ -20,7 +20,7 @@ from weir.cel.source import CompileError
 from weir.cel.values import CelError
 from weir.devices.expression import Device as SeenDevice
 from weir.devices.expression import DeviceError, SelectorError, Selectors, read_device
-from weir.devices.reads import Likeness, find_reads, likeness
+from weir.devices.reads import Likeness, TextTest, find_reads, find_text_test, likeness
 from weir.objects.resource import Device, DeviceClass, DeviceID, DeviceSelector, DeviceTaintRule
 
 _COMPILE: Final = "CEL compile error: "
@@ -234,12 +234,13 @@ class _Expressions:
     Compiles when first called. Whatever is not plain (an error, another type) is left for `_all_true` to say.
     """
 
-    __slots__ = ("_alike", "_evaluate", "_expressions", "_known", "_selectors")
+    __slots__ = ("_alike", "_evaluate", "_expressions", "_known", "_selectors", "_test")
 
     def __init__(self, selectors: Sequence[DeviceSelector], expressions: Selectors) -> None:
         self._selectors, self._expressions = selectors, expressions
         self._evaluate: list[Callable[[dict[str, Any]], object]] = []
         self._alike: Likeness | None = None
+        self._test: TextTest | None = None  # of devices that have a text where the only selector looks
         self._known: dict[Hashable, bool] = {}
 
     def find(self, device: Candidate) -> bool | None:
@@ -247,7 +248,10 @@ class _Expressions:
         alike, written = self._alike, device.device
         if alike is None or written is None or device._seen is None:
             return None
-        return self._known.get(alike(device.id, written))
+        key = alike(device.id, written)
+        if self._test is not None and key.__class__ is str:
+            return self._test(key)
+        return self._known.get(key)
 
     def key(self, device: Candidate) -> Hashable | None:
         """Return what devices that get the same answer share; None for one that has to be asked itself."""
@@ -285,6 +289,7 @@ class _Expressions:
         self._evaluate = [expressions.programs.compile(text, expressions.env).evaluate for text in texts]
         reads = find_reads(texts, expressions.env)
         self._alike = likeness(reads) if reads else None
+        self._test = find_text_test(texts, expressions.env) if reads else None
         return self._evaluate
 
 

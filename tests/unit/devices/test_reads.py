@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weir.devices.expression import Selectors, environment
-from weir.devices.reads import Read, find_reads
+from weir.devices.reads import Read, find_reads, find_text_test
 from weir.devices.selector import SELECTED, Candidate, Question, Selection
 from weir.objects.core import read
 from weir.objects.resource import Device, DeviceID, DeviceTaintRule
@@ -60,6 +60,7 @@ VALUES = st.sampled_from(
     [
         {"string": "a100"},
         {"string": "1"},
+        {"string": ""},
         {"int": 1},
         {"bool": True},
         {"bool": False},
@@ -81,6 +82,17 @@ EXPRESSIONS = st.sampled_from(
     [
         f"{A}.model == 'a100'",
         f"{A}.model == '1'",
+        f"'a100' == {A}['model']",
+        f"{A}.model != 'a100'",
+        f"{A}.model in ['a100', '']",
+        f"{A}.model in []",
+        f"{A}.model.startsWith('a')",
+        f"{A}.model.endsWith('0')",
+        f"'a100'.endsWith({A}.model)",
+        f"{A}[?'model'] == 'a100'",
+        f"has({A}.model) == 'a100'",
+        f"{A}.model == ''",
+        "device.driver == 'other.example.com'",
         f"{A}.model == 1",
         f"{A}.model == true",
         f"{A}.ok",
@@ -124,8 +136,29 @@ def test_many_devices_get_the_answers_each_would_get_alone(devices, expressions)
     assert [question(one) for one in candidates] == alone
 
 
-def test_a_rule_that_tells_every_device_apart_remembers_nothing() -> None:
-    expression = f"{A}.uuid == 'u-7'"
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"{A}.?model == 'a'",
+        f"has({A}.model) == 'a'",
+        f"{A}.model == 'a' || false",
+        f"{C}.memory == 'a'",
+        f"{A}.model == 1",
+        f"{A}.model == {A}.uuid",
+        f"{A}.model < 'a'",
+        f"{A}.model in ['a', 1]",
+        f"'a' in {A}.model",
+        f"'a100'.startsWith({A}.model)",
+        f"{A}.model.matches('a')",
+        "device.attributes['a'",
+    ],
+)
+def test_only_a_comparison_of_a_value_with_a_text_is_a_test_of_texts(expression: str) -> None:
+    assert find_text_test([expression], environment()) is None
+
+
+@pytest.mark.parametrize("expression", [f"{A}.uuid == 'u-7'", f"{A}.uuid.matches('^u-7$')"])
+def test_a_rule_that_tells_every_device_apart_remembers_nothing(expression: str) -> None:
     selector = {"selectors": [{"cel": {"expression": expression}}]}
     rule = read(DeviceTaintRule, {"spec": {"deviceSelector": selector}})
     question = Question(rule, {}, Selectors())
