@@ -141,6 +141,19 @@ def test_packing_prefers_the_fuller_node():
         ({"profiles": [{"plugins": {"score": {"enabled": 3}}}]}, "enabled"),
         ({"profiles": [{"plugins": 3}]}, "plugins"),
         ({"leaderElection": 3}, "leaderElection"),
+        ({"leaderElection": {"leaderElect": "yes"}}, "leaderElection.leaderElect: 'yes': write true or false"),
+        ({"leaderElection": {"leaseDuration": "5s"}}, "leaderElection.leaseDuration: must be longer"),
+        ({"leaderElection": {"retryPeriod": "9s"}}, "leaderElection.renewDeadline: must be longer than 1.2 times"),
+        ({"leaderElection": {"resourceLock": "endpoints"}}, "leaderElection.resourceLock: 'endpoints': write leases"),
+        ({"leaderElection": {"resourceName": ""}}, "leaderElection.resourceName"),
+        ({"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: 0 is not a whole number from 1"),
+        ({"extenders": []}, "extenders: unknown"),
+        ({"profiles": [{"schedulerName": ""}]}, "profiles[0].schedulerName"),
+        ({"profiles": [{"plugins": {"queueSort": {"disabled": [{"name": "*"}]}}}]}, "queueSort: a profile needs one"),
+        ({"profiles": [{"plugins": {"multiPoint": {"disabled": [{"name": "DefaultBinder"}]}}}]}, "plugins.bind"),
+        ({"profiles": [{"plugins": {"filter": {"enabled": [{"name": "ImageLocality"}]}}}]}, "nothing to say at filter"),
+        ({"profiles": [{"plugins": {"score": {"enabled": [{"name": "NodeAffinity"}, {"name": "NodeAffinity"}]}}}]},
+         "enabled[1]: NodeAffinity is enabled twice"),
     ],
 )  # fmt: skip
 def test_a_bad_configuration_is_one_line_naming_the_place(fields, said):
@@ -148,6 +161,107 @@ def test_a_bad_configuration_is_one_line_naming_the_place(fields, said):
         config(**fields)
     line = str(problem.value)
     assert (line.startswith("scheduler.yaml: "), said in line, "\n" in line) == (True, True, False)
+
+
+def arguments(plugin, **args):
+    return profile(pluginConfig=[{"name": plugin, "args": args}])
+
+
+RATIO = {"type": "RequestedToCapacityRatio"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "said"),
+    [
+        ("NodeResourcesFit", {"scoringStrategy": RATIO}, "requestedToCapacityRatio.shape: at least one point"),
+        ("NodeResourcesFit", {"scoringStrategy": {**RATIO, "requestedToCapacityRatio": {"shape": [
+            {"utilization": 50, "score": 1}, {"utilization": 50, "score": 2}]}}}, "shape[1].utilization: 50 must"),
+        ("NodeResourcesFit", {"scoringStrategy": {**RATIO, "requestedToCapacityRatio": {"shape": [
+            {"utilization": 0, "score": 11}]}}}, "shape[0].score: 11"),
+        ("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated", "requestedToCapacityRatio": {}}},
+         "is for type: RequestedToCapacityRatio"),
+        ("NodeResourcesFit", {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}}, "weight: 101"),
+        ("NodeResourcesFit", {"ignoredResourceGroups": ["example.com/gpu"]}, "write what is before its /"),
+        ("NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 2}]}, "must be 1, not 2"),
+        ("NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu"}, {"name": "cpu"}]}, "named twice"),
+        ("InterPodAffinity", {"ignorePreferredTermsOfExistingPods": "no"}, "'no': write true or false"),
+        ("PodTopologySpread", {"defaultingType": "Listed"}, "defaultingType: 'Listed': write System or List"),
+        ("PodTopologySpread", {"defaultingType": "List", "defaultConstraints": [{"maxSkew": 0, "topologyKey": "z",
+          "whenUnsatisfiable": "DoNotSchedule"}]}, "defaultConstraints[0].maxSkew"),
+        ("PodTopologySpread", {"defaultingType": "List", "defaultConstraints": [{"maxSkew": 1, "topologyKey": "z",
+          "whenUnsatisfiable": "Never"}]}, "defaultConstraints[0].whenUnsatisfiable"),
+        ("PodTopologySpread", {"defaultingType": "List", "defaultConstraints": [{"maxSkew": 1, "topologyKey": "z",
+          "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]}, "defaultConstraints[0].labelSelector"),
+        ("NodeAffinity", {"addedAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}, f"addedAffinity.{REQUIRED}"),
+        ("NodeAffinity", {"addedAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "a", "operator": "Near"}]}]}}}, "matchExpressions[0].operator"),
+        ("NodeAffinity", {"addedAffinity": []}, "addedAffinity: a mapping is expected"),
+        ("VolumeBinding", {"bindTimeoutSeconds": -1}, "bindTimeoutSeconds: -1"),
+        ("VolumeBinding", {"shape": [{"utilization": 101, "score": 1}]}, "shape[0].utilization: 101"),
+        ("DefaultPreemption", {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0}, "must not be 0"),
+        ("DynamicResources", {"bindingTimeout": "10"}, "'10' is not a duration"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_of_a_plugin_are_one_line_naming_the_place(plugin, args, said):
+    with pytest.raises(ConfigError) as problem:
+        arguments(plugin, **args)
+    line = str(problem.value)
+    assert (line.startswith("scheduler.yaml: profiles[0].pluginConfig[0].args"), said in line, "\n" in line) == (
+        True, True, False,
+    ), line  # fmt: skip
+
+
+def test_the_shape_of_the_storage_score_is_an_argument():
+    points = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+    assert arguments("VolumeBinding", shape=points).volume_shape == ((0, 0), (100, 10))
+
+
+def test_durations_are_written_as_go_writes_them():
+    election = {"leaseDuration": "1m30s", "renewDeadline": "1m", "retryPeriod": "500ms"}
+    found = config(leaderElection=election)
+    assert (found.lease_seconds, found.renew_seconds, found.retry_seconds) == (90.0, 60.0, 0.5)
+
+
+# ── plugins on and off ──
+
+
+def test_a_plugin_switched_off_in_one_profile_is_on_in_the_others():
+    off = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]},
+           "preEnqueue": {"disabled": [{"name": "SchedulingGates"}]}}  # fmt: skip
+    plain, mild = config(profiles=[{"schedulerName": "a"}, {"schedulerName": "b", "plugins": off}]).profiles
+    assert [(p.preempts, p.honours_gates) for p in (plain, mild)] == [(True, True), (False, False)]
+
+
+def test_a_plugin_named_anew_without_a_weight_weighs_one():
+    again = {
+        "score": {"enabled": [{"name": "TaintToleration"}]},
+        "multiPoint": {"enabled": [{"name": "NodeAffinity"}]},
+    }
+    weights = profile(plugins=again).weights
+    assert (weights["TaintToleration"], weights["NodeAffinity"], weights["InterPodAffinity"]) == (1, 1, 2)
+
+
+def test_a_filter_named_at_its_own_point_is_asked_before_the_others():
+    order = profile(plugins={"filter": {"enabled": [{"name": "NodeResourcesFit"}]}}).filter_order
+    assert order[:3] == ("NodeResourcesFit", "NodeName", "NodeUnschedulable")
+
+
+def test_only_what_is_enabled_is_asked_when_everything_else_is_off():
+    names = ["PrioritySort", "DefaultBinder", "TaintToleration", "NodeName"]
+    only = {"multiPoint": {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}}
+    found = profile(plugins=only)
+    assert (found.filter_order, found.preempts, found.weights["TaintToleration"]) == (
+        ("TaintToleration", "NodeName"), False, 1,
+    )  # fmt: skip
+
+
+def test_the_order_of_filters_decides_which_reason_is_told():
+    first = {"filter": {"enabled": [{"name": "NodeResourcesFit"}]}}
+    big = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]}
+    pod = read(Pod, {"metadata": {"name": "p"}, "spec": big})
+    told = [two_nodes(profile(plugins=each)).statuses(pod)["tainted"].plugin for each in ({}, first)]
+    assert told == ["TaintToleration", "NodeResourcesFit"]
 
 
 values = st.recursive(

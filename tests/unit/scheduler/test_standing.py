@@ -3,6 +3,7 @@
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine
+from weir.scheduler.framework import Diagnosis
 
 CONTAINER = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
 POD = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [CONTAINER]}})
@@ -51,3 +52,17 @@ def test_standings_beyond_their_memory_are_dropped_and_made_again(monkeypatch):
     engine = known(node("a"))
     pods = [read(Pod, {"metadata": {"name": "p", "labels": {"n": str(n)}}}) for n in range(6)]
     assert [engine.place(pod).node for pod in pods * 2] == ["a"] * 12
+
+
+def test_a_node_with_a_nominated_pod_is_judged_with_that_pod_first():
+    engine = Engine(ALL_FEATURES)
+    amounts = {"cpu": "1", "memory": "1Gi", "pods": "1"}
+    engine.table.put_node(read(Node, {"metadata": {"name": "n"}, "status": {"allocatable": amounts}}))
+    big = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}
+    pod = read(Pod, {"metadata": {"name": "p", "namespace": "x"}, "spec": big})
+    rival = engine.classes.of(read(Pod, {"metadata": {"name": "rival", "namespace": "x"}}))
+    answer = engine.place(pod, {"n": [rival]})
+    assert isinstance(answer, Diagnosis) and answer.statuses["n"].reasons == (
+        "Too many pods",
+        "Insufficient cpu",
+    )

@@ -14,7 +14,7 @@ import numpy as np
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.podclass import PodClass
 from weir.scheduler.table import Bools, Ids, Ints, NodeTable
-from weir.scheduler.tally import Count, Tally, Term, carried_terms, read_term
+from weir.scheduler.tally import Count, Tally, Term, read_term
 
 NAME: Final = "InterPodAffinity"
 _AFFINITY: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match pod affinity rules",), NAME)
@@ -71,7 +71,6 @@ class BoundInterPodAffinity:
             (read_term(t.pod_affinity_term, pod, tally.namespaces), -t.weight)
             for t in (apart.preferred or () if apart else ())
         ]
-        self._has_terms = bool(carried_terms(pod, tally.namespaces))
         self._seen = (-1, False)
 
     def active(self) -> bool:
@@ -125,6 +124,8 @@ class BoundInterPodAffinity:
 
     def raw(self, rows: Any) -> Ints | None:
         """Return each node's weight sum, or None when no term says anything."""
+        if self._ignore_preferred and not self._prefers:
+            return None  # who prefers nothing is not asked about the others, not even about what they require
         sums: dict[
             str, Ints
         ] = {}  # by topology key, since what lies in one domain is added up once for all its nodes
@@ -138,8 +139,7 @@ class BoundInterPodAffinity:
             if count.total:
                 say(term.topology_key, weight, count)
         sources = [("affinity", self._hard_weight)] if self._hard_weight else []
-        if not self._ignore_preferred or self._has_terms:
-            sources += [("prefers", 1), ("avoids", -1)]
+        sources += [("prefers", 1), ("avoids", -1)]
         for purpose, sign in sources:
             for term, weight, count in self._tally.terms_about(self._pod, purpose):
                 say(term.topology_key, sign * weight, count)
