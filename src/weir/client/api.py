@@ -5,25 +5,54 @@ type is asked for. A refusal is raised as the class of weir.errors that the serv
 cannot be reached is `Unreachable`. Answers that say "later" (429 or 503 with Retry-After) are waited
 for and asked again, as Kubernetes' own clients do.
 
-Not here: how bytes travel (weir.client.http, weir.client.local), staying up to date (weir.client.watch).
+Not here: what goes over the wire (weir.client.wire), how it travels (weir.client.http, weir.client.local), staying
+up to date (weir.client.watch).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol, TypeVar, overload
-from urllib.parse import quote, urlencode
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, overload
 
 import msgspec
 
 from weir import errors
+from weir.client.wire import (
+    Document,
+    Events,
+    Listed,
+    Reply,
+    ResourceType,
+    Transport,
+    Unreachable,
+    WatchEvent,
+    failure,
+    path_of,
+    quoted,
+    read_event,
+    read_list,
+    seconds_of,
+    target_of,
+)
 from weir.clock import Clock, RealClock
-from weir.errors import ApiError, WeirError
 
-__all__ = ["Client", "Listed", "Reply", "ResourceType", "Transport", "Unreachable", "WatchEvent"]
+__all__ = [
+    "APPLY_PATCH",
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "STRATEGIC_MERGE_PATCH",
+    "Client",
+    "Listed",
+    "Reply",
+    "ResourceType",
+    "Transport",
+    "Unreachable",
+    "WatchEvent",
+    "path_of",
+    "read_event",
+]
 
-Document = dict[str, Any]
 T = TypeVar("T")
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -33,143 +62,6 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _MAX_TRIES = 10
 _encode = msgspec.json.Encoder().encode
 _decode_document = msgspec.json.Decoder(Document).decode
-
-
-class Unreachable(WeirError):
-    """The API server did not answer. Whether a write happened is not known."""
-
-
-class ResourceType(Protocol):
-    """What names a resource; every row of weir.objects.kinds is one."""
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def plural(self) -> str: ...
-    @property
-    def namespaced(self) -> bool: ...
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """An answer of the server, whole. Header names are in lower case."""
-
-    code: int
-    body: bytes
-    headers: Mapping[str, str]
-
-
-class Transport(Protocol):
-    """How requests reach a server."""
-
-    async def request(
-        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
-    ) -> Reply:
-        """Send and return the answer, whatever its code. *target* is path and query. Raises Unreachable."""
-
-    def stream(
-        self, target: str, headers: Mapping[str, str] | None = None, *, silent_seconds: float = 0.0
-    ) -> AbstractAsyncContextManager[tuple[Reply, AsyncIterator[bytes]]]:
-        """Open an answer that goes on: the answer's head (with the body if its code is not 200) and its lines.
-        Raises Unreachable when it breaks, or when nothing came for *silent_seconds* (0: wait for ever).
-
-        A transport may also have `events`, the same for watches: changes as they are, which nobody has to put into
-        lines and read out of them again."""
-
-    async def close(self) -> None:
-        """Let go of connections."""
-
-
-class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """One line of a watch; the object is not decoded yet."""
-
-    type: str
-    object: msgspec.Raw
-
-
-#: target and headers → the answer's head, and the changes of a watch
-Events = Callable[
-    [str, Mapping[str, str] | None],
-    AbstractAsyncContextManager[tuple[Reply, AsyncIterator[WatchEvent]]],
-]
-
-
-class _ListMeta(msgspec.Struct, gc=False, rename={"continue_": "continue"}):
-    resourceVersion: str = ""  # noqa: N815  (the wire's spelling)
-    continue_: str = ""
-    remainingItemCount: int = 0  # noqa: N815
-
-
-class _RawList(msgspec.Struct, gc=False):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[msgspec.Raw] | None = None
-
-
-class Listed(msgspec.Struct, frozen=True):
-    """Part or all of a collection, objects not decoded."""
-
-    items: list[msgspec.Raw]
-    resource_version: str
-    continue_token: str = ""
-    remaining: int = 0
-
-    def documents(self) -> list[Document]:
-        """Return the objects decoded; note that items of a list carry neither kind nor apiVersion."""
-        return [_decode_document(item) for item in self.items]
-
-
-_decode_list = msgspec.json.Decoder(_RawList).decode
-_decode_event = msgspec.json.Decoder(WatchEvent).decode
-
-
-def path_of(kind: ResourceType, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """Return the path of a collection, an object or a subresource.
-
-    >>> class Pods: group, version, plural, namespaced = "", "v1", "pods", True
-    >>> path_of(Pods, "default", "web", "binding")
-    '/api/v1/namespaces/default/pods/web/binding'
-    >>> class Leases: group, version, plural, namespaced = "coordination.k8s.io", "v1", "leases", True
-    >>> path_of(Leases)
-    '/apis/coordination.k8s.io/v1/leases'
-    """
-    path = f"/api/{kind.version}" if not kind.group else f"/apis/{kind.group}/{kind.version}"
-    if namespace and kind.namespaced:
-        path = f"{path}/namespaces/{_quoted(namespace)}"
-    path = f"{path}/{kind.plural}"
-    if name:
-        path = f"{path}/{_quoted(name)}"
-    return f"{path}/{subresource}" if subresource else path
-
-
-def _quoted(name: str) -> str:
-    """Return a name as part of a path; names of Kubernetes hardly ever hold what must be quoted.
-
-    >>> _quoted("web-7f.example"), _quoted("a/b"), _quoted("é")
-    ('web-7f.example', 'a%2Fb', '%C3%A9')
-    """
-    plain = name.replace("-", "").replace(".", "")
-    return name if plain.isascii() and plain.isalnum() else quote(name, safe="")
-
-
-def failure(reply: Reply) -> ApiError:
-    """Return the error that *reply* stands for, as the class the server raised."""
-    try:
-        status = _decode_document(reply.body)
-    except msgspec.DecodeError:
-        status = {}
-    if status.get("kind") != "Status":
-        text = reply.body[:1000].decode(errors="replace").strip()
-        status = {"code": reply.code, "message": text or f"the server answered {reply.code}"}
-    status.setdefault("code", reply.code)
-    error = errors.from_status(status)
-    if "retry-after" in reply.headers:
-        error.retry_after_seconds = _seconds(reply.headers["retry-after"])
-    return error
-
-
-def _seconds(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
 
 
 class Client:
@@ -226,7 +118,7 @@ class Client:
         content_type: str = "application/json",
     ) -> Reply:
         """Make any request and return the answer, an error too; waits when told to come back later."""
-        target = _target(path, query)
+        target = target_of(path, query)
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
         headers = self._headers if body is None else self._headers_with(content_type)
         tries = 1
@@ -235,7 +127,7 @@ class Client:
             if reply.code not in (429, 503) or tries == _MAX_TRIES or "retry-after" not in reply.headers:
                 return reply
             tries += 1
-            await self._clock.sleep(_seconds(reply.headers["retry-after"]) or 1)
+            await self._clock.sleep(seconds_of(reply.headers["retry-after"]) or 1)
 
     # ---------------------------------------------------------------------------------------------- reading
 
@@ -305,9 +197,7 @@ class Client:
             "resourceVersion": resource_version,
             "resourceVersionMatch": resource_version_match,
         }
-        found = _decode_list(await self.call("GET", path_of(kind, namespace), query))
-        meta = found.metadata
-        return Listed(found.items or [], meta.resourceVersion, meta.continue_, meta.remainingItemCount)
+        return read_list(await self.call("GET", path_of(kind, namespace), query))
 
     async def pages(
         self,
@@ -359,7 +249,7 @@ class Client:
             "sendInitialEvents": "true" if send_initial_events else "",
             "resourceVersionMatch": "NotOlderThan" if send_initial_events else "",
         }
-        target = _target(path_of(kind, namespace), query)
+        target = target_of(path_of(kind, namespace), query)
         silent = timeout_seconds + 30.0 if timeout_seconds else 0.0
         if self._events is not None:
             async with self._events(target, self._headers) as (reply, events):
@@ -496,7 +386,7 @@ class Client:
             "metadata": metadata,
             "target": {"kind": "Node", "name": node},
         }
-        path = f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(pod)}/binding"
+        path = f"/api/v1/namespaces/{quoted(namespace)}/pods/{quoted(pod)}/binding"
         await self.call("POST", path, None, binding)
 
     async def evict(self, pod: str, namespace: str, *, grace_period_seconds: int | None = None) -> None:
@@ -508,25 +398,10 @@ class Client:
         }
         if grace_period_seconds is not None:
             eviction["deleteOptions"] = {"gracePeriodSeconds": grace_period_seconds}
-        path = f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(pod)}/eviction"
+        path = f"/api/v1/namespaces/{quoted(namespace)}/pods/{quoted(pod)}/eviction"
         await self.call("POST", path, None, eviction)
 
 
 async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[WatchEvent]:
     async for line in lines:
         yield read_event(line)
-
-
-def read_event(line: bytes) -> WatchEvent:
-    """Return what one line of a watch says; raises the error that it may be."""
-    event = _decode_event(line)
-    if event.type == "ERROR":
-        raise errors.from_status(_decode_document(event.object))
-    return event
-
-
-def _target(path: str, query: Mapping[str, object] | None) -> str:
-    if not query:
-        return path
-    given = {name: value for name, value in query.items() if value != ""}
-    return f"{path}?{urlencode(given)}" if given else path

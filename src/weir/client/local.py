@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from weir.client.api import Reply, Unreachable, WatchEvent, read_event
+from weir.client.wire import Reply, Unreachable, WatchEvent, read_event
 
 __all__ = ["LocalTransport"]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.client.api import Reply, Transport
+from weir.client.wire import Reply, Transport
 
 UNKNOWN: Final = "expression"
 _MARK: Final = f'"{UNKNOWN}"'.encode()
