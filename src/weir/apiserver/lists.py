@@ -11,7 +11,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import msgspec
 
@@ -48,7 +48,34 @@ class _Labelled(msgspec.Struct, gc=False):
 
 _labelled = msgspec.json.Decoder(_Labelled)
 _whole = msgspec.json.Decoder()
+#: Fields whose value is not simply found under their name (weir.selectors.fields).
+_SEVERAL = frozenset({"status.podIP", "status.podIPs"})
 _NO_LABELS: dict[str, str] = {}
+
+
+def _reader(selected: Sequence[str]) -> Callable[[bytes], Any]:
+    """Return what decodes of a document the labels and the *selected* fields, and little else.
+
+    >>> read = _reader(["spec.nodeName"])
+    >>> read(b'{"metadata":{"name":"a","uid":"7"},"spec":{"nodeName":"n","containers":[]},"status":{}}')
+    {'metadata': {'name': 'a'}, 'spec': {'nodeName': 'n'}}
+    """
+    parts: dict[str, dict[str, Any]] = {"metadata": {"name": Any, "namespace": Any, "labels": Any}}
+    for field in selected:
+        part, _, name = field.partition(".")
+        if not name or field in _SEVERAL:
+            return _whole.decode
+        parts.setdefault(part, {})[name] = Any
+    fields_of_parts = {part: TypedDict(part, names, total=False) for part, names in parts.items()}  # type: ignore[operator]
+    few = msgspec.json.Decoder(TypedDict("Selected", fields_of_parts, total=False))  # type: ignore[operator]
+
+    def read(value: bytes) -> Any:
+        try:
+            return few.decode(value)
+        except msgspec.ValidationError:  # a part that is null, or nothing with fields: seldom, but not wrong
+            return _whole.decode(value)
+
+    return read
 
 
 def matcher(kind: Kind, label_selector: str, field_selector: str) -> Matcher | None:
@@ -62,11 +89,12 @@ def matcher(kind: Kind, label_selector: str, field_selector: str) -> Matcher | N
     if not by_label and not bound:
         return None
     only_labels = not bound
+    read = _reader([requirement.field for requirement in by_field.requirements])
 
     def matches(value: bytes) -> bool:
         if only_labels:
             return by_label.matches(_labelled.decode(value).metadata.labels or _NO_LABELS)
-        document = _whole.decode(convert_value(kind, value))
+        document = read(convert_value(kind, value))
         if by_label and not by_label.matches(document["metadata"].get("labels") or _NO_LABELS):
             return False
         return all((get(document) == value) is equal for get, equal, value in bound)

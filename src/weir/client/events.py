@@ -14,9 +14,11 @@ import asyncio
 import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+import msgspec
+from msgspec import structs
 
 from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
@@ -43,8 +45,7 @@ class _EventsResource:
 EVENTS = _EventsResource()
 
 
-@dataclass(frozen=True)
-class ObjectReference:
+class ObjectReference(msgspec.Struct, frozen=True):
     """Names the object an event is about."""
 
     kind: str
@@ -82,8 +83,7 @@ def reference(document: Document, kind: str = "", api_version: str = "") -> Obje
     )
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """Something that happened to an object."""
 
     about: ObjectReference
@@ -95,12 +95,11 @@ class Event:
 
     def kind_of(self) -> tuple[object, ...]:
         """What similar events have in common: everything but the message."""
-        about = replace(self.about, resource_version="", field_path="")
+        about = structs.replace(self.about, resource_version="", field_path="")
         return (self.component, self.host, about, self.type, self.reason)
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """What is to be written: a new event (count 1), or a count raised on one written before."""
 
     event: Event
@@ -186,10 +185,10 @@ class Correlator:
             return event, (kind, event.message)
         messages.pop()  # stays just below the limit, so that quiet times end the combining
         self._similar.put(kind, (messages, now))
-        return replace(event, message=COMBINED + event.message), kind
+        return structs.replace(event, message=COMBINED + event.message), kind
 
     def _allowed(self, event: Event, now: datetime) -> bool:
-        who = (event.component, event.host, replace(event.about, resource_version="", field_path=""))
+        who = (event.component, event.host, structs.replace(event.about, resource_version="", field_path=""))
         tokens, counted = self._allowance.get(who) or (float(BURST), now)
         tokens = min(float(BURST), tokens + (now - counted).total_seconds() * REFILL_PER_SECOND)
         allowed = tokens >= 1

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
 from weir.client.events import TRIES, TRY_AGAIN_SECONDS, Names, ObjectReference
@@ -43,8 +45,7 @@ class _EventsResource:
 EVENTS = _EventsResource()
 
 
-@dataclass(frozen=True)
-class Occurrence:
+class Occurrence(msgspec.Struct, frozen=True):
     """Something that happened: what a series consists of."""
 
     regarding: ObjectReference

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from weir.client.api import MERGE_PATCH, Client
 from weir.client.cache import ObjectKey
 from weir.client.events import ObjectReference, Recorder
@@ -22,8 +24,7 @@ from weir.objects.kinds import Kind
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """Tell the people who read events."""
 
     about: ObjectReference
@@ -32,16 +33,14 @@ class Record:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(msgspec.Struct, frozen=True):
     """Reconcile *key* again at this time, if nothing did before."""
 
     key: Hashable
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True):
     """Say on the pod why it goes (condition DisruptionTarget), then delete it."""
 
     namespace: str
@@ -51,8 +50,7 @@ class Evict:
     due: datetime  #: when it should have happened, for the lateness metric
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """Create an object; the answer may be a refusal, which *about* (its owner) is told."""
 
     kind: Kind
@@ -64,8 +62,7 @@ class Create:
     failed: str = "Error creating:"  #: what the event says of a refusal, before the server's own words
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """Delete an object, if it is still the one meant."""
 
     kind: Kind
@@ -80,8 +77,7 @@ class Delete:
     unless_present: tuple[tuple[Kind, str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     """Change an object, or its status or another subresource."""
 
     kind: Kind
@@ -99,8 +95,7 @@ class Patch:
     held: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(msgspec.Struct, frozen=True):
     """Add to a metric; comes after the action whose success it counts."""
 
     metric: str  #: the name of a counter in ControllerMetrics
@@ -108,16 +103,14 @@ class Count:
     by: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Observe:
+class Observe(msgspec.Struct, frozen=True):
     """Note a time in a metric; comes after the action it is about."""
 
     metric: str  #: the name of a histogram in ControllerMetrics
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True):
     """Come back to this key after a pause that doubles each time."""
 
     why: str

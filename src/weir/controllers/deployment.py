@@ -10,9 +10,10 @@ Not here: how many pods each ReplicaSet gets (weir.controllers.rollout), what th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+import msgspec
 
 from weir.controllers.actions import Action, Patch, Record, WakeAt
 from weir.controllers.known import PODS, Known
@@ -33,16 +34,14 @@ from weir.objects.kinds import Kind
 CREATE_ERROR: Final = "ReplicaSetCreateError"
 
 
-@dataclass(frozen=True)
-class DeploymentKey:
+class DeploymentKey(msgspec.Struct, frozen=True):
     """One Deployment."""
 
     namespace: str
     name: str
 
 
-@dataclass(frozen=True)
-class PodGoneKey:
+class PodGoneKey(msgspec.Struct, frozen=True):
     """A pod of this ReplicaSet is gone; its Deployment may wait for that (Recreate)."""
 
     namespace: str
@@ -90,7 +89,7 @@ class Deployments:
         running = sum(
             not pod.terminated for each in rollout.old for pod in known.owned(PODS, each["metadata"]["uid"])
         )
-        taken = known.get(REPLICASETS, rollout.new_name, key.namespace)
+        taken = known.get(REPLICASETS, rollout.new_name, key.namespace) if rollout.new is None else None
         if not deployment["metadata"].get("deletionTimestamp"):
             yield from rollout.actions(running, taken)
         status, moved = rollout_status(rollout, now)

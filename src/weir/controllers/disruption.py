@@ -10,9 +10,10 @@ Not here: how many pods are expected (weir.controllers.expected_pods).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+import msgspec
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
@@ -36,31 +37,27 @@ STALE: Final = timedelta(minutes=2)
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class BudgetKey:
+class BudgetKey(msgspec.Struct, frozen=True):
     """One PodDisruptionBudget."""
 
     namespace: str
     name: str
 
 
-@dataclass(frozen=True)
-class NamespaceBudgets:
+class NamespaceBudgets(msgspec.Struct, frozen=True):
     """Every budget of a namespace: one of its pods or their owners changed."""
 
     namespace: str
 
 
-@dataclass(frozen=True)
-class BudgetedPod:
+class BudgetedPod(msgspec.Struct, frozen=True):
     """A pod that came, or changed its labels or readiness: several budgets may claim it."""
 
     namespace: str
     name: str
 
 
-@dataclass(frozen=True)
-class PickedPod:
+class PickedPod(msgspec.Struct, frozen=True):
     """A pod that was picked to go."""
 
     namespace: str

@@ -10,9 +10,10 @@ is deleted because of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+import msgspec
 
 from weir.controllers.actions import Action, Delete, Patch, WakeAt
 from weir.controllers.known import Known
@@ -26,8 +27,7 @@ SECOND_LOOK: Final = timedelta(seconds=1)
 _NOT_WATCHED: Final = {"Event", "ReplicationController", "PodTemplate", "CSIStorageCapacity", "LimitRange"}
 
 
-@dataclass(frozen=True)
-class ItemKey:
+class ItemKey(msgspec.Struct, frozen=True):
     """One object of any kind."""
 
     kind: Kind
@@ -35,8 +35,7 @@ class ItemKey:
     name: str
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """One entry of an object's ownerReferences."""
 
     kind: Kind | None
@@ -45,8 +44,7 @@ class Owner:
     blocks: bool
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """What the collector reads of any object."""
 
     uid: str
@@ -75,6 +73,8 @@ class GarbageCollector:
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ItemKey]:
         """Yield the object itself if it has owners or waits for dependents, and those that wait for it."""
+        if old is not None and new is not None and _same_owners(old, new):
+            return  # nothing of what is kept here, and nothing that anybody waits for
         key = _key(kind, new if new is not None else old)
         before = read_item(old) if old is not None else None
         after = read_item(new) if new is not None else None
@@ -169,6 +169,19 @@ class GarbageCollector:
             propagation_policy=policy,
             unless_present=owners,
         )
+
+
+def _same_owners(old: Any, new: Any) -> bool:
+    """Whether a change is none to the collector: the same owners, and nothing that is being deleted."""
+    if isinstance(new, dict):
+        before, after = old["metadata"], new["metadata"]
+        return before.get("ownerReferences") == after.get("ownerReferences") and not after.get(
+            "deletionTimestamp"
+        )
+    return (
+        old.metadata.owner_references == new.metadata.owner_references
+        and new.metadata.deletion_timestamp is None
+    )
 
 
 def read_item(found: Any) -> Item:

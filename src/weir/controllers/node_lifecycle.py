@@ -16,6 +16,8 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import Any, Final
 
+import msgspec
+
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
 from weir.client.heartbeats import Heartbeats
@@ -58,36 +60,31 @@ REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 # Keys are dataclasses, not tuples: tuples of one name would be equal, and one item would hide the other.
 
 
-@dataclass(frozen=True)
-class NodeKey:
+class NodeKey(msgspec.Struct, frozen=True):
     """A node whose NoSchedule taints may have to follow its conditions."""
 
     node: str
 
 
-@dataclass(frozen=True)
-class HealthKey:
+class HealthKey(msgspec.Struct, frozen=True):
     """A node to be looked at: does it still report?"""
 
     node: str
 
 
-@dataclass(frozen=True)
-class CheckKey:
+class CheckKey(msgspec.Struct, frozen=True):
     """Time to look at the nodes."""
 
     due: str = "check"
 
 
-@dataclass(frozen=True)
-class DisruptionKey:
+class DisruptionKey(msgspec.Struct, frozen=True):
     """The nodes were looked at: how are the zones?"""
 
     due: str = "disruption"
 
 
-@dataclass(frozen=True)
-class ZoneKey:
+class ZoneKey(msgspec.Struct, frozen=True):
     """A zone whose next node may be due for its taint."""
 
     zone: str
@@ -130,6 +127,7 @@ class NodeLifecycle:
         self._waiting: dict[str, datetime] = {}  # the earliest entry of each node in it
         self._checked_at: datetime | None = None
         self._queues: dict[str, ZoneQueue] = {}
+        self._zones: dict[str, tuple[int, int]] | None = None  # what the last look at them found
         self._stopped = False  # every zone looks dead: nobody is evicted
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
@@ -165,9 +163,11 @@ class NodeLifecycle:
             case CheckKey():
                 self._checked_at = now
                 yield from self._register(known)
-                for name in self._to_check(now):
+                chosen = self._to_check(now)
+                for name in chosen:
                     yield WakeAt(HealthKey(name), now)
-                yield WakeAt(DisruptionKey(), now)
+                if chosen or not self._calm():
+                    yield WakeAt(DisruptionKey(), now)
                 yield WakeAt(CheckKey(), now + CHECK_PERIOD)
             case DisruptionKey():
                 yield from self._disruption(known, now)
@@ -347,8 +347,13 @@ class NodeLifecycle:
 
     # ── zones ────────────────────────────────────────────────────────────────────────────────────
 
+    def _calm(self) -> bool:
+        """Whether another look at the zones would say what the last one said: nobody waits, nothing has moved."""
+        waits = self._stopped or any(self._queues.values())
+        return not waits and self._counted.zones() == self._zones
+
     def _disruption(self, known: Known, now: datetime) -> Iterator[Action]:
-        zones = self._counted.zones()
+        zones = self._zones = self._counted.zones()
         states = {zone: zone_state(ready, unready) for zone, (ready, unready) in zones.items()}
         all_dead = bool(zones) and all(state is ZoneState.FULL_DISRUPTION for state in states.values())
         if all_dead:

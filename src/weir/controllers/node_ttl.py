@@ -7,9 +7,10 @@ grows and shrinks around one does not rewrite all its nodes each time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+import msgspec
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.actions import Action, Patch, WakeAt
@@ -37,8 +38,7 @@ def step_for(nodes: int, current: int) -> int:
     return current
 
 
-@dataclass(frozen=True)
-class NodeKey:
+class NodeKey(msgspec.Struct, frozen=True):
     """A node whose annotation may be missing or old."""
 
     node: str

@@ -10,8 +10,10 @@ Not here: what becomes of objects whose owner is gone (weir.controllers.garbage_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.actions import Patch
@@ -24,8 +26,7 @@ from weir.selectors.labels import Selector, SelectorError, from_object
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True):
     """What a workload has after claiming, and the changes that make it so."""
 
     mine: tuple[Any, ...]
@@ -74,6 +75,13 @@ def selector_of(workload: Document) -> Selector | None:
     written = workload["spec"].get("selector")
     if not written:
         return None
+    return _read_selector(msgspec.json.encode(written))
+
+
+@lru_cache(4096)
+def _read_selector(text: bytes) -> Selector | None:
+    """Return the selector that *text* writes; workloads are looked at often, and their selectors do not change."""
+    written = msgspec.json.decode(text)
     if "matchLabels" not in written and "matchExpressions" not in written:
         written = {"matchLabels": written}  # ReplicationControllers write plain labels
     try:

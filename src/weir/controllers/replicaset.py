@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+import msgspec
 
 from weir.controllers.actions import Action, Patch, WakeAt
 from weir.controllers.failed_pods import EarlyLosses, not_before
@@ -34,8 +35,7 @@ COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 FAILURE: Final = "ReplicaFailure"
 
 
-@dataclass(frozen=True)
-class ReplicaSetKey:
+class ReplicaSetKey(msgspec.Struct, frozen=True):
     """One ReplicaSet."""
 
     namespace: str
@@ -119,7 +119,7 @@ class ReplicaSets:
         spec, metadata = replicaset["spec"], replicaset["metadata"]
         min_ready = spec.get("minReadySeconds") or 0
         labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-        full = [p for p in pods if all((p.metadata.labels or {}).get(k) == v for k, v in labels.items())]
+        full = [pod for pod in pods if labels.items() <= (pod.metadata.labels or {}).items()]
         status: dict[str, Any] = {
             "replicas": len(pods),
             "fullyLabeledReplicas": len(full),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from weir.controllers.actions import Action, Create, Delete, Patch, Record
@@ -65,7 +66,11 @@ class Rollout:
         self.unavailable = 0 if self.recreates else min(unavailable, self.wanted)
         self.created = ""  #: the ReplicaSet that this round creates
         self.collisions: int = self.status.get("collisionCount") or 0
-        self._code = template_hash(self.spec["template"], self.collisions)
+
+    @cached_property
+    def _code(self) -> str:
+        """The short name of the current template."""
+        return template_hash(self.spec["template"], self.collisions)
 
     @property
     def new_name(self) -> str:

@@ -11,9 +11,11 @@ Not here: the history (weir.controllers.revisions), claims (weir.controllers.sta
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import structs
 
 from weir.controllers.actions import Action, Delete, Patch, WakeAt
 from weir.controllers.failed_pods import EarlyLosses, Replacements
@@ -230,7 +232,7 @@ class _Round:
             spec=spec,
             template=template,
         )
-        yield replace(
+        yield structs.replace(
             made,
             told=f"Create Pod {name} in StatefulSet {self._key.name} successful",
             failed=f"Create Pod {name} in StatefulSet {self._key.name} failed error:",
@@ -244,7 +246,7 @@ class _Round:
 
     def _remove(self, pod: Pod) -> Delete:
         told = f"Delete Pod {pod.metadata.name} in StatefulSet {self._key.name} successful"
-        return replace(remove_pod(pod, self._set, STATEFULSETS), told=told)
+        return structs.replace(remove_pod(pod, self._set, STATEFULSETS), told=told)
 
     # ── status ───────────────────────────────────────────────────────────────────────────────────
 

@@ -73,7 +73,10 @@ class PodStatus(core.PodStatus, frozen=True):
 
     def condition(self, type: str) -> Condition | None:
         """Return the condition of this type, if there is one."""
-        return next((c for c in self.conditions or () if c.type == type), None)
+        for found in self.conditions or ():
+            if found.type == type:
+                return found
+        return None
 
 
 class Pod(core.Pod, frozen=True):
@@ -98,7 +101,10 @@ class Pod(core.Pod, frozen=True):
     @property
     def controller_uid(self) -> str:
         """Return the uid of the object that controls the pod, or nothing."""
-        return next((o.uid for o in self.metadata.owner_references or () if o.controller), "")
+        for owner in self.metadata.owner_references or ():
+            if owner.controller:
+                return owner.uid
+        return ""
 
 
 class NodeStatus(core.NodeStatus, frozen=True):
@@ -106,7 +112,10 @@ class NodeStatus(core.NodeStatus, frozen=True):
 
     def condition(self, type: str) -> Condition | None:
         """Return the condition of this type, if there is one."""
-        return next((c for c in self.conditions or () if c.type == type), None)
+        for found in self.conditions or ():
+            if found.type == type:
+                return found
+        return None
 
 
 class Node(core.Node, frozen=True):

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.cache import Cache, ObjectKey
@@ -63,22 +65,19 @@ class Rhythm:
         return self.first if now + SAME_SECONDS < self.first else self.phase + turns * self.period
 
 
-@dataclass(frozen=True)
-class LeaseKey:
+class LeaseKey(msgspec.Struct, frozen=True):
     """A node's Lease is due for renewal."""
 
     node: str
 
 
-@dataclass(frozen=True)
-class StatusKey:
+class StatusKey(msgspec.Struct, frozen=True):
     """A node's status is due for reporting."""
 
     node: str
 
 
-@dataclass(frozen=True)
-class LastKey:
+class LastKey(msgspec.Struct, frozen=True):
     """A node went off: what it still reported until then is to be written."""
 
     node: str

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -53,8 +52,7 @@ WORKERS: Final = 16
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class PodKey:
+class PodKey(msgspec.Struct, frozen=True):
     """A pod that something may have to happen to."""
 
     namespace: str

@@ -78,7 +78,7 @@ def test_refusals_double_their_pause_until_the_longest(times):
 
 
 def test_a_new_generation_is_not_made_to_wait():
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from weir.controllers.actions import Create as Made
 
