@@ -8,7 +8,7 @@ import pytest
 
 from tests.kubernetes.programs import scheduler
 from tests.kubernetes.real_server import real_server
-from tests.kubernetes.test_scheduling import GATES, NODES, PODS, agree, outcome
+from tests.kubernetes.test_scheduling import GATES, NODES, PODS, agree, outcome, unbound
 from weir.client.http import connect
 from weir.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, read
 from weir.objects.kinds import by_kind
@@ -16,7 +16,6 @@ from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.plugins import volume_plugins
 from weir.scheduler.preemption import preempt
 from weir.scheduler.profile import ProfileArguments
-from weir.scheduler.run import _unbound
 from weir.scheduler.volumes import CSIDriver, CSINode, CSIStorageCapacity, Storage
 
 CLAIMS, VOLUMES = by_kind("v1", "PersistentVolumeClaim"), by_kind("v1", "PersistentVolume")
@@ -64,8 +63,9 @@ def csi(handle):
     return {"csi": {"driver": "csi.example", "volumeHandle": handle}}
 
 
-def using(name, *claims, node=None):
+def using(name, *claims, node=None, disks=()):
     volumes = [{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims]
+    volumes += [{"name": f"disk-{i}", **disk} for i, disk in enumerate(disks)]
     spec = {
         "containers": [{"name": "c", "image": "i"}],
         "volumes": volumes,
@@ -74,6 +74,26 @@ def using(name, *claims, node=None):
     return PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
+def limits(*names, **drivers):
+    """Return CSINodes that attach so many volumes of each driver."""
+    entries = [
+        {"name": n.replace("_", "."), "nodeID": "id", "allocatable": {"count": c}} for n, c in drivers.items()
+    ]
+    return [(CSI_NODES, {"metadata": {"name": name}, "spec": {"drivers": entries}}) for name in names]
+
+
+def pool(name, capacity, zone, **more):
+    return CAPACITIES, {"metadata": {"name": name, "namespace": "default"}, "storageClassName": "wait",
+                        "capacity": capacity, "nodeTopology": {"matchLabels": {ZONE: zone}}, **more}  # fmt: skip
+
+
+def driver(**spec):
+    return DRIVERS, {"metadata": {"name": "csi.example"}, "spec": spec}
+
+
+#: A disk that the pod names itself, without a claim.
+DISK = object()
+EBS, CINDER = ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, {"cinder": {"volumeID": "c-1"}})
 WAIT = storage_class("wait")
 #: situation → what is there besides nodes n1 (zone a) and n2 (zone b); the pod uses every claim named d…
 SITUATIONS = {
@@ -119,6 +139,68 @@ SITUATIONS = {
         claim("e2", annotations=DONE, volumeName="w2"), volume("w2", source=csi("w2")),
         using("first", "e1", node="n1"), using("second", "e2", node="n2"),
     ],
+    "the roomier volume scores": [
+        WAIT, claim("d", "wait"), volume("v1", on("n1"), storage_class="wait", capacity={"storage": "2Gi"}),
+        volume("v2", on("n2"), storage_class="wait", capacity={"storage": "50Gi"}),
+    ],
+    "the roomier pool scores": [
+        storage_class("wait", "csi.example"), claim("d", "wait"), driver(storageCapacity=True),
+        pool("a", "20Gi", "a"), pool("b", "2Gi", "b"),
+    ],
+    "a volume goes before a pool": [
+        storage_class("wait", "csi.example"), claim("d", "wait"), claim("d2", "wait", size="2Gi"),
+        driver(storageCapacity=True), pool("a", "4Gi", "a"), pool("b", "40Gi", "b"),
+        volume("v1", on("n1"), storage_class="wait", capacity={"storage": "1Gi"}),
+    ],
+    "the largest volume of a pool": [
+        storage_class("wait", "csi.example"), claim("d", "wait", size="3Gi"), driver(storageCapacity=True),
+        pool("a", "20Gi", "a", maximumVolumeSize="2Gi"), pool("b", "4Gi", "b"),
+    ],
+    "two claims refused for two reasons": [
+        storage_class("wait", "csi.example", allowedTopologies=[
+            {"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]),
+        storage_class("local"), claim("d", "wait", size="9Gi"), claim("d2", "local"), driver(storageCapacity=True),
+    ],
+    "a claim at work and one without space": [
+        storage_class("wait", "csi.example"), claim("d", "wait"), driver(storageCapacity=True), pool("b", "2Gi", "b"),
+        claim("d2", "wait", size="5Gi", annotations={"volume.kubernetes.io/selected-node": "n2"}),
+    ],
+    "bound elsewhere and nothing to bind": [
+        WAIT, claim("d", annotations=DONE, volumeName="v"), volume("v", on("n1")), claim("d2", "wait"),
+    ],
+    "driver not installed": [
+        storage_class("wait", "csi.example"), claim("d", "wait"), driver(preventPodSchedulingIfMissing=True),
+        *limits("n2", other_example=3),
+    ],
+    "driver installed on one node": [
+        storage_class("wait", "csi.example"), claim("d", "wait"), driver(preventPodSchedulingIfMissing=True),
+        *limits("n2", csi_example=3),
+    ],
+    "an old disk takes the place of a claim": [
+        *limits("n1", "n2", ebs_csi_aws_com=1), using("first", disks=[EBS], node="n1"),
+        using("second", disks=[{"awsElasticBlockStore": {"volumeID": "vol-2"}}], node="n2"),
+        claim("d", annotations=DONE, volumeName="v"),
+        volume("v", source={"awsElasticBlockStore": {"volumeID": "aws://zone/vol-3"}}),
+    ],
+    "the same old disk counts once": [
+        *limits("n1", "n2", cinder_csi_openstack_org=1), using("first", disks=[CINDER], node="n1"),
+        using("second", disks=[{"cinder": {"volumeID": "c-2"}}], node="n2"), (DISK, CINDER),
+    ],
+    "an old class counts for its driver": [
+        storage_class("wait", "kubernetes.io/gce-pd"), *limits("n1", "n2", pd_csi_storage_gke_io=0), claim("d", "wait"),
+    ],
+    "a class whose driver is not counted": [
+        storage_class("wait", "kubernetes.io/azure-file"), claim("d", "wait"),
+        *limits("n1", "n2", file_csi_azure_com=0),
+    ],
+    "a disk in use": [
+        using("first", disks=[EBS], node="n1"), using("second", disks=[EBS], node="n2"), (DISK, EBS),
+    ],
+    "a disk that both only read": [
+        using("first", disks=[{"gcePersistentDisk": {"pdName": "x", "readOnly": True}}], node="n1"),
+        using("second", disks=[{"gcePersistentDisk": {"pdName": "x"}}], node="n2"),
+        (DISK, {"gcePersistentDisk": {"pdName": "x", "readOnly": True}}),
+    ],
 }  # fmt: skip
 
 
@@ -133,7 +215,7 @@ def ours(nodes, stored, pending):
         if kind is PODS:
             view = read(Pod, each)
             pods[view.key] = view
-            engine.table.add_pod(view.key, engine.classes.of(_unbound(view)), view.spec.node_name)
+            engine.table.add_pod(view.key, engine.classes.of(unbound(view)), view.spec.node_name)
         else:
             place, view_type = PLACES[kind]
             storage.put(place, None, read(view_type, each))
@@ -150,11 +232,15 @@ def ours(nodes, stored, pending):
 async def play(client, nodes, name, things, pause):
     """Return what both schedulers do with a pod in the situation made of *things*; all of it is removed again."""
     stored = []
+    disks = [document for kind, document in things if kind is DISK]
+    claims = [each["metadata"]["name"] for kind, each in things if kind is CLAIMS]
+    mine = [each for each in claims if each.startswith("d")] or ([] if disks else ["d"])
     try:
         for kind, document in things:
-            stored.append((kind, await client.create(kind, document)))
+            if kind is not DISK:
+                stored.append((kind, await client.create(kind, document)))
         await asyncio.sleep(pause)
-        pending = await client.create(PODS, using(name, "d")[1])
+        pending = await client.create(PODS, using(name, *mine, disks=disks)[1])
         stored.append((PODS, pending))
         return await outcome(client, pending, 2), ours(nodes, stored[:-1], pending)
     finally:
