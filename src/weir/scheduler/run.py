@@ -4,8 +4,8 @@ Everything that decides is elsewhere and pure; here are the watches that feed it
 pod is counted on its node the moment it is decided (assumed), bound in the background, and confirmed when the watch
 shows it; a binding that fails takes the pod off again and sends it back to the queue. A lost watch is listed anew,
 and what was assumed meanwhile stays counted, so nothing is placed twice.
-Not here: plugins and the cycle (weir.scheduler.cycle), the queue (.queue), who to preempt (.preemption) and how
-(.victims), what comes before binding (.prebind), events and conditions (.telling).
+Not here: what is known of the cluster (weir.scheduler.knowledge), plugins and the cycle (.cycle), the queue (.queue),
+who to preempt (.preemption) and how (.victims), what comes before binding (.prebind), events and conditions (.telling).
 """
 
 from __future__ import annotations
@@ -26,28 +26,26 @@ from weir.clock import Clock
 from weir.devices.tracker import Problem
 from weir.errors import InternalError, ServiceUnavailable, Timeout, WeirError
 from weir.gates import Gates
-from weir.objects.core import Node, Pod, View
+from weir.objects.core import Node, Pod
 from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
-from weir.scheduler.claim_hints import ClaimHints
 from weir.scheduler.claim_writes import give_up
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
+from weir.scheduler.knowledge import Knowledge, Namespace
 from weir.scheduler.metrics import SAMPLE, SchedulerMetrics
 from weir.scheduler.plugins.claim_reservation import ClaimReservation
-from weir.scheduler.podclass import PodClass, differently_resized
+from weir.scheduler.podclass import PodClass
 from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption import NoPreemption, preempt, priority
 from weir.scheduler.profile import Reservation
-from weir.scheduler.queue import QueuedPod, SchedulingQueue
-from weir.scheduler.surroundings import Surroundings
-from weir.scheduler.table import NodeTable
+from weir.scheduler.queue import QueuedPod
 from weir.scheduler.telling import PODS, Teller
 from weir.scheduler.victims import Budget, disruption_budgets, send_away
-from weir.scheduler.wakeups import DEVICES, ClusterEvent, Hints, node_events, pod_events
+from weir.scheduler.wakeups import DEVICES, ClusterEvent
 from weir.taints.operators import NUMERIC
 
 NODES = by_kind("v1", "Node")
@@ -56,16 +54,6 @@ BUDGETS = by_kind("policy/v1", "PodDisruptionBudget")
 
 #: After this many decisions in a row the loop lets messages in and out.
 _DECISIONS_AT_ONCE: Final = 16
-
-
-class _Metadata(View, frozen=True):
-    name: str = ""
-    namespace: str = ""
-    labels: dict[str, str] | None = None
-
-
-class _Namespace(View, frozen=True):
-    metadata: _Metadata = _Metadata()
 
 
 def _decoder(view: type[Any]) -> Callable[[msgspec.Raw], Any]:
@@ -100,55 +88,25 @@ class Scheduler:
     def _begin(self) -> None:
         """Know nothing yet: whoever is elected anew starts from what the cluster is then."""
         client, clock, gates, seed = self.client, self.clock, self.gates, self._seed
-        self.namespaces: dict[str, dict[str, str]] = {}
-        self.table = NodeTable()
-        self.around = Surroundings(client, clock, gates, self._happened, seed, self._troubled)
-        self.claims = self.around.claims
-        self.engines = {
-            profile.name: Engine(
-                gates,
-                profile,
-                table=self.table,
-                namespaces=self.namespaces,
-                default_selector=self.around.owners,
-                volumes=self.around.volume_plugins(profile),
-                devices=self.around.device_plugins(profile),
-            )
-            for profile in self.config.profiles
-        }
-        self.hints = Hints(gates, self.namespaces, claims=ClaimHints(self.claims))
-        self.hints.timed = self.metrics.note_hint
-        self.queue = SchedulingQueue(
-            self.hints,
-            pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
-            ungated=frozenset(p.name for p in self.config.profiles if not p.honours_gates),
-            initial_backoff=self.config.initial_backoff_seconds,
-            max_backoff=self.config.max_backoff_seconds,
-            incoming=lambda queue, event: self.metrics.incoming.child(queue, event).inc(),
-            claims=self.claims if self._looks_at_claims() else None,
-        )
-        self.pods: dict[str, Pod] = {}  #: pods on nodes, by key
-        self.assumed: dict[str, str] = {}  #: key → node, until the watch confirms it
-        self.nominated: dict[str, tuple[str, Pod]] = {}  #: key → node promised to it, and the pod
+        self.known = Knowledge(client, clock, gates, self.config, self.metrics, seed, self._troubled)
         self._decisions = 0
         self._absent: set[str] = set()  #: kinds that the server does not have
-        self._work = asyncio.Event()
         self._stirred = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(self.config.parallelism)
         self._leadership: Leadership | None = None
         self.recorders = {
             name: SeriesRecorder(client, clock, name, f"{name}-{self.identity}", busy=self._has_work)
-            for name in self.engines
+            for name in self.known.engines
         }
         self._teller = Teller(client, clock, self.recorders, self._log)
         self._prebind = PreBind(client, clock, self._room, self._teller)
         self.informers: dict[str, Informer[Any]] = {
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
             "pods": Informer(client, PODS, clock, _decoder(Pod), seed=seed + 1),
-            "namespaces": Informer(client, NAMESPACES, clock, _decoder(_Namespace), seed=seed + 2),
+            "namespaces": Informer(client, NAMESPACES, clock, _decoder(Namespace), seed=seed + 2),
             "budgets": Informer(client, BUDGETS, clock, _decoder(Budget), seed=seed + 3),
-            **self.around.informers,
+            **self.known.around.informers,
         }
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────
@@ -177,16 +135,16 @@ class Scheduler:
         tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers.values()]
         tasks += [asyncio.ensure_future(recorder.run()) for recorder in self.recorders.values()]
         try:
-            self._absent = await self.around.unserved()
+            self._absent = await self.known.around.unserved()
             if self._absent and self._log is not None:
                 self._log.info(
                     "claims are not looked at: kinds are not served", kinds=",".join(sorted(self._absent))
                 )
             await wait_all_synced(each for kind, each in self.informers.items() if kind not in self._absent)
-            self.around.listen()
-            self.informers["namespaces"].cache.listen(self._namespace_changed)
-            self.informers["nodes"].cache.listen(self._node_changed)
-            self.informers["pods"].cache.listen(self._pod_changed)
+            self.known.around.listen()
+            self.informers["namespaces"].cache.listen(self.known.namespace_changed)
+            self.informers["nodes"].cache.listen(self.known.node_changed)
+            self.informers["pods"].cache.listen(self.known.pod_changed)
             tasks.append(asyncio.ensure_future(self._tick()))
             await self._loop()
         finally:
@@ -197,39 +155,39 @@ class Scheduler:
     async def _loop(self) -> None:
         decisions = 0
         while True:
-            item = self.queue.pop(self.clock.monotonic())
+            item = self.known.queue.pop(self.clock.monotonic())
             if item is None:
-                self._work.clear()
+                self.known.work.clear()
                 self.measure()
-                await self._work.wait()
+                await self.known.work.wait()
                 continue
             self._stirred.set()
             await self._room.acquire()
             self._attempt(item)
             decisions += 1
             # A pod that fits nowhere costs a look at every node for its reasons: then news is let in at once.
-            if decisions % _DECISIONS_AT_ONCE == 0 or item.key not in self.assumed:
+            if decisions % _DECISIONS_AT_ONCE == 0 or item.key not in self.known.assumed:
                 await asyncio.sleep(0)
 
     async def _tick(self) -> None:
         """Do every second what time alone does; the queue counts by a clock that never jumps."""
         while True:
-            if self.queue.idle:  # then time does nothing, until some pod had its turn
+            if self.known.queue.idle:  # then time does nothing, until some pod had its turn
                 self._stirred.clear()
                 await self._stirred.wait()
             now = self.clock.monotonic()
             await self.clock.sleep(1.0 - now % 1.0)
-            if self.queue.tick(self.clock.monotonic()):
-                self._work.set()
+            if self.known.queue.tick(self.clock.monotonic()):
+                self.known.work.set()
 
     def measure(self) -> None:
         """Bring the metrics that are read rather than counted up to date."""
         sizes = {
-            "nodes": len(self.table),
-            "pods": len(self.table.row_of_pod),
-            "assumed_pods": len(self.assumed),
+            "nodes": len(self.known.table),
+            "pods": len(self.known.table.row_of_pod),
+            "assumed_pods": len(self.known.assumed),
         }
-        self.metrics.publish(self.queue, self.engines.items(), sizes)
+        self.metrics.publish(self.known.queue, self.known.engines.items(), sizes)
 
     def pages(self) -> Pages:
         """Return what the scheduler serves about itself."""
@@ -245,90 +203,7 @@ class Scheduler:
 
     def _has_work(self) -> bool:
         """Whether pods wait to be placed or bound: telling about those that were can wait a moment."""
-        return bool(self._binding) or self.queue.counts()["active"] > 0
-
-    # ── changes of the cluster ───────────────────────────────────────────────────────────────────
-
-    def _namespace_changed(self, old: _Namespace | None, new: _Namespace | None) -> None:
-        if new is None and old is not None:
-            self.namespaces.pop(old.metadata.name, None)
-        elif new is not None:
-            self.namespaces[new.metadata.name] = new.metadata.labels or {}
-
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if new is None:
-            assert old is not None
-            self.table.remove_node(old.name)
-        else:
-            self.table.put_node(new)
-        for event in node_events(old, new):
-            self._happened(event)
-
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
-            self._pod_changed(old, None)  # a list after a gap shows another pod of the same name
-            old = None
-        was_here = old is not None and bool(old.spec.node_name) and not old.terminated
-        is_here = new is not None and bool(new.spec.node_name) and not new.terminated
-        if is_here or was_here:
-            self._assigned_changed(old if was_here else None, new if is_here else None)
-        pod = new or old
-        assert pod is not None
-        if new is None and self.assumed.pop(pod.key, None) is not None:
-            # Bound and deleted between two looks: nobody saw it on its node, but it is counted there.
-            self.table.remove_pod(pod.key)
-            self._happened(ClusterEvent("AssignedPodDelete", pod, None))
-        waits = new is not None and not new.spec.node_name and not new.terminated
-        if waits and pod.spec.scheduler_name in self.engines:
-            if pod.spec.resource_claims:
-                self.claims.note_waiting(pod)
-            if pod.key not in self.assumed:  # what is counted on its node needs no promise of room there
-                self._note_nomination(pod)
-            if pod.key not in self.assumed:
-                self.queue.add(pod, self.clock.monotonic())
-                self._work.set()
-        elif new is None or new.spec.node_name or new.terminated:
-            self.queue.delete(pod.key)
-            self.nominated.pop(pod.key, None)
-            self.claims.forget_waiting(pod.key)
-
-    def _assigned_changed(self, old: Pod | None, new: Pod | None) -> None:
-        if new is None:
-            assert old is not None
-            self.pods.pop(old.key, None)
-            self.assumed.pop(old.key, None)
-            self.table.remove_pod(old.key)
-        else:
-            known = self.pods.get(new.key)
-            self.pods[new.key] = new
-            confirmed = self.assumed.pop(new.key, None) == new.spec.node_name
-            if (
-                new.metadata.deletion_timestamp
-                or (
-                    not confirmed
-                    and (
-                        known is None
-                        or known.spec != new.spec
-                        or known.metadata.labels != new.metadata.labels
-                    )
-                )
-                or (known is not None and differently_resized(known, new))
-            ):
-                engine = self._engine_of(new)
-                self.table.add_pod(new.key, engine.classes.of(_unbound(new)), new.spec.node_name)
-        for event in pod_events(old, new):
-            self._happened(event)
-
-    def _happened(self, event: ClusterEvent) -> None:
-        started = perf_counter()
-        if self.queue.happened(event, self.clock.monotonic()):
-            self._work.set()
-        self.metrics.event_duration.child(event.label).observe(perf_counter() - started)
-
-    def _looks_at_claims(self) -> bool:
-        """Whether pods wait for their claims: the plugin is there and some profile asks it."""
-        asked = any(DEVICES not in profile.disabled_filters for profile in self.config.profiles)
-        return self.gates.enabled("DynamicResourceAllocation") and asked
+        return bool(self._binding) or self.known.queue.counts()["active"] > 0
 
     def _troubled(self, problem: Problem) -> None:
         """Say that a rule could not be applied: to its author if it fails for a device, else in the log."""
@@ -337,16 +212,6 @@ class Scheduler:
             self._teller.tell_rule(rule.metadata, problem.reason, problem.message)
         elif self._log is not None:
             self._log.info("device taint rule not applied", rule=problem.rule, error=problem.message)
-
-    def _engine_of(self, pod: Pod) -> Engine:
-        return self.engines.get(pod.spec.scheduler_name) or next(iter(self.engines.values()))
-
-    def _note_nomination(self, pod: Pod) -> None:
-        node = pod.status.nominated_node_name
-        if node:
-            self.nominated[pod.key] = (node, pod)
-        else:
-            self.nominated.pop(pod.key, None)
 
     # ── one attempt ──────────────────────────────────────────────────────────────────────────────
 
@@ -360,7 +225,7 @@ class Scheduler:
             self._end_turn(item)
             self._room.release()
             return
-        engine = self.engines[pod.spec.scheduler_name]
+        engine = self.known.engines[pod.spec.scheduler_name]
         rivals = self._rivals(pod, engine)
         began = perf_counter()
         try:
@@ -377,8 +242,8 @@ class Scheduler:
         self._note_decision(engine, pod, answer, perf_counter() - began)
         if isinstance(answer, Placement):
             engine.assume(pod.key, pod, answer.node)
-            self.assumed[pod.key] = answer.node
-            self.nominated.pop(pod.key, None)
+            self.known.assumed[pod.key] = answer.node
+            self.known.nominated.pop(pod.key, None)
             promises = engine.reserve(pod, answer.node) if answer.reserves else []
             self._start(self._bind(item, answer.node, started, promises))
         else:
@@ -397,7 +262,7 @@ class Scheduler:
 
     def _decide(self, engine: Engine, pod: Pod, rivals: dict[str, list[PodClass]]) -> Placement | Diagnosis:
         promised = pod.status.nominated_node_name
-        if promised and promised in self.table.row_of:
+        if promised and promised in self.known.table.row_of:
             alone = engine.place_on(pod, promised, rivals)
             if alone is not None:
                 return alone
@@ -406,7 +271,7 @@ class Scheduler:
     def _rivals(self, pod: Pod, engine: Engine) -> dict[str, list[PodClass]]:
         """Return the pods at least as important that were promised room, by node."""
         found: dict[str, list[PodClass]] = {}
-        for key, (node, other) in self.nominated.items():
+        for key, (node, other) in self.known.nominated.items():
             if key != pod.key and priority(other) >= priority(pod):
                 found.setdefault(node, []).append(engine.classes.of(other))
         return found
@@ -433,7 +298,7 @@ class Scheduler:
                 began = perf_counter()
                 if pod.status.nominated_node_name != node:  # it may take a while: say where the pod will go
                     await self._teller.patch_status(pod, {"nominatedNodeName": node})
-                patience = self._engine_of(pod).profile.arguments.bind_timeout_seconds
+                patience = self.known.engine_of(pod).profile.arguments.bind_timeout_seconds
                 await self._prebind.keep(promises, patience)
                 self._note_point("PreBind", pod, began)
             if self._leadership is not None:
@@ -450,7 +315,7 @@ class Scheduler:
         finally:
             for promise in promises or ():
                 if promise.end() and isinstance(promise, ClaimReservation):
-                    self.around.devices_changed(promise.pools)
+                    self.known.around.devices_changed(promise.pools)
         self._end_turn(item)
         profile = pod.spec.scheduler_name
         self.metrics.attempts.child("scheduled", profile).inc()
@@ -477,9 +342,9 @@ class Scheduler:
             await self._prebind.take_back(promises)
             told = msgspec.structs.replace(item.pod.status, nominated_node_name=node)
             item.pod = msgspec.structs.replace(item.pod, status=told)
-        if self.assumed.pop(key, None) is not None and key not in self.pods:
-            self.table.remove_pod(key)
-            self._happened(ClusterEvent("AssignedPodDelete", item.pod, None))
+        if self.known.assumed.pop(key, None) is not None and key not in self.known.pods:
+            self.known.table.remove_pod(key)
+            self.known.happened(ClusterEvent("AssignedPodDelete", item.pod, None))
         why = (
             str(error) if isinstance(error, PluginError) else f'running Bind plugin "DefaultBinder": {error}'
         )
@@ -506,8 +371,8 @@ class Scheduler:
         return gone
 
     def _end_turn(self, item: QueuedPod) -> None:
-        if self.queue.done(item.key):
-            self._work.set()
+        if self.known.queue.done(item.key):
+            self.known.work.set()
 
     async def _fail(self, item: QueuedPod, why: str, started: float) -> None:
         """Tell of an attempt that broke, and take back the promise of a node."""
@@ -516,8 +381,8 @@ class Scheduler:
         profile = item.pod.spec.scheduler_name
         self.metrics.attempts.child("error", profile).inc()
         self.metrics.attempt_duration.child("error", profile).observe(self.clock.monotonic() - started)
-        self.queue.failed(item, self.clock.monotonic())
-        self._work.set()
+        self.known.queue.failed(item, self.clock.monotonic())
+        self.known.work.set()
         self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", why)
         await self._teller.set_condition(item.pod, "SchedulerError", why, "")
 
@@ -533,7 +398,7 @@ class Scheduler:
         idle: ResourceClaim | None = None,
     ) -> None:
         message, promised = diagnosis.message, None
-        freed = await give_up(idle, self.claims, self.client) if idle is not None else ""
+        freed = await give_up(idle, self.known.claims, self.client) if idle is not None else ""
         if freed:
             message = f"{message} {freed}"
         if engine.profile.loses_claim_state(diagnosis):
@@ -548,7 +413,7 @@ class Scheduler:
                 engine,
                 item.pod,
                 diagnosis,
-                self.pods,
+                self.known.pods,
                 disruption_budgets(self.informers["budgets"].cache),
                 rivals,
                 self._rng,
@@ -560,12 +425,12 @@ class Scheduler:
             else:
                 promised = found.node
                 self.metrics.preemption_victims.child().observe(len(found.victims))
-                self.nominated[item.key] = (promised, item.pod)
-                self.queue.held[item.key] = "waiting for the preemption for this pod to be finished"
-                await send_away(item.pod, found, self.nominated, self.client, self.clock, self._teller)
+                self.known.nominated[item.key] = (promised, item.pod)
+                self.known.queue.held[item.key] = "waiting for the preemption for this pod to be finished"
+                await send_away(item.pod, found, self.known.nominated, self.client, self.clock, self._teller)
         await self._reject(item, diagnosis, message, promised, started)
-        self.queue.release(item.key, self.clock.monotonic())
-        self._work.set()
+        self.known.queue.release(item.key, self.clock.monotonic())
+        self.known.work.set()
 
     async def _reject(
         self, item: QueuedPod, diagnosis: Diagnosis, message: str, promised: str | None, started: float
@@ -578,13 +443,8 @@ class Scheduler:
         if self._waits_no_more(item):
             return
         if DEVICES in diagnosis.plugins:
-            self.claims.note_waiting(item.pod)
-        self.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
-        self._work.set()
+            self.known.claims.note_waiting(item.pod)
+        self.known.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
+        self.known.work.set()
         self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", message)
         await self._teller.set_condition(item.pod, "Unschedulable", message, promised)
-
-
-def _unbound(pod: Pod) -> Pod:
-    """Return the pod as it was before it had a node, so that it is of the same class."""
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
