@@ -303,10 +303,12 @@ class KnownPodSpecs:
     def passed(self, look: Look, new: Document) -> None:
         """Remember that the spec looked for is sound; *new* is its pod, ready to be stored."""
         # A claim made for one pod carries the pod's name: whether that is a good name is not the spec's alone.
-        # And a status that says more than what follows from the spec is this pod's alone.
+        # Keys of labels stand for the labels of this pod. And a status that says more than what follows from the spec
+        # is this pod's alone.
         if (
             len(look.key) > LARGEST_BYTES
             or b'"ephemeral"' in look.key
+            or b'atchLabelKeys"' in look.key
             or new["status"].keys() != _FIRST_STATUS
         ):
             return

@@ -259,7 +259,7 @@ class ApiServer:
         if info.subresource:
             return await self._subresource(request, info, kind, warnings)
         verb = info.verb
-        if verb not in kind.verbs:
+        if verb not in kind.verbs or request.method == "HEAD":
             raise errors.MethodNotAllowed()
         if len(request.body) > BODY_BYTES:
             raise too_large()
@@ -485,7 +485,8 @@ def _failure(request: Request, error: errors.ApiError) -> Response:
     accept = request.headers.get(b"accept", b"")
     if b"yaml" in accept:
         try:
-            if negotiate(accept.decode("latin-1"), "").yaml:
+            form = negotiate(accept.decode("latin-1"), "")
+            if form.yaml and not form.shape:
                 return Response(error.code, to_yaml(error.status()), YAML, headers)
         except errors.NotAcceptable:
             pass

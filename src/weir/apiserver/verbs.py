@@ -188,6 +188,8 @@ class Verbs:
         check_namespace(kind, metadata, namespace)
         if metadata.get("resourceVersion"):
             raise errors.InternalError("resourceVersion should not be set on objects to be created")
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+            metadata.pop(field, None)  # before anybody is said to own them
         if kind.has_status and not kind.status_on_create:
             new.pop("status", None)
         if known is not None:
@@ -227,7 +229,7 @@ class Verbs:
             attributes.name = metadata["name"]
         metadata["uid"] = new_uid(self._entropy, self.random_bytes)
         metadata["creationTimestamp"] = self.now
-        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
+        for name in ("generation", "selfLink"):
             metadata.pop(name, None)
         strategy = for_kind(kind)
         look = self.pod_specs.look(new["spec"], options_for(self.gates)) if kind is POD else None

@@ -7,6 +7,7 @@ Not here: whether a pod fits (weir.selectors, weir.scheduler).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from weir.validate.field import (
@@ -80,6 +81,7 @@ def _validate_pod_term(term: Document, at: str) -> Errors:
             continue
         for i, key in enumerate(keys):
             yield from each_invalid(f"{at}.{name}[{i}]", key, check_label_key(key))
+    yield from _validate_keys_apart(term, match, at)
     for i, key in enumerate(match):
         if key in mismatch:
             yield invalid(
@@ -89,6 +91,19 @@ def _validate_pod_term(term: Document, at: str) -> Errors:
     if not topology_key:
         yield required(f"{at}.topologyKey", NOT_EMPTY)
     yield from each_invalid(f"{at}.topologyKey", topology_key, check_label_key(topology_key))
+
+
+def _validate_keys_apart(term: Document, match: Sequence[str], at: str) -> Errors:
+    """Yield the keys that the selector names as well; the server has already added what the keys stand for."""
+    selector = term.get("labelSelector") or {}
+    places = {key: i for i, key in enumerate(match)}
+    seen = set(selector.get("matchLabels") or {})
+    for expression in selector.get("matchExpressions") or ():
+        key = expression.get("key") or ""
+        if key in places and key in seen:
+            # Upstream forgets to name the list.
+            yield invalid(f"{at}[{places[key]}]", key, "exists in both matchLabelKeys and labelSelector")
+        seen.add(key)
 
 
 def validate_spread_constraints(constraints: list[Document], at: str) -> Errors:
@@ -131,3 +146,4 @@ def _validate_spread_keys(constraint: Document, at: str) -> Errors:
         return
     for i, key in enumerate(keys):
         yield from each_invalid(f"{at}.matchLabelKeys[{i}]", key, check_label_key(key))
+    yield from _validate_keys_apart(constraint, keys, at)

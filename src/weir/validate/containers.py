@@ -158,7 +158,7 @@ def _validate_container(container: Document, at: str, pod: Surroundings) -> Erro
     if sources := get("envFrom"):
         yield from validate_env_from(sources, f"{at}.envFrom")
     if mounts := get("volumeMounts"):
-        yield from _validate_mounts(mounts, get("volumeDevices") or (), f"{at}.volumeMounts", pod)
+        yield from _validate_mounts(mounts, container, f"{at}.volumeMounts", pod)
     if devices := get("volumeDevices"):
         yield from _validate_devices(devices, get("volumeMounts") or (), f"{at}.volumeDevices", pod)
     if get("imagePullPolicy") not in _FINE_PULL_POLICIES:
@@ -253,10 +253,10 @@ def _validate_host_ports(containers: list[Document], at: str, first: int = 0) ->
             taken.add(text)
 
 
-def _validate_mounts(
-    mounts: list[Document], devices: Iterable[Document], at: str, pod: Surroundings
-) -> Errors:
+def _validate_mounts(mounts: list[Document], container: Document, at: str, pod: Surroundings) -> Errors:
     paths: set[str] = set()
+    devices = container.get("volumeDevices") or ()
+    privileged = (container.get("securityContext") or {}).get("privileged")
     device_names = {device.get("name") for device in devices}
     device_paths = {device.get("devicePath") for device in devices}
     for i, mount in enumerate(mounts):
@@ -279,9 +279,23 @@ def _validate_mounts(
         propagation = mount.get("mountPropagation")
         if propagation is not None and propagation not in _PROPAGATIONS:
             yield not_supported(f"{at}.mountPropagation", propagation, _PROPAGATIONS)
-        recursive = mount.get("recursiveReadOnly")
-        if recursive is not None and recursive not in _RECURSIVE:
-            yield not_supported(f"{at}.recursiveReadOnly", recursive, _RECURSIVE)
+        if propagation == "Bidirectional" and not privileged:
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            yield forbidden(f"{at}.mountPropagation", detail)
+        yield from _validate_recursive(mount, f"{at}.recursiveReadOnly")
+
+
+def _validate_recursive(mount: Document, at: str) -> Errors:
+    recursive = mount.get("recursiveReadOnly")
+    if recursive in (None, "Disabled"):
+        return
+    if recursive not in _RECURSIVE:
+        yield not_supported(at, recursive, _RECURSIVE)
+        return
+    if not mount.get("readOnly"):
+        yield forbidden(at, "may only be specified when readOnly is true")
+    if mount.get("mountPropagation") not in (None, "None"):
+        yield forbidden(at, "may only be specified when mountPropagation is None or not specified")
 
 
 def _validate_sub_paths(mount: Document, at: str, place: str) -> Errors:

@@ -116,6 +116,9 @@ def _validate_owner_references(owners: list[Document], at: str) -> Errors:
         group, _, version = (owner.get("apiVersion") or "").rpartition("/")
         if not owner.get("apiVersion"):
             yield required(f"{at}[{i}].apiVersion", "must not be empty")
+        elif owner["apiVersion"].count("/") > 1:
+            detail = "must be <group>/<version> or <version>"
+            yield invalid(f"{at}[{i}].apiVersion", owner["apiVersion"], detail)
         elif not version:
             yield invalid(f"{at}[{i}].apiVersion", owner["apiVersion"], "version must not be empty")
         for name in ("kind", "name", "uid"):

@@ -27,6 +27,7 @@ from weir.validate.node_selector import validate_node_selector
 from weir.validate.persistent_volume_claim import POSITIVE, VOLUME_MODES, validate_access_modes
 from weir.validate.ratchet import Options, volume_options
 from weir.validate.resources import amount
+from weir.validate.volume_plugins import azure_disk, fibre_channel, flex, iscsi, needs
 from weir.validate.volumes import (
     ONE_TYPE,
     validate_csi_driver_name,
@@ -95,7 +96,7 @@ def _validate_spec(spec: Document, options: Options) -> Errors:
         if i:
             yield forbidden(f"spec.{name}", ONE_TYPE)
         elif check := _SOURCES[name]:
-            yield from check(spec[name], f"spec.{name}")
+            yield from check(spec[name], f"spec.{_SPELLED.get(name, name)}")
     if not given:
         yield required("spec", "must specify a volume type")
     if given[:1] == ["local"] and affinity is None:
@@ -110,9 +111,12 @@ def _validate_spec(spec: Document, options: Options) -> Errors:
     if mode is not None and mode not in VOLUME_MODES:
         yield not_supported("spec.volumeMode", mode, VOLUME_MODES)
     if (attributes := spec.get("volumeAttributesClassName")) is not None:
-        yield from each_invalid(
-            "spec.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)
-        )
+        if not attributes:
+            yield required("spec.volumeAttributesClassName", "an empty string is disallowed")
+        else:
+            yield from each_invalid(
+                "spec.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)
+            )
         if spec.get("csi") is None:
             yield required("spec.csi", "has to be specified when using volumeAttributesClassName")
 
@@ -149,27 +153,29 @@ def _validate_csi(source: Document, at: str) -> Errors:
                     yield required(f"{at}.{name}.{field}")
 
 
+#: where messages spell a source differently
+_SPELLED: Final = {"gcePersistentDisk": "persistentDisk"}
 #: Every source in the order the server looks at them, with what it checks of each.
 _SOURCES: Final[dict[str, Callable[[Document, str], Errors] | None]] = {
     "hostPath": validate_host_path,
-    "gcePersistentDisk": None,
-    "awsElasticBlockStore": None,
-    "glusterfs": None,
+    "gcePersistentDisk": needs("pdName"),
+    "awsElasticBlockStore": needs("volumeID"),
+    "glusterfs": needs("endpoints", "path"),
     "flocker": None,
     "nfs": validate_nfs,
-    "rbd": None,
-    "quobyte": None,
-    "cephfs": None,
-    "iscsi": None,
-    "cinder": None,
-    "fc": None,
-    "flexVolume": None,
-    "azureFile": None,
-    "vsphereVolume": None,
-    "photonPersistentDisk": None,
-    "portworxVolume": None,
-    "azureDisk": None,
-    "scaleIO": None,
+    "rbd": needs("monitors", "image"),
+    "quobyte": needs("registry", "volume"),
+    "cephfs": needs("monitors"),
+    "iscsi": iscsi(for_volume=True),
+    "cinder": needs("volumeID"),
+    "fc": fibre_channel,
+    "flexVolume": flex,
+    "azureFile": needs("secretName", "shareName"),
+    "vsphereVolume": needs("volumePath"),
+    "photonPersistentDisk": needs("pdID"),
+    "portworxVolume": needs("volumeID"),
+    "azureDisk": azure_disk,
+    "scaleIO": needs("gateway", "system", "volumeName"),
     "local": _validate_local,
     "storageos": None,
     "csi": _validate_csi,

@@ -35,6 +35,7 @@ MAY_CHANGE: Final = ",".join(
         "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
     )
 )
+MIRROR: Final = "kubernetes.io/config.mirror"
 GATED_WITH_NODE: Final = "cannot be set until all schedulingGates have been cleared"
 ONLY_SELECTOR_ADDITIONS: Final = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
 SAME_TERM_COUNT: Final = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
@@ -74,6 +75,10 @@ def _validate_create(pod: Document, context: Context) -> Errors:
 def _validate_metadata_and_spec(pod: Document, context: Context, options: Options) -> Errors:
     meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     yield from validate_object_meta(meta, context)
+    mirrored = (meta.get("annotations") or {}).get(MIRROR)
+    if mirrored is not None and not spec.get("nodeName") and not context.raw:
+        at = f"metadata.annotations[{MIRROR}]"
+        yield invalid(at, mirrored, "must set spec.nodeName if mirror pod annotation is set")
     yield from validate_pod_spec(spec, "spec", options, meta.get("name") or "")
     if not context.raw and not spec.get("serviceAccountName"):
         yield from _validate_tokens(spec.get("volumes") or [])

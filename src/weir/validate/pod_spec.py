@@ -29,6 +29,7 @@ from weir.validate.field import (
 )
 from weir.validate.gonames import go_struct
 from weir.validate.meta import validate_labels
+from weir.validate.operating_system import validate_host_process, validate_host_users, validate_os
 from weir.validate.ratchet import Options
 from weir.validate.resources import validate_container_resources, validate_pod_resources
 from weir.validate.security import validate_pod_security_context
@@ -74,8 +75,8 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
     if ephemeral := get("ephemeralContainers"):
         others = [*containers, *(initial or ())]
         yield from validate_ephemeral_containers(ephemeral, others, f"{at}.ephemeralContainers", pod)
-    if resources := get("resources"):
-        yield from validate_pod_resources(resources, f"{at}.resources")
+    if get("resources"):
+        yield from validate_pod_resources(spec, f"{at}.resources")
     if get("hostNetwork"):
         yield from _validate_host_network(containers, f"{at}.containers")
     if get("restartPolicy") not in _FINE_RESTART_POLICIES:
@@ -85,6 +86,9 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
     if selector := get("nodeSelector"):
         yield from validate_labels(selector, f"{at}.nodeSelector")
     yield from validate_pod_security_context(spec, at)
+    if get("hostPID") and get("shareProcessNamespace"):
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield invalid(f"{at}.shareProcessNamespace", True, detail)
     if affinity := get("affinity"):
         yield from validate_affinity(affinity, f"{at}.affinity", options)
     if get("dnsConfig") is not None or get("dnsPolicy") == "None":
@@ -98,6 +102,8 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
         yield from _validate_scheduling_gates(gates, f"{at}.schedulingGates")
     if constraints := get("topologySpreadConstraints"):
         yield from validate_spread_constraints(constraints, f"{at}.topologySpreadConstraints")
+    yield from validate_host_process(spec, at)
+    yield from validate_host_users(spec, at)
     if account := get("serviceAccountName"):
         yield from each_invalid(f"{at}.serviceAccountName", account, check_dns1123_subdomain(account))
     if node := get("nodeName"):
@@ -131,8 +137,8 @@ def validate_pod_spec(spec: Document, at: str, options: Options, pod_name: str =
             yield required(f"{at}.preemptionPolicy")
     if (overhead := get("overhead")) is not None:
         yield from validate_container_resources({"limits": overhead}, (), f"{at}.overhead")
-    if (system := get("os")) is not None:
-        yield from _validate_os(system, f"{at}.os")
+    if get("os") is not None:
+        yield from validate_os(spec, at)
     yield from validate_file_volumes(spec, at, pod.volumes)
 
 
@@ -165,8 +171,8 @@ def _validate_host_network(containers: list[Document], at: str) -> Errors:
             number = port.get("containerPort") or 0
             # Defaulting gives an absent host port the container's number.
             if (port.get("hostPort") or number) != number:
-                detail = "must match `hostPort` when `hostNetwork` is true"
-                yield invalid(f"{at}[{c}].ports[{p}].containerPort", number, detail)
+                detail = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid(f"{at}[{c}].ports[{p}].hostPort", port["hostPort"], detail)
 
 
 def _validate_dns_config(config: Document | None, policy: str, at: str) -> Errors:
@@ -212,11 +218,3 @@ def _validate_host_aliases(aliases: list[Document], at: str) -> Errors:
         yield from each_invalid(f"{at}[{i}].ip", address, check_ip(address))
         for n, name in enumerate(alias.get("hostnames") or ()):
             yield from each_invalid(f"{at}[{i}].hostnames[{n}]", name, check_dns1123_subdomain(name))
-
-
-def _validate_os(system: Document, at: str) -> Errors:
-    name = system.get("name") or ""
-    if not name:
-        yield required(f"{at}.name")
-    elif name not in ("linux", "windows"):
-        yield not_supported(at, name, ("linux", "windows"))

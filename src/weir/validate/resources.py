@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
+from weir.objects.container_totals import container_totals
 from weir.validate.field import (
     Document,
     Enum,
@@ -130,8 +131,12 @@ def validate_container_resources(resources: Document, claim_names: Collection[st
         yield from _validate_claims(claims, claim_names, f"{at}.claims")
 
 
-def validate_pod_resources(resources: Document, at: str) -> Errors:
-    """Yield what is wrong with resources of the whole pod: only the basic ones, and no claims."""
+def validate_pod_resources(spec: Document, at: str) -> Errors:
+    """Yield what is wrong with resources of the whole pod: only basic ones, no claims, enough for its containers."""
+    resources = spec["resources"]
+    if (spec.get("os") or {}).get("name") == "windows":
+        yield forbidden(at, "may not be set for a windows pod")
+        return
     if resources.get("claims"):
         yield forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
@@ -142,8 +147,23 @@ def validate_pod_resources(resources: Document, at: str) -> Errors:
             else:
                 yield from _validate_entry(name, amounts[name], f"{at}.{part}")
     for name in sorted(requests):
-        if name in limits:
-            yield from _validate_against_limit(name, requests[name], limits, at)
+        yield from _validate_against_limit(name, requests[name], limits, at)
+    asked = container_totals(spec, "requests")
+    for name in sorted(asked):
+        if name in requests and amount(requests[name]) < asked[name]:
+            detail = f"must be greater than or equal to aggregate container requests of {asked[name]}"
+            yield invalid(f"{at}.requests[{name}]", str(amount(requests[name])), detail)
+    most = container_totals(spec, "limits")
+    for name in sorted(most):
+        if name.startswith(HUGE_PAGES) and name in limits and amount(limits[name]) < most[name]:
+            detail = f"must be greater than or equal to aggregate container limits of {most[name]}"
+            yield invalid(f"{at}.limits[{name}]", str(amount(limits[name])), detail)
+    for i, container in enumerate(spec.get("containers") or ()):
+        own = (container.get("resources") or {}).get("limits") or {}
+        for name in sorted(own):
+            if name in limits and amount(limits[name]) < amount(own[name]):
+                detail = f"must be less than or equal to pod limits of {amount(limits[name])}"
+                yield invalid(f"{at}.containers[{i}][{name}].limits", str(amount(own[name])), detail)
 
 
 def _validate_entry(name: str, value: Any, at: str) -> Errors:
@@ -181,7 +201,8 @@ def _validate_claims(claims: list[Document], claim_names: Collection[str], at: s
             continue
         # The whole claim and one request of it are the same claim twice.
         if (name, request) in seen or (name, "") in seen or (not request and any(n == name for n, _ in seen)):
-            yield duplicate_value(f"{at}[{i}]", f"{name}/{request}" if request else name)
+            whole = not request or (name, "") in seen
+            yield duplicate_value(f"{at}[{i}]", name if whole else f"{name}/{request}")
         seen.add((name, request))
         if request:
             yield from each_invalid(f"{at}[{i}].request", request, check_dns1123_label(request))

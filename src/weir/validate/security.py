@@ -11,6 +11,7 @@ from typing import Final
 
 from weir.validate.field import Document, Errors, duplicate, invalid, not_supported, required
 from weir.validate.gonames import go_struct
+from weir.validate.operating_system import validate_windows_options
 from weir.values.names import byte_length
 
 _ID_MAX: Final = 2**31 - 1
@@ -63,6 +64,8 @@ def validate_security_context(security: Document, at: str) -> Errors:
                 shown,
                 "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
             )
+    if windows := security.get("windowsOptions"):
+        yield from validate_windows_options(windows, f"{at}.windowsOptions")
     if (profile := security.get("appArmorProfile")) is not None:
         yield from _validate_profile(profile, f"{at}.appArmorProfile", "AppArmor")
 
@@ -70,10 +73,6 @@ def validate_security_context(security: Document, at: str) -> Errors:
 def validate_pod_security_context(spec: Document, at: str) -> Errors:
     """Yield what is wrong with the host namespaces and the security context of a pod; *at* is the spec's path."""
     security, where = spec.get("securityContext") or {}, f"{at}.securityContext"
-    if spec.get("hostPID") and spec.get("shareProcessNamespace"):
-        yield invalid(
-            f"{where}.shareProcessNamespace", True, "ShareProcessNamespace and HostPID cannot both be enabled"
-        )
     if not security:
         return
     yield from _validate_ids(security, ("fsGroup", "runAsUser", "runAsGroup"), where)
@@ -85,6 +84,8 @@ def validate_pod_security_context(spec: Document, at: str) -> Errors:
     yield from _validate_policy(security, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), where)
     if (profile := security.get("seccompProfile")) is not None:
         yield from _validate_profile(profile, f"{where}.seccompProfile", "seccomp")
+    if windows := security.get("windowsOptions"):
+        yield from validate_windows_options(windows, f"{where}.windowsOptions")
     if (profile := security.get("appArmorProfile")) is not None:
         yield from _validate_profile(profile, f"{where}.appArmorProfile", "AppArmor")
     yield from _validate_policy(security, "supplementalGroupsPolicy", ("Merge", "Strict"), where)

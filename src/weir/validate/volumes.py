@@ -26,11 +26,13 @@ from weir.validate.field import (
 )
 from weir.validate.meta import validate_template_meta
 from weir.validate.resources import amount
+from weir.validate.volume_plugins import azure_disk, fibre_channel, flex, iscsi, needs
 from weir.values.names import (
     check_dns1123_label,
     check_dns1123_subdomain,
 )
 
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 ONE_TYPE: Final = "may not specify more than 1 volume type"
 NO_BACKSTEPS: Final = "must not contain '..'"
 FILE_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -200,6 +202,7 @@ _PROJECTIONS: Final = (
 
 def _validate_projected(source: Document, at: str) -> Errors:
     yield from _validate_mode(source.get("defaultMode"), f"{at}.defaultMode")
+    paths: set[str] = set()
     for i, projection in enumerate(source.get("sources") or ()):
         where = f"{at}.sources[{i}]"
         given = [name for name in _PROJECTIONS if projection.get(name) is not None]
@@ -209,12 +212,23 @@ def _validate_projected(source: Document, at: str) -> Errors:
                 if not part.get("name"):
                     yield required(f"{where}.{name}.name")
                 yield from _validate_items(part.get("items"), f"{where}.{name}.items")
+                yield from _validate_paths_apart(part, paths, at, part.get("name") or "")
             elif name == "downwardAPI":
                 yield from _validate_downward_items(part.get("items"), f"{where}.downwardAPI")
+                yield from _validate_paths_apart(part, paths, at)
             elif name == "serviceAccountToken":
                 yield from _validate_token(part, where, at)
         if len(given) > 1:
             yield forbidden(where, ONE_TYPE + " per source")
+
+
+def _validate_paths_apart(part: Document, paths: set[str], at: str, shown: str | None = None) -> Errors:
+    """Yield the files that another source of the volume also writes, and note the others in *paths*."""
+    for item in part.get("items") or ():
+        path = item.get("path") or ""
+        if path and path in paths:
+            yield invalid(at, path if shown is None else shown, "conflicting duplicate paths")
+        paths.add(path)
 
 
 def _validate_token(source: Document, at: str, projected: str) -> Errors:
@@ -273,15 +287,11 @@ def _validate_git(source: Document, at: str) -> Errors:
     yield from validate_local_path(source.get("directory") or "", f"{at}.directory")
 
 
-def _needs(*fields: str) -> Callable[[Document, str], Errors]:
-    """Return a check that the given fields of a source are set."""
-
-    def check(source: Document, at: str) -> Errors:
-        for field in fields:
-            if not source.get(field):
-                yield required(f"{at}.{field}")
-
-    return check
+def _validate_image(source: Document, at: str) -> Errors:
+    if not source.get("reference"):
+        yield required(f"{at}.reference")
+    if (policy := source.get("pullPolicy") or "") not in ("", *PULL_POLICIES):
+        yield not_supported(f"{at}.pullPolicy", policy, PULL_POLICIES)
 
 
 #: Every volume source in the order the server looks at them, with what it checks of each.
@@ -289,31 +299,31 @@ _SOURCES: Final[dict[str, Callable[[Document, str], Errors] | None]] = {
     "emptyDir": _validate_empty_dir,
     "hostPath": validate_host_path,
     "gitRepo": _validate_git,
-    "gcePersistentDisk": _needs("pdName"),
-    "awsElasticBlockStore": _needs("volumeID"),
+    "gcePersistentDisk": needs("pdName"),
+    "awsElasticBlockStore": needs("volumeID"),
     "secret": _validate_secret,
     "nfs": validate_nfs,
-    "iscsi": _needs("targetPortal", "iqn"),
-    "glusterfs": _needs("endpoints", "path"),
+    "iscsi": iscsi(for_volume=False),
+    "glusterfs": needs("endpoints", "path"),
     "flocker": None,
     "persistentVolumeClaim": _validate_claim,
-    "rbd": _needs("monitors", "image"),
-    "cinder": _needs("volumeID"),
-    "cephfs": _needs("monitors"),
-    "quobyte": _needs("registry", "volume"),
+    "rbd": needs("monitors", "image"),
+    "cinder": needs("volumeID"),
+    "cephfs": needs("monitors"),
+    "quobyte": needs("registry", "volume"),
     "downwardAPI": _validate_downward,
-    "fc": None,
-    "flexVolume": _needs("driver"),
+    "fc": fibre_channel,
+    "flexVolume": flex,
     "configMap": _validate_config_map,
-    "azureFile": _needs("secretName", "shareName"),
-    "vsphereVolume": _needs("volumePath"),
-    "photonPersistentDisk": _needs("pdID"),
-    "portworxVolume": _needs("volumeID"),
-    "azureDisk": _needs("diskName", "diskURI"),
+    "azureFile": needs("secretName", "shareName"),
+    "vsphereVolume": needs("volumePath"),
+    "photonPersistentDisk": needs("pdID"),
+    "portworxVolume": needs("volumeID"),
+    "azureDisk": azure_disk,
     "storageos": None,
     "projected": _validate_projected,
-    "scaleIO": _needs("gateway", "system", "volumeName"),
+    "scaleIO": needs("gateway", "system", "volumeName"),
     "csi": _validate_csi,
     "ephemeral": _validate_ephemeral,
-    "image": None,
+    "image": _validate_image,
 }

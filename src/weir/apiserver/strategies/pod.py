@@ -10,6 +10,7 @@ from typing import Any
 
 from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
+from weir.objects.container_totals import container_totals
 from weir.objects.kinds import Kind
 from weir.values.quantity import parse_quantity
 
@@ -31,6 +32,10 @@ class PodStrategy(Strategy):
         """Give a new pod its first status."""
         new["metadata"]["generation"] = 1
         spec = new["spec"]
+        if spec.get("affinity") or spec.get("topologySpreadConstraints"):
+            apply_label_keys(spec, new["metadata"].get("labels") or {})
+        if spec.get("resources") is not None:
+            pod_resources(spec)
         status: Document = {"phase": "Pending"}
         if spec.get("schedulingGates"):
             status["conditions"] = [{**GATED_CONDITION, "lastTransitionTime": context.now}]
@@ -71,6 +76,48 @@ class PodStrategy(Strategy):
         if not spec.get("nodeName") or status.get("phase") in ("Failed", "Succeeded"):
             grace = 0
         return 1 if grace < 0 else int(grace)
+
+
+def pod_resources(spec: Document) -> None:
+    """What a whole pod does not ask for is what its containers ask for, or else its limit."""
+    resources = spec["resources"]
+    requests = dict(resources.get("requests") or {})
+    for name, amount in container_totals(spec, "requests").items():
+        if name in _COMPUTE or name.startswith("hugepages-"):
+            requests.setdefault(name, str(amount))
+    for name, limit in (resources.get("limits") or {}).items():
+        if name in _COMPUTE or name.startswith("hugepages-"):
+            requests.setdefault(name, limit)
+    if requests:
+        resources["requests"] = requests
+
+
+def apply_label_keys(spec: Document, labels: dict[str, str]) -> None:
+    """Add what matchLabelKeys and mismatchLabelKeys stand for to the selectors beside them.
+
+    >>> spec = {"topologySpreadConstraints": [{"matchLabelKeys": ["a", "z"], "labelSelector": {}}]}
+    >>> apply_label_keys(spec, {"a": "1"})
+    >>> spec["topologySpreadConstraints"][0]["labelSelector"]
+    {'matchExpressions': [{'key': 'a', 'operator': 'In', 'values': ['1']}]}
+    """
+    terms: list[Document] = list(spec.get("topologySpreadConstraints") or ())
+    for side in ("podAffinity", "podAntiAffinity"):
+        affinity = (spec.get("affinity") or {}).get(side) or {}
+        preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [weighted.get("podAffinityTerm") or {} for weighted in preferred]
+        terms += affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    for term in terms:
+        selector = term.get("labelSelector")
+        if selector is None:
+            continue  # it selects nothing, with or without the keys
+        added = [
+            {"key": key, "operator": operator, "values": [labels[key]]}
+            for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+            for key in term.get(name) or ()
+            if key in labels
+        ]
+        if added:
+            selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *added]
 
 
 def _only_spec(new: Document, old: Document) -> None:

@@ -1,0 +1,108 @@
+"""Are the settings of this storage system sound? The volume sources that pods and PersistentVolumes share.
+
+Spec: upstream's rules for iSCSI, Fibre Channel, Ceph, Gluster, Flex and the cloud disks. The two users differ in a word
+here and there: `for_volume` marks a PersistentVolume.
+Not here: the sources weir's own rules speak about (weir.validate.volumes, weir.validate.persistent_volume).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from weir.validate.field import Document, Errors, invalid, not_supported, required
+
+Check = Callable[[Document, str], Errors]
+LUN_RANGE: Final = "must be between 0 and 255, inclusive"
+_NAMES: Final = {
+    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9\-.]+)(:[^,;*&$|\s]+)$").search,
+    "eui": re.compile(r"^eui.[A-Za-z0-9]{16}$").search,
+    "naa": re.compile(r"^naa.[A-Za-z0-9]{32}$").search,
+}
+_CACHING: Final = ("None", "ReadOnly", "ReadWrite")
+_DISKS: Final = ("Dedicated", "Managed", "Shared")
+_MANAGED: Final = (
+    "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+)
+_BLOB: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+
+
+def needs(*fields: str) -> Check:
+    """Return a check that the given fields of a source are set."""
+
+    def check(source: Document, at: str) -> Errors:
+        for field in fields:
+            if not source.get(field):
+                yield required(f"{at}.{field}")
+
+    return check
+
+
+def iscsi(*, for_volume: bool) -> Check:
+    """Return the check of an iSCSI target."""
+    odd = "must be valid format" if for_volume else "must be valid format starting with iqn, eui, or naa"
+
+    def named(name: str, at: str) -> Errors:
+        pattern = _NAMES.get(name[:3])
+        if pattern is None:
+            yield invalid(at, name, odd)
+        elif not pattern(name):
+            yield invalid(at, name, "must be valid format")
+
+    def check(source: Document, at: str) -> Errors:
+        if not source.get("targetPortal"):
+            yield required(f"{at}.targetPortal")
+        if name := source.get("iqn"):
+            yield from named(name, f"{at}.iqn")
+        else:
+            yield required(f"{at}.iqn")
+        lun = source.get("lun") or 0
+        if not 0 <= lun <= 255:
+            yield invalid(f"{at}.lun", lun, LUN_RANGE)
+        secret = source.get("secretRef")
+        if secret is None and (source.get("chapAuthDiscovery") or source.get("chapAuthSession")):
+            yield required(f"{at}.secretRef")
+        if for_volume and secret is not None and not secret.get("name"):
+            yield required(f"{at}.secretRef.name")
+        if (initiator := source.get("initiatorName")) is not None:
+            yield from named(initiator, f"{at}.initiatorname")
+
+    return check
+
+
+def fibre_channel(source: Document, at: str) -> Errors:
+    """Yield what is wrong with a Fibre Channel target."""
+    names, ids, lun = source.get("targetWWNs") or [], source.get("wwids") or [], source.get("lun")
+    if not names and not ids:
+        yield required(f"{at}.targetWWNs", "must specify either targetWWNs or wwids, but not both")
+    if names and ids:
+        yield invalid(f"{at}.targetWWNs", names, "targetWWNs and wwids can not be specified simultaneously")
+    if names and lun is None:
+        yield required(f"{at}.lun", "lun is required if targetWWNs is specified")
+    elif names and lun is not None and not 0 <= lun <= 255:
+        yield invalid(f"{at}.lun", lun, LUN_RANGE)
+
+
+def flex(source: Document, at: str) -> Errors:
+    """Yield what is wrong with a Flex volume; some options belong to Kubernetes."""
+    if not source.get("driver"):
+        yield required(f"{at}.driver")
+    for name in sorted(source.get("options") or {}):
+        domain = "." + name.partition("/")[0].lower()
+        if domain.endswith((".kubernetes.io", ".k8s.io")):
+            yield invalid(f"{at}.options[{name}]", name, "kubernetes.io and k8s.io namespaces are reserved")
+
+
+def azure_disk(source: Document, at: str) -> Errors:
+    """Yield what is wrong with an Azure disk."""
+    address, kind, caching = source.get("diskURI") or "", source.get("kind"), source.get("cachingMode")
+    yield from needs("diskName", "diskURI")(source, at)
+    if caching is not None and caching not in _CACHING:
+        yield not_supported(f"{at}.cachingMode", caching, _CACHING)
+    if kind is not None and kind not in _DISKS:
+        yield not_supported(f"{at}.kind", kind, _DISKS)
+    if kind == "Managed" and not address.startswith("/subscriptions/"):
+        yield not_supported(f"{at}.diskURI", address, (_MANAGED,))
+    elif kind not in (None, "Managed") and not address.startswith("https://"):
+        yield not_supported(f"{at}.diskURI", address, (_BLOB,))
