@@ -13,14 +13,16 @@ from time import perf_counter
 from typing import Any, Final
 
 from weir.gates import Gates
-from weir.objects.core import Node, Pod
+from weir.objects.core import Node, Pod, TopologySpreadConstraint
 from weir.objects.requests import host_ports, node_allocatable, pod_requests
 from weir.scheduler.claim_hints import ClaimHints
 from weir.scheduler.plugins.node_declared_features import declared_features, required_features
 from weir.scheduler.plugins.node_ports import conflicts
 from weir.scheduler.plugins.node_unschedulable import CORDONED
-from weir.scheduler.podclass import build, differently_resized
-from weir.scheduler.tally import Namespaces, carried_terms, read_selector
+from weir.scheduler.plugins.pod_topology_spread import selector_for
+from weir.scheduler.podclass import PodClass, build, differently_resized, relevant_volumes
+from weir.scheduler.tally import Namespaces, Term, carried_terms, read_selector
+from weir.scheduler.volumes import CSINodeResources
 from weir.selectors.node import pod_selects_node
 from weir.taints.toleration import BLOCKING, Evaluate, find_tolerating, untolerated
 
@@ -51,6 +53,7 @@ CLASS_UPDATE: Final = "StorageClassUpdate"
 CSI_NODE_ADD: Final = "CSINodeAdd"
 CSI_NODE_UPDATE: Final = "CSINodeUpdate"
 CSI_DRIVER_UPDATE: Final = "CSIDriverUpdate"
+ATTACHMENT_DELETE: Final = "VolumeAttachmentDelete"
 CAPACITY_ADD: Final = "CSIStorageCapacityAdd"
 CAPACITY_UPDATE: Final = "CSIStorageCapacityUpdate"
 RESOURCE_CLAIM_ADD: Final = "ResourceClaimAdd"
@@ -222,19 +225,26 @@ class Hints:
 
     # ── PodTopologySpread ──
     def counts_in_spread(self, pod: Pod, event: ClusterEvent) -> bool:
+        """A pod that the constraints count has come or gone, or is counted otherwise than before."""
         other = event.new or event.old
         if other.metadata.namespace != pod.metadata.namespace:
             return False
-        versions = [version for version in (event.old, event.new) if version is not None]
-        return any(
-            selector is not None and selector.matches(version.metadata.labels or {})
-            for constraint in pod.spec.topology_spread_constraints or ()
-            for selector in (read_selector(constraint.label_selector),)
-            for version in versions
-        )
+        selectors = [read_selector(selector_for(c, pod.metadata.labels or {})) for c in _hard(pod)]
+        if not selectors:
+            return True  # the profile's constraints rejected it, with a selector that is not the pod's own
+        counted = [
+            [
+                version is not None and s is not None and s.matches(version.metadata.labels or {})
+                for s in selectors
+            ]
+            for version in (event.old, event.new)
+        ]
+        return counted[0] != counted[1]
 
     def has_spread_keys(self, pod: Pod, event: ClusterEvent) -> bool:
-        keys = [constraint.topology_key for constraint in pod.spec.topology_spread_constraints or ()]
+        keys = [constraint.topology_key for constraint in _hard(pod)]
+        if not keys:
+            return True  # as above
         versions = [version for version in (event.old, event.new) if version is not None]
         complete = [all(key in version.labels for key in keys) for version in versions]
         if event.label == NODE_LABEL:
@@ -243,30 +253,47 @@ class Hints:
         return any(complete)
 
     def spread_honours_taints(self, pod: Pod, event: ClusterEvent) -> bool:
-        return any(c.node_taints_policy == "Honor" for c in pod.spec.topology_spread_constraints or ())
+        constraints = _hard(pod)
+        return not constraints or any(c.node_taints_policy == "Honor" for c in constraints)
 
     # ── InterPodAffinity ──
+    def _required(self, pod: PodClass) -> tuple[list[Term], list[Term]]:
+        """Return the terms *pod* must be near to and away from."""
+        terms = carried_terms(pod, self.namespaces)
+        near = [term for purpose, term, _ in terms if purpose == "affinity"]
+        return near, [term for purpose, term, _ in terms if purpose == "anti-affinity"]
+
     def moves_affinity(self, pod: Pod, event: ClusterEvent) -> bool:
+        """Somebody to be near to has come, or somebody to be away from has gone."""
         mine = build(pod)
-        versions = [build(version) for version in (event.old, event.new) if version is not None]
-        own = [term for _, term, _ in carried_terms(mine, self.namespaces)]
-        theirs = [
-            term
-            for version in versions
-            for purpose, term, _ in carried_terms(version, self.namespaces)
-            if purpose == "anti-affinity"
-        ]
-        return any(term.selects(version) for term in own for version in versions) or any(
-            term.selects(mine) for term in theirs
-        )
+        near, apart = self._required(mine)
+        old, new = (build(version) if version is not None else None for version in (event.old, event.new))
+        liked = [version is not None and _selected_by_all(near, version) for version in (old, new)]
+        disliked = [version is not None and any(t.selects(version) for t in apart) for version in (old, new)]
+        if (liked[1] and not liked[0]) or (disliked[0] and not disliked[1]):
+            return True
+        if liked[0] and not liked[1] and _selected_by_all(near, mine):
+            return True  # the first of a kind may go anywhere, once nobody else is there
+        # who leaves takes its own wishes along
+        left = old if new is None else None
+        return left is not None and any(term.selects(mine) for term in self._required(left)[1])
 
     def has_affinity_keys(self, pod: Pod, event: ClusterEvent) -> bool:
-        keys = {term.topology_key for _, term, _ in carried_terms(build(pod), self.namespaces)}
-        if not keys:
+        """The node may be where the pod can be near to, or away from, those it must."""
+        near, apart = self._required(build(pod))
+        if not near and not apart:
             return True  # another pod's term rejected it; its topology may be this node's
-        if event.old is None:
-            return any(key in event.new.labels for key in keys)
-        return any(event.old.labels.get(key) != event.new.labels.get(key) for key in keys)
+        labels = event.new.labels
+        if event.old is None:  # a node without the label of an anti-affinity is away from everybody
+            return all(term.topology_key in labels for term in near)
+        before = event.old.labels
+        return any(
+            term.topology_key in labels and labels[term.topology_key] != before.get(term.topology_key)
+            for term in near
+        ) or any(
+            term.topology_key in before and before[term.topology_key] != labels.get(term.topology_key)
+            for term in apart
+        )
 
     # ── NodeDeclaredFeatures ──
     def has_features(self, pod: Pod, event: ClusterEvent) -> bool:
@@ -291,6 +318,34 @@ class Hints:
 
 def _always(hints: Hints, pod: Pod, event: ClusterEvent) -> bool:
     return True
+
+
+def _hard(pod: Pod) -> list[TopologySpreadConstraint]:
+    """Return the spread constraints of *pod* that can refuse a node."""
+    constraints = pod.spec.topology_spread_constraints or ()
+    return [each for each in constraints if each.when_unsatisfiable == "DoNotSchedule"]
+
+
+def _selected_by_all(terms: list[Term], pod: PodClass) -> bool:
+    return bool(terms) and all(term.selects(pod) for term in terms)
+
+
+def _volumes_left(hints: Hints, pod: Pod, event: ClusterEvent) -> bool:
+    """A pod with volumes has gone."""
+    return bool(relevant_volumes(event.old))
+
+
+def _attaches_more(hints: Hints, pod: Pod, event: ClusterEvent) -> bool:
+    """A driver is new on the node, or attaches more volumes than before."""
+    before = {driver.name: driver.allocatable for driver in event.old.spec.drivers}
+
+    def count(allocatable: CSINodeResources | None) -> int:
+        return (allocatable.count or 0) if allocatable is not None else 0
+
+    return any(
+        driver.name not in before or count(driver.allocatable) > count(before[driver.name])
+        for driver in event.new.spec.drivers
+    )
 
 
 def _own_claim(hints: Hints, pod: Pod, event: ClusterEvent) -> bool:
@@ -362,8 +417,9 @@ WATCHED: Final[Mapping[str, Mapping[str, Hint]]] = {
     "NodeVolumeLimits": {
         NODE_ADD: _always,
         CSI_NODE_ADD: _always,
-        CSI_NODE_UPDATE: _always,
-        POD_DELETE: _always,
+        CSI_NODE_UPDATE: _attaches_more,
+        POD_DELETE: _volumes_left,
+        ATTACHMENT_DELETE: _always,
         VOLUME_ADD: _always,
         CLAIM_ADD: _own_claim,
     },

@@ -9,6 +9,7 @@ What surprises: a node left out by these policies is not refused here; it just d
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,7 +78,7 @@ class PodTopologySpread:
     def bind(self, pod: PodClass, table: NodeTable) -> BoundPodTopologySpread | None:
         """Return the check, or None for a pod that nothing spreads."""
         require_all = True
-        constraints = [(c, _selector(c, pod)) for c in pod.spread]
+        constraints = [(c, selector_for(c, pod.labels)) for c in pod.spread]
         if not pod.spread:
             selector: LabelSelector | None = self._default_selector(pod)
             if selector is None:
@@ -121,13 +122,13 @@ class PodTopologySpread:
         )
 
 
-def _selector(constraint: TopologySpreadConstraint, pod: PodClass) -> LabelSelector | None:
-    """Return the constraint's selector with matchLabelKeys added from the pod's labels."""
+def selector_for(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> LabelSelector | None:
+    """Return the constraint's selector with matchLabelKeys added from the pod's *labels*."""
     selector = constraint.label_selector
-    keys = [key for key in constraint.match_label_keys or () if key in pod.labels]
+    keys = [key for key in constraint.match_label_keys or () if key in labels]
     if selector is None or not keys:
         return selector
-    added = tuple(LabelSelectorRequirement(key, "In", (pod.labels[key],)) for key in keys)
+    added = tuple(LabelSelectorRequirement(key, "In", (labels[key],)) for key in keys)
     return LabelSelector(selector.match_labels, (*(selector.match_expressions or ()), *added))
 
 
