@@ -74,6 +74,31 @@ OBJECTS = {
             },
         },
     },
+    "/apis/apps/v1/namespaces/default/replicasets": {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "o"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    },
+    "/apis/apps/v1/namespaces/default/statefulsets": {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "o"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "serviceName": "s",
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    },
     f"{DEVICES}/devicetaintrules": {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceTaintRule",
@@ -128,7 +153,7 @@ result = mostly(
 conditions = st.lists(condition, max_size=2) | st.none()
 taint = mostly([{"key": "k", "effect": "NoSchedule"}, {"key": "l", "effect": "NoExecute"}], [{"key": "k"}, 5])
 amounts = mostly([None, {"cpu": "1000m"}, {"cpu": 2, "memory": "1.5Gi"}, {"cpu": "0.1u"}], [{"cpu": "x"}])
-PODS, CLAIMS, NODES, MAPS, DEPLOYMENTS, RULES = OBJECTS
+PODS, CLAIMS, NODES, MAPS, DEPLOYMENTS, REPLICASETS, STATEFULSETS, RULES = OBJECTS
 PARTS: dict[str, tuple[st.SearchStrategy[Any], st.SearchStrategy[Any]]] = {  # spec and status by path
     PODS: (
         some(activeDeadlineSeconds=st.sampled_from([None, 5]), nodeName=mostly([""], ["n"])),
@@ -166,9 +191,18 @@ PARTS: dict[str, tuple[st.SearchStrategy[Any], st.SearchStrategy[Any]]] = {  # s
         ),
     ),
     MAPS: (st.just({}), st.just({})),
-    DEPLOYMENTS: (
-        some(replicas=st.sampled_from([None, 2])),
-        some(replicas=mostly([None, 0, 3], ["3"]), conditions=conditions),
+    **dict.fromkeys(
+        (DEPLOYMENTS, REPLICASETS, STATEFULSETS),
+        (
+            some(replicas=st.sampled_from([None, 2])),
+            some(
+                replicas=mostly([None, 0, 3], ["3"]),
+                readyReplicas=mostly([None, 0, 2], [9]),
+                observedGeneration=st.sampled_from([None, 1]),
+                terminatingReplicas=st.sampled_from([None, 0, 1]),
+                conditions=conditions,
+            ),
+        ),
     ),
     RULES: (some(taint=taint), some(conditions=conditions)),
 }

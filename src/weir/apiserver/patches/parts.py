@@ -33,6 +33,10 @@ Merge = Callable[[Document, Document, Kind], Document]
 _IDENTITY: Final = frozenset({"kind", "apiVersion", "metadata"})
 _STATUS: Final = frozenset({"status"})
 _NOTHING: Final[Document] = {}
+#: Kinds whose defaults may look at several fields, but only at such of the spec.
+_DEFAULTS_IN_SPEC: Final = frozenset(
+    {("", "Pod"), ("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")}
+)
 
 
 def patched_parts(
@@ -145,11 +149,12 @@ def _whole(new: Document, old: Document, named: set[str], kind: Kind, subresourc
 def _separable(kind: Kind, subresource: str) -> bool:
     """Whether the parts of an object of this kind can be looked at one by one.
 
-    Not when a default of one part depends on another, except for a pod's, which all lie in the spec; nor when the
-    stored object says what the defaults are, nor when it is stored otherwise than served.
+    Not when a default of one part depends on another, except where all of them lie in the spec, which a request for
+    the status leaves alone; nor when the stored object says what the defaults are, nor when it is stored otherwise
+    than served.
     """
     if subresource not in ("", "status") or kind.converted or for_kind(kind).remembers:
         return False
     if not defaults.spans_parts(kind):
         return True
-    return kind.kind == "Pod" and subresource == "status"
+    return (kind.group, kind.kind) in _DEFAULTS_IN_SPEC and subresource == "status"
