@@ -36,10 +36,13 @@ from weir.validate.request_references import (
     validate_references,
 )
 from weir.validate.resource_slice import validate_binding_conditions
+from weir.validate.sound import remembers_sound
 from weir.values.quoting import quote
 
 MOST_CONDITIONS: Final = 8
 NOT_INTERFACE_ADDRESS: Final = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+
+_validate_selector = remembers_sound(validate_node_selector)
 
 
 def validate_claim_status(new: Document, old: Document, options: Options, *, slashes: bool = False) -> Errors:
@@ -75,12 +78,12 @@ def _requests(spec: Document) -> list[Document]:
 def _with_spec_operators(options: Options, spec: Document) -> Options:
     tolerations = [t for request in _requests(spec) for t in request.get("tolerations") or ()]
     operators = {toleration.get("operator") for toleration in tolerations}
-    return replace(
-        options,
-        numeric=options.numeric or bool(operators & NUMERIC_OPERATORS),
-        semver=options.semver or bool(operators & SEMVER_OPERATORS),
-        cel=options.cel or any(toleration.get("expression") for toleration in tolerations),
-    )
+    numeric = options.numeric or bool(operators & NUMERIC_OPERATORS)
+    semver = options.semver or bool(operators & SEMVER_OPERATORS)
+    cel = options.cel or any(toleration.get("expression") for toleration in tolerations)
+    if (numeric, semver, cel) == (options.numeric, options.semver, options.cel):
+        return options
+    return replace(options, numeric=numeric, semver=semver, cel=cel)
 
 
 def _validate_allocation(allocation: Document, spec: Document, options: Options, slashes: bool) -> Errors:
@@ -99,7 +102,7 @@ def _validate_allocation(allocation: Document, spec: Document, options: Options,
             yield from validate_references(config.get("requests") or [], names, f"{at}.config[{i}].requests")
             yield from validate_opaque(config, f"{at}.config[{i}]")
     if (selector := allocation.get("nodeSelector")) is not None:
-        yield from validate_node_selector(selector, "status.allocation.nodeSelector", options)
+        yield from _validate_selector(selector, "status.allocation.nodeSelector", options)
 
 
 def _validate_result(result: Document, names: Names, at: str, options: Options, slashes: bool) -> Errors:

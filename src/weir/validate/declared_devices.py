@@ -37,6 +37,7 @@ from weir.validate.field import (
 )
 from weir.validate.meta import same
 from weir.validate.ratchet import Options
+from weir.validate.sound import remembers_sound
 from weir.validate.tolerations import validate_comparison
 from weir.values.names import (
     byte_length,
@@ -228,6 +229,7 @@ def taint_effect(taint: Document, at: str, kept: Collection[str]) -> Errors:
 # ── claims, templates and classes ────────────────────────────────────────────────────────────────
 
 
+@remembers_sound
 def declared_claim(devices: Document, at: str, options: Options) -> Errors:
     """Yield what the declared rules say about what a claim asks for."""
     requests, where = devices.get("requests") or [], f"{at}.requests"
@@ -280,6 +282,7 @@ def _asked(request: Document, at: str, options: Options) -> Errors:
     yield from tolerations(request.get("tolerations") or [], f"{at}.tolerations", options)
 
 
+@remembers_sound
 def tolerations(listed: list[Document], at: str, options: Options) -> Errors:
     """Yield what is wrong with keys, operators and effects of tolerations."""
     if len(listed) > MOST_TOLERATIONS:

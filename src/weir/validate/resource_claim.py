@@ -35,6 +35,7 @@ from weir.validate.request_references import (
     validate_configs,
     validate_references,
 )
+from weir.validate.sound import remembers_sound
 from weir.values.names import check_dns1123_subdomain
 
 ONE_FORM: Final = "exactly one of `exactly` or `firstAvailable` is required"
@@ -95,6 +96,7 @@ def _validate_class(new: Document, old: Document | None, context: Context) -> Er
 # ── the spec of a claim ──────────────────────────────────────────────────────────────────────────
 
 
+@remembers_sound
 def validate_claim(devices: Document, at: str, options: Options) -> Errors:
     """Yield what is wrong with what a claim asks for."""
     requests, constraints = devices.get("requests") or [], devices.get("constraints") or []

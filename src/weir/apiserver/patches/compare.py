@@ -198,21 +198,18 @@ def field_set(value: Any, node: Node) -> FieldSet:
     elif relation is _SET:
         for item in value or ():
             out[value_key(item)] = {}
-    elif isinstance(value, dict) and relation is not _LEAF:
+    elif isinstance(value, dict) and relation is _STRUCT:
+        table = node.table
         for key, item in value.items():
-            child = node.child(key) or LEAF
-            path = "f:" + key
-            if _is_leaf(item, child):
+            path, below_it = table.get(key) or ("f:" + key, None)
+            if below_it is None or item is None or item == {}:
                 out[path] = {}
-                continue
-            below = field_set(item, child)
-            if relation is _STRUCT:
-                if below:
-                    out[path] = below
-            else:
-                out[path] = {".": {}, **below} if below else {}
+            elif below := field_set(item, below_it):
+                out[path] = below
+    elif isinstance(value, dict) and relation is not _LEAF:
+        child = node.item or LEAF
+        for key, item in value.items():
+            leaf = child.relation is _LEAF or item is None or item == {}
+            below = {} if leaf else field_set(item, child)
+            out["f:" + key] = {".": {}, **below} if below else {}
     return out
-
-
-def _is_leaf(value: Any, node: Node) -> bool:
-    return node.relation is _LEAF or value is None or value == {}

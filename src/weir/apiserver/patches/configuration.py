@@ -7,7 +7,7 @@ Not here: the decoder (weir.objects.exact), rules about values (weir.validate).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -28,27 +28,33 @@ def problems_of(configuration: Any, root: schema.Struct) -> list[str]:
     >>> problems_of({"key": 5, "bogus": 1}, schema.struct("core.v1.Toleration"))
     ['.bogus: field not declared in schema', '.key: expected string, got &value.valueUnstructured{Value:5}']
     """
-    found = _struct_problems(configuration, root)
-    return [f"{path}: {text}" if path else text for path, text in found]
+    found: list[str] = []
+    _look_at_struct(configuration, root, "", found)
+    return found
 
 
-def _problems(value: Any, shape: schema.Shape, field: schema.Field | None) -> Iterator[tuple[str, str]]:
+def _look_at(value: Any, shape: schema.Shape, field: schema.Field | None, at: str, found: list[str]) -> None:
+    """Add to *found* what is wrong with the shape of *value*, which stands at *at*."""
     if value is None:
         return
     if shape.kind == "struct":
-        yield from _struct_problems(value, schema.struct(shape.struct_name))
+        _look_at_struct(value, schema.struct(shape.struct_name), at, found)
     elif shape.kind == "list":
-        yield from _list_problems(value, shape, field)
+        _look_at_list(value, shape, field, at, found)
     elif shape.kind == "map":
         if not isinstance(value, dict):
-            yield "", f"expected map, got &{{{go_text(value)}}}"
+            found.append(_told(at, f"expected map, got &{{{go_text(value)}}}"))
         else:
             for key in sorted(value):
-                yield from _under("." + key, _problems(value[key], _item(shape), None))
-    elif shape.kind in ("RawExtension", "FieldsV1", "any"):
-        return
-    else:
-        yield from _scalar_problems(value, shape)
+                _look_at(value[key], _item(shape), None, f"{at}.{key}", found)
+    elif shape.kind not in ("RawExtension", "FieldsV1", "any"):
+        problem = _scalar_problem(value, shape)
+        if problem:
+            found.append(_told(at, problem))
+
+
+def _told(at: str, problem: str) -> str:
+    return f"{at}: {problem}" if at else problem
 
 
 def _item(shape: schema.Shape) -> schema.Shape:
@@ -56,45 +62,42 @@ def _item(shape: schema.Shape) -> schema.Shape:
     return shape.item
 
 
-def _under(prefix: str, found: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    for path, text in found:
-        yield prefix + path, text
-
-
-def _struct_problems(value: Any, of: schema.Struct) -> Iterator[tuple[str, str]]:
+def _look_at_struct(value: Any, of: schema.Struct, at: str, found: list[str]) -> None:
     if value is None:
         return
     if not isinstance(value, dict):
-        yield "", f"expected map, got &{{{go_text(value)}}}"
+        found.append(_told(at, f"expected map, got &{{{go_text(value)}}}"))
         return
     for key in sorted(value):
         field = of.fields.get(key)
         if field is None:
-            yield "." + key, "field not declared in schema"
-            continue
-        yield from _under("." + key, _problems(value[key], field.shape, field))
+            found.append(_told(f"{at}.{key}", "field not declared in schema"))
+        else:
+            _look_at(value[key], field.shape, field, f"{at}.{key}", found)
 
 
-def _list_problems(value: Any, shape: schema.Shape, field: schema.Field | None) -> Iterator[tuple[str, str]]:
+def _look_at_list(
+    value: Any, shape: schema.Shape, field: schema.Field | None, at: str, found: list[str]
+) -> None:
     if not isinstance(value, list):
-        yield "", f"expected list, got &{{{go_text(value)}}}"
+        found.append(_told(at, f"expected list, got &{{{go_text(value)}}}"))
         return
     item = _item(shape)
     keyed = field is not None and field.list_type in ("map", "set")
     seen = set()
     for index, entry in enumerate(value):
-        at = f"[{index}]"
+        where = f"[{index}]"
         if keyed and field is not None:
             try:
                 element = _element(entry, field, item)
             except Unkeyed as problem:
-                yield "", f"element {index}: {problem}"
+                found.append(_told(at, f"element {index}: {problem}"))
                 return
-            at = element_text(element)
+            where = element_text(element)
             if element in seen:
-                yield "", f"duplicate entries for key {at}"
+                found.append(_told(at, f"duplicate entries for key {where}"))
             seen.add(element)
-        yield from _under(at, _problems(entry, item, None))
+        _look_at(entry, item, None, at + where, found)
 
 
 def _element(entry: Any, field: schema.Field, item: schema.Shape) -> str:
@@ -109,19 +112,20 @@ def _element(entry: Any, field: schema.Field, item: schema.Shape) -> str:
     return value_key(entry)
 
 
-def _scalar_problems(value: Any, shape: schema.Shape) -> Iterator[tuple[str, str]]:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+def _scalar_problem(value: Any, shape: schema.Shape) -> str:
+    """Return what is wrong with a value that is one word or number; empty when nothing is."""
     if shape.kind in ("string", "bytes"):
         if not isinstance(value, str):
-            yield "", f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+            return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
     elif shape.kind == "bool":
         if not isinstance(value, bool):
-            yield "", f"expected boolean, got &{{{go_text(value)}}}"
+            return f"expected boolean, got &{{{go_text(value)}}}"
     elif shape.kind in _UNTYPED:
         if isinstance(value, dict | list):
-            yield "", f"expected any scalar, got &{{{go_text(value)}}}"
-    elif not number:
-        yield "", f"expected numeric (int or float), got {go_type(value)}"
+            return f"expected any scalar, got &{{{go_text(value)}}}"
+    elif not isinstance(value, int | float) or isinstance(value, bool):
+        return f"expected numeric (int or float), got {go_type(value)}"
+    return ""
 
 
 def _go_syntax(value: Any) -> str:
@@ -139,6 +143,7 @@ def _go_syntax(value: Any) -> str:
 # ── paths as people read them ────────────────────────────────────────────────────────────────────
 
 
+@lru_cache(1024)  # most lists are keyed by a few names
 def element_text(element: str) -> str:
     """Return a path element as messages show it.
 

@@ -96,7 +96,7 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     >>> difference({"f:a": {".": {}, "f:b": {}}}, {"f:a": {}})
     {'f:a': {'f:b': {}}}
     """
-    if not other:
+    if not other or one.keys().isdisjoint(other):
         return one
     out = {}
     for key, below in one.items():
@@ -117,7 +117,9 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
     >>> intersection({"f:a": {}, "f:b": {}}, {"f:b": {}, "f:c": {}})
     {'f:b': {}}
     """
-    out = {}
+    out: FieldSet = {}
+    if one.keys().isdisjoint(other):
+        return out
     for key, below in one.items():
         theirs = other.get(key)
         if theirs is None:
@@ -132,7 +134,7 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 def without(one: FieldSet, removed: FieldSet) -> FieldSet:
     """Return *one* without the members of *removed* and everything below them."""
-    if not removed:
+    if not removed or one.keys().isdisjoint(removed):
         return one
     out = {}
     for key, below in one.items():

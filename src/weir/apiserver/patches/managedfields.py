@@ -274,6 +274,8 @@ def take_over(
 
 def capped(managed: Managed) -> Managed:
     """Return *managed* with the oldest updating managers of a version made one until ten are left."""
+    if len(managed) <= MOST_UPDATE_MANAGERS:
+        return managed
     updaters = sorted(
         (owner for owner in managed if owner.operation == "Update"),
         key=lambda owner: (managed[owner].time, _identifier(owner)),

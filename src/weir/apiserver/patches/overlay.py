@@ -22,6 +22,8 @@ class _Nothing:
 
 
 NOTHING = _Nothing()
+#: Bound once: looking a member up in an enum is slow where every field of every apply passes.
+_LEAF, _STRUCT, _LISTS = Relation.LEAF, Relation.STRUCT, (Relation.KEYED, Relation.SET)
 
 
 def overlay(live: Any, configuration: Any, node: Node) -> Any:
@@ -32,9 +34,9 @@ def overlay(live: Any, configuration: Any, node: Node) -> Any:
             return configuration
     if configuration is NOTHING:
         return live
-    if node.relation is Relation.LEAF or (not live and not configuration):
+    if node.relation is _LEAF or (not live and not configuration):
         return configuration
-    if node.relation in (Relation.KEYED, Relation.SET):
+    if node.relation in _LISTS:
         merged: Any = _overlay_items(live or [], configuration or [], node)
     else:
         merged = _overlay_fields(live or {}, configuration or {}, node)
@@ -48,7 +50,10 @@ def _overlay_fields(live: dict[str, Any], configuration: dict[str, Any], node: N
             out[key] = live[key]
             continue
         child = node.child(key) or LEAF
-        value = overlay(live.get(key, NOTHING), configuration.get(key, NOTHING), child)
+        if child.relation is _LEAF:
+            out[key] = configuration[key]
+            continue
+        value = overlay(live.get(key, NOTHING), configuration[key], child)
         if value is not NOTHING:
             out[key] = value
     return out
@@ -101,9 +106,9 @@ def _overlay_items(live: list[Any], configuration: list[Any], node: Node) -> lis
 
 def remove_fields(value: Any, removed: FieldSet, node: Node) -> Any:
     """Return *value* without the members of *removed*; None when nothing is left of an object or list."""
-    if not value or node.relation is Relation.LEAF:
+    if not value or node.relation is _LEAF:
         return None if node.atomic or isinstance(value, dict | list) else value
-    if node.relation in (Relation.KEYED, Relation.SET):
+    if node.relation in _LISTS:
         items = []
         for item in value:
             below = removed.get(_element(item, node))
@@ -129,7 +134,7 @@ def ensure_named(fields: FieldSet, node: Node) -> FieldSet:
         if key == "." or not below:
             out[key] = below
             continue
-        named = node.relation is Relation.STRUCT and key[:2] == "f:" and key[2:] in node.fields
+        named = node.relation is _STRUCT and key[:2] == "f:" and key[2:] in node.fields
         if key[:2] == "f:":
             child = node.child(key[2:]) or LEAF
         else:

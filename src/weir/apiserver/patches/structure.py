@@ -153,13 +153,7 @@ def item_key(item: Any, keys: tuple[tuple[str, Any], ...]) -> str:
         value = item.get(name, absent)
         if value is None:
             continue
-        if (
-            type(value) is str
-            and value.isascii()
-            and value.isprintable()
-            and '"' not in value
-            and "\\" not in value
-        ):
+        if type(value) is str and _is_plain(value):
             parts.append(f'"{name}":"{value}"')
         elif type(value) is int:
             parts.append(f'"{name}":{value}')
@@ -176,4 +170,11 @@ def item_key(item: Any, keys: tuple[tuple[str, Any], ...]) -> str:
 
 def value_key(value: Any) -> str:
     """Return the path element of a set's member: `v:<JSON>`."""
+    if type(value) is str and _is_plain(value):
+        return f'v:"{value}"'
     return "v:" + json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether *text* stands in JSON as it is."""
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
