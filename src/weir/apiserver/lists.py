@@ -63,7 +63,7 @@ def _reader(selected: Sequence[str]) -> Callable[[bytes], Any]:
     parts: dict[str, dict[str, Any]] = {"metadata": {"name": Any, "namespace": Any, "labels": Any}}
     for field in selected:
         part, _, name = field.partition(".")
-        if not name or field in _SEVERAL:
+        if not name or "." in name or field in _SEVERAL:
             return _whole.decode
         parts.setdefault(part, {})[name] = Any
     fields_of_parts = {part: TypedDict(part, names, total=False) for part, names in parts.items()}  # type: ignore[operator]
