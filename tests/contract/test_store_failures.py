@@ -350,7 +350,7 @@ async def test_a_store_that_was_cut_off_past_a_compaction_tells_its_watchers() -
         await other.close()
 
 
-async def test_etcd_with_passwords() -> None:
+async def test_etcd_lets_in_who_knows_the_password() -> None:
     with running_etcd() as server:
         async with aiohttp.ClientSession(f"http://{server.endpoint}") as admin:
             for path, body in (

@@ -39,7 +39,7 @@ def space(server, request):
     return name
 
 
-def test_kubernetes(server, space):
+def test_a_pod_lives_its_life_through_kubernetes(server, space):
     from kubernetes import client, config, watch
 
     config.load_kube_config(str(server.kubeconfig))
@@ -59,7 +59,7 @@ def test_kubernetes(server, space):
     assert not api.list_namespaced_pod(space).items
 
 
-def test_kubernetes_asyncio(server, space):
+def test_a_pod_lives_its_life_through_kubernetes_asyncio(server, space):
     from kubernetes_asyncio import client, config, watch
 
     async def life():
@@ -86,7 +86,7 @@ def test_kubernetes_asyncio(server, space):
     asyncio.run(life())
 
 
-def test_kr8s(server, space):
+def test_a_pod_lives_its_life_through_kr8s(server, space):
     import kr8s
     from kr8s.objects import Pod
 
@@ -105,7 +105,7 @@ def test_kr8s(server, space):
     assert not list(api.get("pods", namespace=space))
 
 
-def test_lightkube(server, space):
+def test_a_pod_lives_its_life_through_lightkube(server, space):
     from lightkube import ApiError, Client, KubeConfig
     from lightkube.models.meta_v1 import ObjectMeta
     from lightkube.resources.core_v1 import Pod
@@ -125,7 +125,7 @@ def test_lightkube(server, space):
     assert not list(client.list(Pod))
 
 
-def test_weirs_own(server, space):
+def test_a_pod_lives_its_life_through_weirs_own_client(server, space):
     from weir.client.api import Client
     from weir.client.http import connect
     from weir.errors import Invalid

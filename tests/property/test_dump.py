@@ -150,7 +150,7 @@ def test_an_alias_across_items_makes_the_whole_text_go_the_full_way():
     assert read_values(text) == fully(text) == [{"items": [{"a": 1}, {"b": 1}]}]
 
 
-def test_several_documents():
+def test_several_documents_are_read_as_the_full_reader_reads_them():
     text = "---\na: 1\n---\n# nothing\n---\n- b\n"
     assert fast(text) == fully(text) == [{"a": 1}, ["b"]]
 

@@ -100,7 +100,7 @@ def test_merging_again_permits_nothing_more_and_nothing_less(first, second):
         ({"expression": "true"}, {"operator": "Equal"}, False),
     ],
 )
-def test_what_covers_what(wider, narrower, covered):
+def test_a_toleration_covers_those_that_ask_for_no_more(wider, narrower, covered):
     assert covers(wider, narrower) is covered
 
 

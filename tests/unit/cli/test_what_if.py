@@ -28,7 +28,7 @@ def test_everybody_finds_a_place(dump, capsys):
     assert (code, "1 pod leaves, none of them with nowhere to go" in out) == (FINE, True)
 
 
-def test_somebody_does_not(dump, capsys):
+def test_somebody_finds_no_place(dump, capsys):
     code = run(["what-if", "taint", "--all-nodes", "sla=800:NoExecute", "-c", dump, "-o", "json"])
     answer = json.loads(capsys.readouterr().out)
     assert (code, answer["schema"], answer["leaving"][0]["goesTo"]) == (FINDINGS, "weir.what-if/v1", "")

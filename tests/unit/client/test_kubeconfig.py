@@ -113,12 +113,12 @@ def test_no_kubeconfig_at_all_is_said_with_where_it_was_looked_for() -> None:
 # -------------------------------------------------------------------------------------------- credentials
 
 
-async def test_a_token(tmp_path: Path) -> None:
+async def test_a_token_becomes_a_header(tmp_path: Path) -> None:
     path = write(tmp_path / "k", config({"token": "secret"}))
     assert (await identity(path)).headers == {"authorization": "Bearer secret"}
 
 
-async def test_a_name_and_password(tmp_path: Path) -> None:
+async def test_a_name_and_password_become_a_header(tmp_path: Path) -> None:
     path = write(tmp_path / "k", config({"username": "jane", "password": "pw"}))
     assert (await identity(path)).headers == {"authorization": f"Basic {encoded('jane:pw')}"}
 

@@ -276,5 +276,5 @@ def test_larger_groups_are_preferred_among_equal_changes():
         ({"a": 1}, {"a": {"b": 1}}, {"a": {"b": 1}}),
     ],
 )
-def test_merge_patches(before, after, patch):
+def test_a_merge_patch_leads_from_one_to_the_other(before, after, patch):
     assert merge_patch(before, after) == patch

@@ -148,7 +148,7 @@ def test_an_untolerated_taint_leaves_no_time():
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3661, "1 h 1 min 1 s"), (172800, "2 d")]
 )
-def test_durations(seconds, text):
+def test_durations_are_told_in_the_largest_units(seconds, text):
     assert duration(timedelta(seconds=seconds)) == text
 
 

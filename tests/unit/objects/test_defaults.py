@@ -167,7 +167,9 @@ def test_a_node_can_allocate_its_capacity_and_prints_empty_node_info() -> None:
         ),
     ],
 )
-def test_other_kinds(api_version: str, kind: str, fields: dict[str, Any], path: str, value: Any) -> None:
+def test_other_kinds_get_their_defaults(
+    api_version: str, kind: str, fields: dict[str, Any], path: str, value: Any
+) -> None:
     found: Any = defaulted(by_kind(api_version, kind), **fields)
     for part in path.split("."):
         found = found[part]

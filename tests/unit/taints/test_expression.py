@@ -71,7 +71,7 @@ def test_a_toleration_with_an_expression_asks_it_about_every_effect() -> None:
         ("semver(taint.value) != semver('1.0.0')", "forbidden", "too complex, exceeds cost limit"),
     ],
 )
-def test_the_api_refuses(expression: str, kind: str, message: str) -> None:
+def test_the_api_refuses_in_its_own_words(expression: str, kind: str, message: str) -> None:
     assert check_expression(expression) == (kind, message)
 
 

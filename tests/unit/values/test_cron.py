@@ -29,7 +29,7 @@ NOON = datetime(2026, 1, 1, 12, 0)  # a Thursday
         ("@every 90s", "2026-01-01T12:01:30"),
     ],
 )
-def test_the_next_time(text, then):
+def test_the_next_time_is_the_first_that_fits(text, then):
     assert parse_schedule(text).after(NOON).isoformat() == then
 
 

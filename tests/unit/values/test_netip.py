@@ -81,7 +81,7 @@ def test_an_address_is_printed_canonically_and_read_back(address: ipaddress.IPv6
 
 
 @given(st.ip_addresses(v=4), st.integers(0, 32), st.ip_addresses(v=4))
-def test_containment_is_pythons(
+def test_a_network_contains_what_python_says(
     base: ipaddress.IPv4Address, prefix: int, other: ipaddress.IPv4Address
 ) -> None:
     network = parse_network(f"{base}/{prefix}")

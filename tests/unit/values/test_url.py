@@ -55,7 +55,7 @@ def test_what_is_no_url_says_why(text: str, problem: str) -> None:
         ("http://x/?q#f%41", "http://x/?q#f%41", "x", "/"),
     ],
 )  # fmt: skip
-def test_parts_and_print(text: str, printed: str, host: str, path: str) -> None:
+def test_a_url_is_taken_apart_and_printed(text: str, printed: str, host: str, path: str) -> None:
     url = parse_url(text)
     assert (str(url), url.host, url.escaped_path) == (printed, host, path)
 

@@ -48,7 +48,9 @@ def op(name: str, path: str, **rest: Any) -> dict[str, Any]:
         ([op("move", "/list/0", **{"from": "/list/1"})], "list", ["y", "x"]),
     ],
 )
-def test_operations(operations: list[dict[str, Any]], where: str, result: Any) -> None:
+def test_an_operation_changes_what_it_names(
+    operations: list[dict[str, Any]], where: str, result: Any
+) -> None:
     assert apply(*operations)[where] == result
 
 

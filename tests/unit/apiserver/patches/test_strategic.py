@@ -55,7 +55,7 @@ def test_new_items_go_before_the_existing_ones() -> None:
     ]
 
 
-def test_tolerations_are_replaced() -> None:
+def test_tolerations_have_no_key_and_are_replaced_whole() -> None:
     assert apply({"spec": {"tolerations": [{"key": "z"}]}})["spec"]["tolerations"] == [{"key": "z"}]
 
 
@@ -124,7 +124,9 @@ def test_retained_keys_clear_the_others() -> None:
         ),
     ],
 )
-def test_bad_directives(overlay: dict[str, Any], error: type[ApiError], message: str) -> None:
+def test_a_bad_directive_is_refused_in_the_servers_words(
+    overlay: dict[str, Any], error: type[ApiError], message: str
+) -> None:
     with pytest.raises(error) as caught:
         apply(overlay)
     assert (type(caught.value), caught.value.message) == (error, message)

@@ -39,7 +39,7 @@ from weir.values.timestamp import MAX_SECONDS, MIN_SECONDS, NANOSECONDS, format_
         ("type(null) == null_type", True),
     ],
 )  # fmt: skip
-def test_conversions_give(expression: str, expected: Any) -> None:
+def test_a_conversion_gives_its_value(expression: str, expected: Any) -> None:
     assert value(expression) == expected
 
 

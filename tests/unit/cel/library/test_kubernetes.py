@@ -56,7 +56,7 @@ from weir.values.semver import find_tolerant
         ("format.dns1123Label().validate('a-').hasValue()", True),
     ],
 )  # fmt: skip
-def test_functions_give(expression: str, expected: Any) -> None:
+def test_a_call_gives_its_value(expression: str, expected: Any) -> None:
     assert value(expression) == expected
 
 
@@ -93,7 +93,7 @@ def test_functions_give(expression: str, expected: Any) -> None:
         ),
     ],
 )
-def test_functions_fail(expression: str, message: str) -> None:
+def test_a_call_that_fails_says_why(expression: str, message: str) -> None:
     assert error(expression) == message
 
 
@@ -131,7 +131,7 @@ def test_formats_say_what_is_wrong(call: str, messages: list[str]) -> None:
         ("format.dns1123Label() == format.dns1123Label()", (3, 9, 3)),
     ],
 )
-def test_kubernetes_functions_cost(expression: str, expected: tuple[int, int, int]) -> None:
+def test_a_call_costs_what_kubernetes_charges(expression: str, expected: tuple[int, int, int]) -> None:
     assert costs(expression) == expected
 
 

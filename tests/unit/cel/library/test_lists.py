@@ -53,7 +53,7 @@ lists = st.lists(scalars, max_size=8)
         ("[1, 2].transformList(i, v, v > 1, i + v)", [3]), ("{'a': 1}.exists(k, v, v == 1)", True),
     ],
 )  # fmt: skip
-def test_functions_give(expression: str, expected: Any) -> None:
+def test_a_call_gives_its_value(expression: str, expected: Any) -> None:
     assert value(expression) == expected
 
 
@@ -74,7 +74,7 @@ def test_functions_give(expression: str, expected: Any) -> None:
         ("[1, 1].transformMapEntry(i, v, {v: i})", "insert failed: key 1 already exists"),
     ],
 )
-def test_functions_fail(expression: str, message: str) -> None:
+def test_a_call_that_fails_says_why(expression: str, message: str) -> None:
     assert error(expression) == message
 
 
@@ -100,7 +100,7 @@ def test_functions_fail(expression: str, message: str) -> None:
         ("[1, 2].map(x, x * 2)", (49, 49, 29)),
     ],
 )
-def test_lists_cost(expression: str, expected: tuple[int, int, int]) -> None:
+def test_a_call_costs_what_kubernetes_charges(expression: str, expected: tuple[int, int, int]) -> None:
     assert costs(expression) == expected
 
 

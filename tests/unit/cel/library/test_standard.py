@@ -28,7 +28,7 @@ int64s = st.integers(min_value=-(2**63), max_value=2**63 - 1)
         ("9223372036854775807 < 9223372036854775808.0", False), ("!(1 == 2)", True),
     ],
 )  # fmt: skip
-def test_operators_give(expression: str, expected: Any) -> None:
+def test_an_operator_gives_its_value(expression: str, expected: Any) -> None:
     assert value(expression) == expected
 
 
@@ -84,5 +84,5 @@ def test_quotient_and_remainder_rebuild_the_dividend(a: int, b: int) -> None:
         ("has(taint.key)", (1, 1, 1)),
     ],
 )
-def test_operators_cost(expression: str, expected: tuple[int, int, int]) -> None:
+def test_an_operator_costs_what_kubernetes_charges(expression: str, expected: tuple[int, int, int]) -> None:
     assert costs(expression) == expected

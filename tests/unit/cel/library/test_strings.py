@@ -28,7 +28,7 @@ from weir.cel.values import CostLimitExceeded
         ("['a', 'b'].join()", "ab"), ("strings.quote('a\"b\\n\\\\')", '"a\\"b\\n\\\\"'),
     ],
 )  # fmt: skip
-def test_functions_give(expression: str, expected: Any) -> None:
+def test_a_call_gives_its_value(expression: str, expected: Any) -> None:
     assert value(expression) == expected
 
 
@@ -64,7 +64,7 @@ def test_positions_outside_the_text_are_errors(expression: str, message: str) ->
         ("'%X'.format([3054])", "BEE"), ("'%o'.format([-8])", "-10"), ("'%x'.format([b'abc'])", "616263"),
     ],
 )  # fmt: skip
-def test_clauses_print(expression: str, expected: str) -> None:
+def test_a_clause_prints_its_value(expression: str, expected: str) -> None:
     assert value(expression) == expected
 
 
@@ -112,7 +112,7 @@ def test_clauses_print(expression: str, expected: str) -> None:
         ("'%.5'.format([1.0])", "could not find end of precision specifier"),
     ],
 )
-def test_clauses_refuse(expression: str, message: str) -> None:
+def test_a_clause_refuses_what_it_cannot_print(expression: str, message: str) -> None:
     assert message in error(expression)
 
 
@@ -135,7 +135,7 @@ def test_a_template_known_only_at_run_time_is_read_then() -> None:
         ("taint.key.split('/').join('.').size()", (3, 1844674407370955331, 9)),
     ],
 )
-def test_strings_cost(expression: str, expected: tuple[int, int, int]) -> None:
+def test_a_call_costs_what_kubernetes_charges(expression: str, expected: tuple[int, int, int]) -> None:
     assert costs(expression) == expected
 
 

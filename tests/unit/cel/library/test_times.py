@@ -24,7 +24,7 @@ LEAP = "timestamp('2020-02-29T23:59:59.789Z')"
         ("getHours('+02:75')", 3), ("getSeconds('UTC')", 59),
     ],
 )  # fmt: skip
-def test_accessors_of_timestamps(call: str, expected: int) -> None:
+def test_an_accessor_reads_its_part_of_a_timestamp(call: str, expected: int) -> None:
     assert value(f"{LEAP}.{call}") == expected
 
 
