@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
+from weir.cli.main import weir
 from weir.lint.pages import pages
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -21,6 +25,29 @@ def main() -> None:
     (PICTURES / "demo.svg").write_bytes(subprocess.run(drawing, check=True, capture_output=True).stdout)
     functions = [sys.executable, "-m", "weir.cli.main", "cel", "functions", "-o", "markdown"]
     (REFERENCE / "cel.md").write_bytes(subprocess.run(functions, check=True, capture_output=True).stdout)
+    (REFERENCE / "cli.md").write_text(cli_page())
+
+
+def cli_page() -> str:
+    """Return the page with the help of every command."""
+    parts = ["# Commands\n\nWhat `--help` says, all of it. Written by `make docs`.\n"]
+    for path, command in commands(weir, "weir"):
+        context = click.Context(command, info_name=path, terminal_width=100, **(weir.context_settings or {}))
+        parts.append(
+            f"\n{'##' if ' ' not in path else '###'} {path}\n\n```text\n{command.get_help(context)}\n```\n"
+        )
+    return "".join(parts)
+
+
+def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Yield a command and all below it, each with the words that call it."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None, name
+            yield from commands(child, f"{path} {name}")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import click
 import pytest
+from docs.generate import cli_page
+from docs.generate import commands as every_command
 
 from tests.documented import PAGES, ROOT, Shown, anchors, commands, links, shown, weir_words
 from weir.cli.main import run, weir
@@ -68,7 +70,7 @@ def test_every_command_a_page_names_is_there_with_its_options(page: Path):
 
 
 def test_every_command_in_a_help_text_is_there_with_its_options():
-    lines = [line for _, command in every_command() for line in (command.help or "").splitlines()]
+    lines = [line for _, command in every_command(weir, "weir") for line in (command.help or "").splitlines()]
     found = [words for line in lines for words in weir_words(line.strip())]
     assert len(found) > 30 and [wrong for words in found if (wrong := unknown(words))] == []
 
@@ -95,6 +97,11 @@ def test_every_page_is_reached_from_the_table_of_contents():
     assert set(PAGES) - reached == set()
 
 
+def test_the_page_of_commands_says_what_their_help_says():
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    assert page == cli_page(), "run: make docs"
+
+
 def test_the_page_about_pipelines_names_every_kind_of_reason():
     schema = json.loads((ROOT / "docs" / "reference" / "explain.schema.json").read_text())
     page = (ROOT / "docs" / "howto" / "explain-in-a-pipeline.md").read_text()
@@ -103,19 +110,6 @@ def test_the_page_about_pipelines_names_every_kind_of_reason():
 
 
 # ── what there is ────────────────────────────────────────────────────────────────────────────────
-
-
-def every_command(
-    command: click.Command = weir, path: tuple[str, ...] = ()
-) -> list[tuple[tuple[str, ...], click.Command]]:
-    found = [(path, command)]
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for child in command.list_commands(context):
-            known = command.get_command(context, child)
-            assert known is not None
-            found += every_command(known, (*path, child))
-    return found
 
 
 def unknown(words: list[str]) -> str:
