@@ -46,7 +46,10 @@ def impersonate(
 
     *action* tells what the request asks for; without it only the old verb is tried.
     """
-    if not any(header.startswith(PREFIX) for header in headers):
+    for header in headers:
+        if header.startswith(PREFIX):
+            break
+    else:
         return user
     name = headers.get(USER)
     if not name:

@@ -8,8 +8,8 @@ Not here: what a verb does (weir.apiserver.verbs).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from weir.objects import kinds
@@ -27,8 +27,7 @@ _VERBS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+class RequestInfo(NamedTuple):
     """The request in the words authorization and the verbs use."""
 
     path: str
@@ -59,13 +58,12 @@ def parse(method: str, path: str, watch: bool = False) -> RequestInfo:
     ('list', 'watch')
     """
     parts = unquote(path).rstrip("/").removeprefix("/").split("/")
-    plain = RequestInfo(path, method.lower())
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) >= 4:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return plain
+        return RequestInfo(path, method.lower())
     deprecated_watch = rest[0] == "watch" and len(rest) > 1
     if deprecated_watch:
         rest = rest[1:]

@@ -91,7 +91,10 @@ class Kind:
 
     def subresource(self, name: str) -> Subresource | None:
         """Return the subresource called *name*, if this kind has it."""
-        return next((s for s in self.subresources if s.name == name), None)
+        for subresource in self.subresources:
+            if subresource.name == name:
+                return subresource
+        return None
 
     def key(self, namespace: str, name: str) -> str:
         """Return the storage key of one object.

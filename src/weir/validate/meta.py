@@ -242,6 +242,8 @@ def validate_generic_meta(
 
 def same(new: Any, old: Any) -> bool:
     """Return whether two values are semantically equal: absent, null and empty are one thing."""
+    if new is old or new == old:
+        return True
     if isinstance(new, dict) or isinstance(old, dict):
         new, old = new or {}, old or {}
         if not isinstance(new, dict) or not isinstance(old, dict):

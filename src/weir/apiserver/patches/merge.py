@@ -46,15 +46,21 @@ def merge(target: Any, overlay: Any) -> Any:
     for key, value in overlay.items():
         if value is None:
             target.pop(key, None)
-        else:
+        elif isinstance(value, dict | list):
             target[key] = merge(target.get(key), value)
+        else:
+            target[key] = value
     return target
 
 
 def _without_nulls(value: Any) -> Any:
     """Return what a new value leaves behind: no null fields, also not in objects inside lists."""
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {
+            key: _without_nulls(item) if isinstance(item, dict | list) else item
+            for key, item in value.items()
+            if item is not None
+        }
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value
