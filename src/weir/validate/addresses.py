@@ -13,6 +13,8 @@ from weir.values.names import FINE, Messages
 IP_MESSAGE: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 CIDR_MESSAGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
+_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
+
 
 def find_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Return the address *text* writes, or None."""
@@ -37,6 +39,26 @@ def check_ip(text: str) -> Messages:
     ((), 'must be a valid IP ad')
     """
     return FINE if find_ip(text) else (IP_MESSAGE,)
+
+
+def check_usable_ip(text: str) -> Messages:
+    """Return why traffic cannot be sent to an address.
+
+    >>> check_usable_ip("127.0.0.1")
+    ('may not be in the loopback range (127.0.0.0/8, ::1/128)',)
+    """
+    found = find_ip(text)
+    if found is None:
+        return ("must be a valid IP address",)
+    if found.is_unspecified:
+        return (f"may not be unspecified ({text})",)
+    if found.is_loopback:
+        return ("may not be in the loopback range (127.0.0.0/8, ::1/128)",)
+    if found.is_link_local:
+        return ("may not be in the link-local range (169.254.0.0/16, fe80::/10)",)
+    if any(found.version == network.version and found in network for network in _LOCAL_MULTICAST):
+        return ("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",)
+    return FINE
 
 
 def check_cidr(text: str) -> Messages:

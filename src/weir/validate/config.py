@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from typing import Any, Final
 
+from weir.objects.jsontext import JsonError, parse_json
 from weir.validate.context import Context
 from weir.validate.field import Document, Enum, Errors, each_invalid, forbidden, invalid, required, too_long
 from weir.validate.meta import IMMUTABLE, validate_meta
@@ -47,7 +47,7 @@ def validate_config_map(new: Document, old: Document | None, context: Context) -
         yield from each_invalid(f"binaryData[{key}]", key, check_config_key(key))
         total += _decoded_length(binary[key])
     if total > MAX_BYTES:
-        yield too_long("", MAX_BYTES)
+        yield too_long("[]", MAX_BYTES)  # the path of nothing
 
 
 def _decoded_length(text: Any) -> int:
@@ -100,6 +100,6 @@ def _validate_type(secret: Document, data: dict[str, Any]) -> Errors:
                 yield required(f"data[{key}]")
             elif kind.startswith("kubernetes.io/docker"):
                 try:
-                    json.loads(_decoded(data[key]))
-                except ValueError:
-                    yield invalid(f"data[{key}]", "<secret contents redacted>", "invalid character")
+                    parse_json(_decoded(data[key]))
+                except JsonError as error:
+                    yield invalid(f"data[{key}]", "<secret contents redacted>", str(error))

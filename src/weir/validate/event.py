@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.validate.context import Context
-from weir.validate.field import Document, Errors, invalid, required, too_long
+from weir.validate.field import Document, Errors, invalid, required
 from weir.validate.gonames import go_struct
 from weir.validate.meta import IMMUTABLE, same, validate_generic_meta, validate_meta
 from weir.values.names import byte_length, check_label_key, check_path_segment
@@ -17,6 +17,13 @@ from weir.values.names import byte_length, check_label_key, check_path_segment
 _REASON_MAX: Final = 128
 _ACTION_MAX: Final = 128
 _NOTE_MAX: Final = 1024
+#: field of the newer group → what the server calls it inside
+_OLD_WAYS: Final = {
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+    "deprecatedSource": "source",
+}
 #: Fields the newer group calls by another name than the server does inside.
 _INTERNAL: Final = {"regarding": "involvedObject", "note": "message"}
 _KEPT: Final = (
@@ -39,21 +46,22 @@ def validate_event(new: Document, old: Document | None, context: Context) -> Err
     about: dict[str, Any] = new.get("involvedObject") or new.get("regarding") or {}
     namespace = (new.get("metadata") or {}).get("namespace") or ""
     wanted = about.get("namespace") or ""
+    timed = bool(new.get("eventTime"))
     if not wanted:
-        if namespace not in ("", "default"):
+        if namespace not in ("", "default") and not (timed and namespace == "kube-system"):
             yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
-    elif namespace != wanted and not modern and not (context.raw and not namespace):
+    elif namespace != wanted and not timed and not (context.raw and not namespace):
         yield invalid("involvedObject.namespace", wanted, "does not match event.namespace")
+    if timed:
+        yield from _validate_reporter(new, "reportingController" if modern else "reportingComponent")
     if not modern:
         if namespace and (wanted or "default") == namespace:
             yield from validate_generic_meta(new, old, context, check_path_segment)
         return
     yield from validate_meta(new, old, context)
-    if not new.get("eventTime"):
-        yield required("eventTime")
-        return
-    yield from _validate_new_style(new)
-    if old is not None:
+    if old is None:
+        yield from _validate_modern(new)
+    else:
         for name in _KEPT:
             if not same(new.get(name), old.get(name)):
                 yield invalid(_INTERNAL.get(name, name), _shown(new.get(name)), IMMUTABLE)
@@ -63,26 +71,40 @@ def _shown(value: Any) -> Any:
     return go_struct("ObjectReference", value) if isinstance(value, dict) else value or ""
 
 
-def _validate_new_style(event: Document) -> Errors:
-    """Yield what is wrong with an event in the form of events.k8s.io."""
+def _validate_reporter(event: Document, field: str) -> Errors:
+    """Yield what an event with a time of its own must say about who reports what; *field* names the reporter."""
     controller = event.get("reportingController") or event.get("reportingComponent") or ""
     if not controller:
-        yield required("reportingController")
+        yield required(field)
     for message in check_label_key(controller):
-        yield invalid("reportingController", controller, message)
-    instance = event.get("reportingInstance") or ""
-    if not instance:
-        yield required("reportingInstance")
-    elif byte_length(instance) > _ACTION_MAX:
-        yield too_long("reportingInstance", _ACTION_MAX)
-    for name, limit in (("action", _ACTION_MAX), ("reason", _REASON_MAX)):
+        yield invalid(field, controller, message)
+    for name, limit in (
+        ("reportingInstance", _ACTION_MAX),
+        ("action", _ACTION_MAX),
+        ("reason", _REASON_MAX),
+    ):
         text = event.get(name) or ""
         if not text:
             yield required(name)
         elif byte_length(text) > limit:
-            yield too_long(name, limit)
+            yield invalid(name, "", f"can have at most {limit} characters")
     note = event.get("message") or event.get("note") or ""
     if byte_length(note) > _NOTE_MAX:
-        yield too_long("message", _NOTE_MAX)
+        yield invalid("message", "", f"can have at most {_NOTE_MAX} characters")
+
+
+def _validate_modern(event: Document) -> Errors:
+    """Yield what only a new event of events.k8s.io is asked: the old ways to tell times and counts are gone."""
+    series = event.get("series")
+    if series is not None:
+        if (series.get("count") or 0) < 2:
+            yield invalid("series.count", "", "should be at least 2")
+        if not series.get("lastObservedTime"):
+            yield required("series.lastObservedTime")
+    if not event.get("eventTime"):
+        yield required("eventTime")
     if event.get("type") not in ("Normal", "Warning"):
         yield invalid("type", "", "has invalid value: " + (event.get("type") or ""))
+    for field, internal in _OLD_WAYS.items():
+        if event.get(field):
+            yield invalid(internal, "", "needs to be unset")

@@ -11,7 +11,7 @@ from typing import Final
 
 from weir.validate.addresses import CIDR_MESSAGE, find_network
 from weir.validate.context import Context
-from weir.validate.field import Document, Errors, duplicate, forbidden, invalid
+from weir.validate.field import Document, Errors, duplicate, forbidden, internal, invalid
 from weir.validate.meta import validate_meta
 from weir.validate.resources import validate_amount
 from weir.validate.taints import validate_taints
@@ -48,11 +48,19 @@ def _validate_networks(spec: Document) -> Errors:
     for i, text in enumerate(networks):
         if find_network(text) is None:
             yield invalid(f"spec.podCIDRs[{i}]", text, CIDR_MESSAGE)
+    if len(networks) < 2:
+        return
     found = [find_network(text) for text in networks]
-    if len(networks) > 1 and all(found):
-        versions = [network.version for network in found if network]
-        if len(versions) != 2 or versions[0] == versions[1]:
-            yield invalid("spec.podCIDRs", networks, ONE_PER_FAMILY)
+    for i, (network, text) in enumerate(zip(found, networks, strict=True)):
+        if network is None:
+            problem = f"invalid CIDR[{i}]: <nil> (invalid CIDR address: {text})"
+            yield internal(
+                "spec.podCIDRs", f"invalid PodCIDRs. failed to check with dual stack with error:{problem}"
+            )
+            break
+    versions = [network.version for network in found if network]
+    if len(networks) != 2 or len(versions) != 2 or versions[0] == versions[1]:
+        yield invalid("spec.podCIDRs", networks, ONE_PER_FAMILY)
 
 
 def _validate_status(status: Document) -> Errors:

@@ -79,8 +79,17 @@ def validate_claim_spec(spec: Document, at: str, *, drops_sources: bool = True) 
         yield from each_invalid(f"{at}.storageClassName", class_name, check_dns1123_subdomain(class_name))
     if (mode := spec.get("volumeMode")) is not None and mode not in VOLUME_MODES:
         yield not_supported(f"{at}.volumeMode", mode, VOLUME_MODES)
-    for name, source in _data_sources(spec, drops_sources):
+    sources = dict(_data_sources(spec, drops_sources))
+    for name, source in sources.items():
         yield from _validate_data_source(source, f"{at}.{name}")
+    if len(sources) == 2 and not sources["dataSourceRef"].get("namespace"):
+        one, other = (
+            [each.get(part) or "" for part in ("apiGroup", "kind", "name")] for each in sources.values()
+        )
+        if one != other:
+            yield invalid(
+                at, {}, "must match dataSourceRef"
+            )  # upstream prints a path, which shows as nothing
     if attributes := spec.get("volumeAttributesClassName"):
         yield from each_invalid(
             f"{at}.volumeAttributesClassName", attributes, check_dns1123_subdomain(attributes)

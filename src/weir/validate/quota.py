@@ -39,6 +39,24 @@ _SCOPES: Final = (
     "Terminating",
     "VolumeAttributesClass",
 )
+_PODS: Final = frozenset({"pods"})
+_COMPUTE: Final = _PODS | {
+    "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory",
+}  # fmt: skip
+_IN_SCOPE: Final = {
+    "BestEffort": _PODS,
+    "CrossNamespacePodAffinity": _COMPUTE,
+    "NotBestEffort": _COMPUTE,
+    "NotTerminating": _COMPUTE,
+    "PriorityClass": _COMPUTE,
+    "Terminating": _COMPUTE,
+    "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
+_ONLY_EXISTS: Final = frozenset(_SCOPES) - {"PriorityClass", "VolumeAttributesClass"}
+ONLY_EXISTS: Final = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
 _LIMIT_PARTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
@@ -72,10 +90,24 @@ def _validate_scopes(spec: Document) -> Errors:
     for scope in scopes:
         if scope not in _SCOPES:
             yield invalid("spec.scopes", scopes, "unsupported scope")
+        for _ in _out_of_scope(spec, scope):
+            yield invalid("spec.scopes", scopes, "unsupported scope applied to resource")
     for requirement in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
         yield from _validate_scope(requirement, "spec.scopeSelector.matchExpressions")
     if {"BestEffort", "NotBestEffort"} <= set(scopes) or {"Terminating", "NotTerminating"} <= set(scopes):
         yield invalid("spec.scopes", scopes, "conflicting scopes")
+
+
+def _out_of_scope(spec: Document, scope: str) -> list[str]:
+    """Return the resources of a quota that a scope says nothing about."""
+    allowed = _IN_SCOPE.get(scope)
+    if allowed is None:
+        return []
+    return [
+        name
+        for name in sorted(spec.get("hard") or {})
+        if is_standard(name) and "/" not in name and name not in allowed
+    ]
 
 
 def _validate_scope(requirement: Document, at: str) -> Errors:
@@ -83,6 +115,8 @@ def _validate_scope(requirement: Document, at: str) -> Errors:
     if name not in _SCOPES:
         yield invalid(f"{at}.scopeName", Enum(name), "unsupported scope")
     values = requirement.get("values") or []
+    if name in _ONLY_EXISTS and operator != "Exists":
+        yield invalid(f"{at}.operator", Enum(operator), ONLY_EXISTS)
     if operator in ("In", "NotIn"):
         if not values:
             detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.validate.addresses import IP_MESSAGE, check_ip, find_ip
+from weir.validate.addresses import IP_MESSAGE, check_cidr, check_ip, check_usable_ip, find_ip
 from weir.validate.context import Context
 from weir.validate.field import (
     Document,
@@ -28,11 +28,13 @@ from weir.values.names import (
     check_dns1123_label,
     check_dns1123_subdomain,
     check_label_key,
+    check_label_value,
 )
 
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
+_DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _TRAFFIC: Final = ("Cluster", "Local")
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 
@@ -57,15 +59,38 @@ def validate_service(new: Document, old: Document | None, context: Context) -> E
     affinity = spec.get("sessionAffinity")
     if affinity and affinity not in ("ClientIP", "None"):
         yield not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
+    yield from _validate_affinity_timeout(spec)
     for i, address in enumerate(spec.get("externalIPs") or ()):
-        yield from each_invalid(f"spec.externalIPs[{i}]", address, check_ip(address))
+        messages = check_ip(address) or check_usable_ip(address)
+        yield from each_invalid(f"spec.externalIPs[{i}]", address, messages)
     if kind not in _TYPES:
         yield not_supported("spec.type", kind, _TYPES)
+    if kind == "LoadBalancer":
+        for i, text in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+            # Upstream writes this field with a capital.
+            yield from each_invalid(f"spec.LoadBalancerSourceRanges[{i}]", text, check_cidr(text.strip()))
+    elif spec.get("loadBalancerSourceRanges"):
+        yield forbidden("spec.LoadBalancerSourceRanges", "may only be used when `type` is 'LoadBalancer'")
+    reachable = kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and spec.get("externalIPs"))
+    if spec.get("externalTrafficPolicy") and not reachable:
+        detail = "may only be set for externally-accessible services"
+        yield invalid("spec.externalTrafficPolicy", Enum(spec["externalTrafficPolicy"]), detail)
     for name in ("externalTrafficPolicy", "internalTrafficPolicy"):
         if (policy := spec.get(name)) is not None and policy not in _TRAFFIC:
             yield not_supported(f"spec.{name}", policy, _TRAFFIC)
+    distribution = spec.get("trafficDistribution")
+    if distribution is not None and distribution not in _DISTRIBUTIONS:
+        yield not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
     if spec.get("loadBalancerClass") is not None and kind != "LoadBalancer":
         yield forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'")
+
+
+def _validate_affinity_timeout(spec: Document) -> Errors:
+    config = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
+    seconds = config.get("timeoutSeconds")
+    if spec.get("sessionAffinity") == "ClientIP" and seconds is not None and not 0 < seconds <= 86400:
+        at = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+        yield invalid(at, seconds, "must be greater than 0 and less than 86400")
 
 
 def _validate_families(spec: Document) -> Errors:
@@ -117,7 +142,7 @@ def _validate_ports(ports: list[Document], kind: str) -> Errors:
         protocol = port.get("protocol") or "TCP"
         if protocol not in _PROTOCOLS:
             yield not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
-        if (target := port.get("targetPort")) not in (None, 0, ""):
+        if (target := port.get("targetPort")) not in (None, ""):
             yield from validate_port_reference(target, f"{at}.targetPort")
         if (application := port.get("appProtocol")) is not None:
             yield from each_invalid(f"{at}.appProtocol", application, check_label_key(application))
@@ -168,8 +193,7 @@ def _validate_endpoint_address(address: Document, at: str) -> Errors:
         yield from each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
     if (node := address.get("nodeName")) is not None:
         yield from each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
-    if find_ip(text) is None:
-        yield invalid(f"{at}.ip", text, "must be a valid IP address")
+    yield from each_invalid(f"{at}.ip", text, check_usable_ip(text))
 
 
 def _validate_endpoint_port(port: Document, at: str, needs_name: bool) -> Errors:
@@ -227,11 +251,36 @@ def _validate_endpoint(endpoint: Document, kind: str, at: str) -> Errors:
         found = find_ip(address)
         if kind == "FQDN":
             yield from each_invalid(f"{at}.addresses[{a}]", address, check_dns1123_subdomain(address))
-        elif found is None or f"IPv{found.version}" != kind:
+        elif found is None:
             yield from each_invalid(f"{at}.addresses[{a}]", address, check_ip(address))
+        else:
+            if kind in ("IPv4", "IPv6") and f"IPv{found.version}" != kind:
+                yield invalid(f"{at}.addresses", address, f"must be an {kind} address")
+            yield from each_invalid(f"{at}.addresses[{a}]", address, check_usable_ip(address))
     if (node := endpoint.get("nodeName")) is not None:
         yield from each_invalid(f"{at}.nodeName", node, check_dns1123_subdomain(node))
-    for key in sorted(endpoint.get("deprecatedTopology") or {}):
-        yield from each_invalid(f"{at}.deprecatedTopology", key, check_label_key(key))
+    topology = endpoint.get("deprecatedTopology")
+    if topology:
+        yield from validate_labels(topology, f"{at}.deprecatedTopology")
+    yield from _validate_hints(endpoint.get("hints") or {}, f"{at}.hints")
     if (hostname := endpoint.get("hostname")) is not None:
         yield from each_invalid(f"{at}.hostname", hostname, check_dns1123_label(hostname))
+
+
+def _validate_hints(hints: Document, at: str) -> Errors:
+    """Yield what is wrong with where the traffic of an endpoint should come from."""
+    for part, most, check in (
+        ("forZones", 8, check_label_value),
+        ("forNodes", 8, check_dns1123_subdomain),
+    ):
+        wanted = hints.get(part) or []
+        if len(wanted) > most:
+            yield too_many(f"{at}.{part}", len(wanted), most)
+            continue
+        names: set[str] = set()
+        for i, hint in enumerate(wanted):
+            name = hint.get("name") or ""
+            if name in names:
+                yield duplicate(f"{at}.{part}[{i}].name", name)
+            names.add(name)
+            yield from each_invalid(f"{at}.{part}[{i}].name", name, check(name))

@@ -125,6 +125,10 @@ def validate_csi_driver(new: Document, old: Document | None, context: Context) -
             yield invalid(
                 f"{at}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
             )
+    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
+    if period is not None and period < 10:
+        at = "spec.nodeAllocatableUpdatePeriodSeconds"
+        yield invalid(at, period, "must be greater than or equal to 10 seconds")
     for mode in spec.get("volumeLifecycleModes") or ():
         if mode not in ("Persistent", "Ephemeral"):
             yield not_supported("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))

@@ -124,9 +124,36 @@ def _validate_rule(rule: Document, at: str) -> Errors:
             for i, value in enumerate(values):
                 if value not in _OPERATIONS:
                     yield not_supported(f"{at}.{field}[{i}]", value, _OPERATIONS)
+        if field == "resources":
+            yield from _validate_resources(values, f"{at}.{field}")
     scope = rule.get("scope")
     if scope is not None and scope not in _SCOPES:
         yield not_supported(f"{at}.scope", scope, _SCOPES)
+
+
+def _validate_resources(values: list[str], at: str) -> Errors:
+    """Yield resources that another one of the list already covers."""
+    whole: set[str] = set()  # of which every subresource is named
+    every: set[str] = set()  # subresources named of every resource
+    for i, value in enumerate(values):
+        resource, slash, sub = value.partition("/")
+        if not slash or value == "*/*":
+            continue
+        if resource == "*":
+            every.add(sub)
+        if sub == "*":
+            whole.add(resource)
+        elif resource in whole:
+            yield invalid(f"{at}[{i}]", value, f"if '{resource}/*' is present, must not specify {value}")
+        elif sub in every and resource != "*":
+            yield invalid(f"{at}[{i}]", value, f"if '*/{sub}' is present, must not specify {value}")
+        if "*/*" in values[:i]:
+            yield invalid(f"{at}[{i}]", value, f"if '*/*' is present, must not specify {value}")
+    if len(values) > 1 and "*/*" in values:
+        yield invalid(at, values, "if '*/*' is present, must not specify other resources")
+    if "*" in values and any("/" not in value and value != "*" for value in values):
+        detail = "if '*' is present, must not specify other resources without subresources"
+        yield invalid(at, values, detail)
 
 
 def _plural(field: str) -> str:
@@ -142,7 +169,7 @@ def _validate_client(client: Document, at: str) -> Errors:
         yield from _validate_url(url, f"{at}.url")
     if service is not None:
         # Upstream reports each of the two on the other's path.
-        for field, reported in (("name", "namespace"), ("namespace", "name")):
+        for field, reported in (("namespace", "name"), ("name", "namespace")):
             if not service.get(field):
                 yield required(f"{at}.service.{reported}")
         port = service.get("port")
@@ -150,6 +177,23 @@ def _validate_client(client: Document, at: str) -> Errors:
             yield invalid(
                 f"{at}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive"
             )
+        if (path := service.get("path")) is not None:
+            yield from _validate_path(path, f"{at}.service.path")
+
+
+def _validate_path(path: str, at: str) -> Errors:
+    """Yield what is wrong with where a service is called."""
+    if not path.startswith("/"):
+        yield invalid(at, path, "must start with a '/'")
+    if path == "/":
+        return
+    segments = path[1:].removesuffix("/").split("/") if path.startswith("/") else path[1:].split("/")
+    for i, segment in enumerate(segments):
+        if not segment:
+            yield invalid(at, path, f"segment[{i}] may not be empty")
+            continue
+        for message in check_dns1123_subdomain(segment):
+            yield invalid(at, path, f"segment[{i}]: {message}")
 
 
 def _validate_url(url: str, at: str) -> Errors:
@@ -162,7 +206,10 @@ def _validate_url(url: str, at: str) -> Errors:
         yield invalid(at, parts.scheme, "'https' is the only allowed URL scheme" + _URL)
     if not parts.netloc:
         yield invalid(at, "", "host must be specified" + _URL)
-    if parts.query:
-        yield invalid(at, parts.query, "query parameters are not permitted in the URL")
+    if parts.username is not None:
+        shown = parts.netloc.rpartition("@")[0]
+        yield invalid(at, shown, "user information is not permitted in the URL")
     if parts.fragment:
         yield invalid(at, parts.fragment, "fragments are not permitted in the URL")
+    if parts.query:
+        yield invalid(at, parts.query, "query parameters are not permitted in the URL")

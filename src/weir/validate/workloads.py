@@ -310,7 +310,11 @@ def _validate_stateful_strategy(strategy: Document) -> Errors:
     at = "spec.updateStrategy"
     if kind == "OnDelete":
         if rolling is not None:
-            yield invalid(f"{at}.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")
+            shown = {
+                "Partition": rolling.get("partition") or 0,
+                "MaxUnavailable": rolling.get("maxUnavailable"),
+            }
+            yield invalid(f"{at}.rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'")
     elif kind == "RollingUpdate":
         yield from validate_not_negative(rolling or {}, ("partition",), f"{at}.rollingUpdate")
         down = (rolling or {}).get("maxUnavailable")
@@ -361,9 +365,11 @@ def _go_claim(claim: Document) -> Document:
 def validate_controller_revision(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a ControllerRevision: its data is there and never changes."""
     yield from validate_meta(new, old, context)
-    if new.get("data") is None:
-        yield required("data", "data is mandatory")
     if (new.get("revision") or 0) < 0:
         yield invalid("revision", new["revision"], NOT_NEGATIVE)
+    if new.get("data") is None:
+        yield required("data", "data is mandatory")
+    elif not isinstance(new["data"], dict):
+        yield required("data", "data must be a valid JSON object")
     if old is not None and new.get("data") != old.get("data"):
         yield invalid("data", new.get("data"), IMMUTABLE)

@@ -14,13 +14,14 @@ from weir.apiserver.strategies.devices import (
     ResourceClaimTemplateStrategy,
     ResourceSliceStrategy,
 )
+from weir.apiserver.strategies.dropped import WithoutFields
 from weir.apiserver.strategies.endpoint_slice import EndpointSliceStrategy
 from weir.apiserver.strategies.limit_range import LimitRangeStrategy
 from weir.apiserver.strategies.namespace import NamespaceStrategy
 from weir.apiserver.strategies.pod import PodStrategy
 from weir.apiserver.strategies.service import ServiceStrategy
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
-from weir.apiserver.strategies.volumes import PersistentVolumeStrategy
+from weir.apiserver.strategies.volumes import PersistentVolumeClaimStrategy, PersistentVolumeStrategy
 from weir.apiserver.strategies.workloads import (
     CronJobStrategy,
     DaemonSetStrategy,
@@ -41,6 +42,9 @@ _BY_KIND: dict[tuple[str, str], Strategy] = {
     ("", "Namespace"): NamespaceStrategy(),
     ("", "Service"): ServiceStrategy(),
     ("", "PersistentVolume"): PersistentVolumeStrategy(),
+    ("", "PersistentVolumeClaim"): PersistentVolumeClaimStrategy(),
+    ("", "Node"): WithoutFields("configSource"),
+    ("coordination.k8s.io", "Lease"): WithoutFields("strategy", "preferredHolder"),
     ("apps", "DaemonSet"): DaemonSetStrategy(),
     ("apps", "Deployment"): DeploymentStrategy(),
     ("apps", "ReplicaSet"): TemplateStrategy(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from weir.apiserver.strategies.dropped import drop_from_pod
 from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
 from weir.objects.container_totals import container_totals
@@ -32,6 +33,7 @@ class PodStrategy(Strategy):
         """Give a new pod its first status."""
         new["metadata"]["generation"] = 1
         spec = new["spec"]
+        drop_from_pod(spec)
         if spec.get("affinity") or spec.get("topologySpreadConstraints"):
             apply_label_keys(spec, new["metadata"].get("labels") or {})
         if spec.get("resources") is not None:
