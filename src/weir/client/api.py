@@ -299,6 +299,7 @@ class Client:
         """Replace an object's status."""
         return await self.update(kind, document, subresource="status")
 
+    @overload
     async def patch(
         self,
         kind: ResourceType,
@@ -312,8 +313,37 @@ class Client:
         force: bool = False,
         dry_run: bool = False,
         read: bool = True,
-    ) -> Document:
-        """Change an object as *patch* says and return the result."""
+    ) -> Document: ...
+
+    @overload
+    async def patch(
+        self,
+        kind: ResourceType,
+        name: str,
+        patch: Document | Sequence[Any] | bytes,
+        namespace: str = "",
+        *,
+        patch_type: str = MERGE_PATCH,
+        subresource: str = "",
+        into: type[T],
+    ) -> T: ...
+
+    async def patch(
+        self,
+        kind: ResourceType,
+        name: str,
+        patch: Document | Sequence[Any] | bytes,
+        namespace: str = "",
+        *,
+        patch_type: str = MERGE_PATCH,
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+        read: bool = True,
+        into: Any = Document,
+    ) -> Any:
+        """Change an object as *patch* says and return the result, decoded as *into*."""
         query = None
         if field_manager or force or dry_run:
             query = {
@@ -324,7 +354,9 @@ class Client:
         data = patch if isinstance(patch, bytes) else _encode(patch)
         path = path_of(kind, namespace, name, subresource)
         answer = await self.call("PATCH", path, query, data, patch_type)
-        return _decode_document(answer) if read else {}
+        if not read:
+            return {}
+        return _decode_document(answer) if into is Document else msgspec.json.decode(answer, type=into)
 
     async def apply(
         self, kind: ResourceType, document: Document, *, field_manager: str, force: bool = False

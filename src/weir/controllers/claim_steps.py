@@ -65,6 +65,7 @@ class MakeClaims(Steps):
                 subresource="status",
                 field_manager=FIELD_MANAGER,
                 force=True,
+                read=False,
             )
         except errors.NotFound:
             return  # the pod is gone; its claims follow it

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
 from weir.clock import Clock
 from weir.devices.claims import reserved_for
@@ -120,14 +122,18 @@ async def _patch(
     claim: ResourceClaim, patch: Document, client: Client, doing: str, subresource: str = ""
 ) -> ResourceClaim:
     try:
-        answer = await client.patch(
-            CLAIMS, claim.metadata.name, patch, claim.metadata.namespace, subresource=subresource
+        return await client.patch(
+            CLAIMS,
+            claim.metadata.name,
+            patch,
+            claim.metadata.namespace,
+            subresource=subresource,
+            into=ResourceClaim,
         )
     except (Conflict, Unreachable, InternalError, Timeout, ServiceUnavailable):
         raise
-    except (WeirError, OSError, TimeoutError) as error:
+    except (WeirError, OSError, TimeoutError, msgspec.ValidationError) as error:
         raise PluginError(f"{doing}: {error}") from error
-    return read(ResourceClaim, answer)
 
 
 async def give_up(claim: ResourceClaim, claims: Claims, client: Client) -> str:

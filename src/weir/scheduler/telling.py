@@ -90,6 +90,7 @@ class Teller:
                 pod.metadata.namespace,
                 patch_type=kind,
                 subresource="status",
+                read=False,
             )
         except (WeirError, OSError, TimeoutError) as error:
             # The next attempt writes it again; a pod that is gone needs no status.
