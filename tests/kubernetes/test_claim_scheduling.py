@@ -145,6 +145,83 @@ SITUATIONS = {
 }  # fmt: skip
 
 
+STEPS = {"default": "2Gi", "validRange": {"min": "1Gi", "max": "4Gi", "step": "1Gi"}}
+VALUES = {"default": "2Gi", "validValues": ["1Gi", "2Gi", "8Gi"]}
+
+
+def shared(number, policy=STEPS):
+    capacity = {"memory": {"value": "10Gi", **({"requestPolicy": policy} if policy else {})}}
+    return gpu(number, allowMultipleAllocations=True, capacity=capacity)
+
+
+def part(size, name="r", **more):
+    return ask(name, capacity={"requests": {"memory": size}}, **more)
+
+
+def drawing(number, memory):
+    draws = {"counterSet": "c", "counters": {"memory": {"value": memory}}}
+    return gpu(number, consumesCounters=[draws])
+
+
+COUNTERS = slice_of(
+    "n1",
+    count=2,
+    name="n1-counters",
+    sharedCounters=[{"name": "c", "counters": {"memory": {"value": "80"}}}],
+)
+ADMIN = {"adminAccess": True}
+FORTY = slice_of("n1", *map(gpu, range(40)))
+SITUATIONS |= {
+    "a share by default": [slice_of("n1", shared(0)), claim("d")],
+    "a share without a policy": [slice_of("n1", shared(0, None)), claim("d")],
+    "a share rounded up": [slice_of("n1", shared(0)), claim("d", part("2500Mi"))],
+    "a share over the most": [slice_of("n1", shared(0)), claim("d", part("5Gi"))],
+    "a share of listed values": [slice_of("n1", shared(0, VALUES)), claim("d", part("3Gi"))],
+    "three shares of one device": [
+        slice_of("n1", shared(0)), claim("d", part("4Gi", "a"), part("4Gi", "b"), part("4Gi", "c")),
+    ],
+    "a capacity by its full name": [
+        slice_of("n1", shared(0)), claim("d", ask(capacity={"requests": {f"{DRIVER}/memory": "2Gi"}})),
+    ],
+    "enough for one": [
+        slice_of("n1", *(gpu(n, capacity={"memory": {"value": size}}) for n, size in enumerate(("4Gi", "40Gi")))),
+        claim("d", part("8Gi")),
+    ],
+    "counters in use": [
+        COUNTERS, slice_of("n1", drawing(0, "60"), drawing(1, "30"), drawing(2, "20"), count=2),
+        claim("x", allocated=("n1", "gpu-0")), claim("d"),
+    ],
+    "counters nobody publishes": [slice_of("n1", drawing(0, "60"), gpu(1)), claim("d")],
+    "looking into a device in use": [
+        slice_of("n1", gpu(0)), claim("x", allocated=("n1", "gpu-0")), claim("d", ask(**ADMIN)),
+    ],
+    "looking into counted devices in use": [
+        COUNTERS, slice_of("n1", drawing(0, "60"), count=2), claim("x", allocated=("n1", "gpu-0")),
+        claim("d", ask(**ADMIN)),
+    ],
+    "looking into what the same pod wants": [slice_of("n1", gpu(0)), claim("d", ask("a", **ADMIN), ask("b"))],
+    "looking into shares": [slice_of("n1", shared(0)), claim("d", ask("a", **ADMIN), ask("b", **ADMIN))],
+    "more than fit a claim": [FORTY, claim("d", ask("a", count=20), ask("b", count=20))],
+    "an alternative that fits a claim": [
+        FORTY, claim("d", ask("a", count=30), {"name": "b", "firstAvailable": [
+            {"name": "big", "deviceClassName": "gpu", "count": 5},
+            {"name": "small", "deviceClassName": "gpu", "count": 2}]}),
+    ],
+    "each device with its nodes": [
+        slice_of("n1", {"name": "a", "nodeName": "n9"}, {"name": "b", "nodeName": "n2"},
+                 {"name": "c", "allNodes": True},
+                 where={"perDeviceNodeSelection": True}),
+        claim("d", ask(count=2)),
+    ],
+    "a constraint for one alternative": [
+        slice_of("n1", gpu(0, numa=0), gpu(1, numa=1)),
+        claim("d", {"name": "r", "firstAvailable": [
+            {"name": "two", "deviceClassName": "gpu", "count": 2}, {"name": "one", "deviceClassName": "gpu"}]},
+            constraints=[{"requests": ["r/two"], "matchAttribute": f"{DRIVER}/numa"}]),
+    ],
+}  # fmt: skip
+
+
 def chance(number):
     """Return a random situation: up to three devices a node, rules, claims held and wanted."""
     rng = random.Random(number)
@@ -190,7 +267,7 @@ def ours(nodes, stored, pending, on):
     """Return the best nodes, or what weir says; and what it would allocate on the node *on*."""
     claims = Claims(GATES, lambda: datetime.now(UTC))
     engine = Engine(
-        GATES, ProfileArguments(upstream_reasons=True), devices=device_plugins(claims, GATES, str)
+        GATES, ProfileArguments(upstream_reasons=True), devices=device_plugins(claims, GATES, lambda: "share")
     )
     for each in nodes:
         engine.table.put_node(read(Node, each))
@@ -215,14 +292,25 @@ def ours(nodes, stored, pending, on):
 
 
 async def allocations(client, names):
+    """Return the allocations of claims whose pod has its node: they are written at about the same time."""
     found = {}
     for name in names:
-        document = await client.get(CLAIMS, name, "default")
-        allocation = document["status"].get("allocation")
-        if allocation:
-            allocation.pop("allocationTimestamp", None)
-            found[name] = allocation
+        for _ in range(50):
+            document = await client.get(CLAIMS, name, "default")
+            if allocation := document["status"].get("allocation"):
+                allocation.pop("allocationTimestamp", None)
+                found[name] = without_shares(allocation)
+                break
+            await asyncio.sleep(0.1)
     return found
+
+
+def without_shares(allocation):
+    """Return an allocation whose random names of shares are replaced."""
+    for result in allocation["devices"].get("results") or ():
+        if "shareID" in result:
+            result["shareID"] = "share"
+    return allocation
 
 
 def agree(real, there, ours):
@@ -269,6 +357,8 @@ async def compare(kubeconfig):
     client = connect(kubeconfig)
     found = {}
     try:
+        allowed = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+        await client.patch(by_kind("v1", "Namespace"), "default", allowed)
         amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
         status = {"capacity": amounts, "allocatable": amounts}
         nodes = [await client.create(NODES, {"metadata": {"name": n}, "status": status}) for n in WHOLE]

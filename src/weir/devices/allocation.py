@@ -242,12 +242,15 @@ class _Attempt:
     def solve(self) -> bool:
         """Return whether every request of every claim got its devices."""
         for number, claim in enumerate(self.claims):
-            needed = sum(self._needed(asks[0]) for asks in self.asks[number] if not asks[0].alternatives)
-            if needed > MOST_RESULTS:
-                raise AllocationError(
-                    f"claim {claim.key}: number of requested devices {needed} exceeds the claim limit of "
-                    f"{MOST_RESULTS}"
-                )
+            accounted = 0
+            for asks in self.asks[number]:
+                least = min(map(self._needed, asks))
+                if accounted + least > MOST_RESULTS:
+                    raise AllocationError(
+                        f"claim {claim.key}, request {asks[0].label.partition('/')[0]}: adding {least} devices exceeds "
+                        f"the claim limit of {MOST_RESULTS}, with {accounted} already accounted for"
+                    )
+                accounted += least
         return self._claim(0)
 
     def _needed(self, ask: Ask) -> int:
@@ -323,11 +326,11 @@ class _Attempt:
     def _why_not(self, number: int, ask: Ask, place: Place, device: TrackedDevice) -> Refusal | None:
         """Return the first check that keeps the request from the device, constraints aside."""
         assert device.device is not None
-        if ask.asked.admin_access:
-            if any(pick.device is device for pick in self.picks[number]):
-                return Refusal.IN_USE
-        elif device.device.allow_multiple_allocations:
+        if device.device.allow_multiple_allocations:
             if any(pick.ask is ask and pick.device is device for pick in self.picks[number]):
+                return Refusal.IN_USE
+        elif ask.asked.admin_access:
+            if any(pick.device is device for pick in self.picks[number]):
                 return Refusal.IN_USE
         elif device.id in self.allocator.in_use.devices or device.id in self._taken:
             return Refusal.IN_USE
@@ -339,13 +342,13 @@ class _Attempt:
         taken = self._capacity(ask, device)
         if taken is None:
             return Refusal.CAPACITY
-        if not ask.asked.admin_access:
-            if taken and not fits(device.device, taken, self._consumption(device.id)):
-                return Refusal.CAPACITY
-            if self._draws(device):
-                left = self._counters(place.pool)
-                if any(left[key] < amount for key, amount in counters_needed(device.device).items()):
-                    return Refusal.COUNTERS
+        # Admin access looks at devices that others use, but takes its own part of what is counted.
+        if taken and not fits(device.device, taken, self._consumption(device.id)):
+            return Refusal.CAPACITY
+        if self._draws(device):
+            left = self._counters(place.pool)
+            if any(left[key] < amount for key, amount in counters_needed(device.device).items()):
+                return Refusal.COUNTERS
         if self.allocator.untolerated(ask, device):
             return Refusal.TAINTED
         return None
@@ -355,7 +358,7 @@ class _Attempt:
         assert device.device is not None
         if not asked and not device.device.allow_multiple_allocations:
             return {}
-        return capacity_needed(device.device, device.id.driver, asked or {})
+        return capacity_needed(device.device, asked or {})
 
     def _counters(self, pool: Pool) -> dict[tuple[str, str], Any]:
         key = (pool.driver, pool.name)
@@ -381,8 +384,7 @@ class _Attempt:
                     return False
                 concerned.append(constraint)
         taken = self._capacity(ask, device) or {}
-        if not ask.asked.admin_access:
-            self._count(place.pool, device, taken, 1)
+        self._count(place.pool, device, taken, 1)
         self.picks[number].append(Pick(ask, place, device, taken, tuple(concerned)))
         return True
 
@@ -390,14 +392,14 @@ class _Attempt:
         pick = self.picks[number].pop()
         for constraint in pick.constraints:
             constraint.remove()
-        if not pick.ask.asked.admin_access:
-            self._count(pick.place.pool, pick.device, pick.taken, -1)
+        self._count(pick.place.pool, pick.device, pick.taken, -1)
 
     def _draws(self, device: TrackedDevice) -> bool:
         """Whether taking the device draws on counters: shares of one device do so once."""
         assert device.device is not None
         held = device.id in self._taken or device.id in self.allocator.in_use.consumed
-        return bool(device.device.consumes_counters) and not held
+        shared = bool(device.device.allow_multiple_allocations) and held
+        return bool(device.device.consumes_counters) and not shared
 
     def _count(self, pool: Pool, device: TrackedDevice, taken: Amounts, times: int) -> None:
         """Note that a device, or a share of it, was taken (1) or given back (-1)."""

@@ -108,7 +108,7 @@ def _result(pick: Pick, share_id: Callable[[], str]) -> Document:
     if own.binding_conditions:
         result["bindingConditions"] = list(own.binding_conditions)
         result["bindingFailureConditions"] = list(own.binding_failure_conditions or ())
-    if own.allow_multiple_allocations and not asked.admin_access:
+    if own.allow_multiple_allocations:
         result["shareID"] = share_id()
         result["consumedCapacity"] = {name: str(amount) for name, amount in pick.taken.items()}
     return result

@@ -128,15 +128,15 @@ def counters_needed(device: Device) -> dict[tuple[str, str], Quantity]:
 # ── capacity ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def capacity_needed(device: Device, driver: str, asked: Mapping[str, Any]) -> Amounts | None:
+def capacity_needed(device: Device, asked: Mapping[str, Any]) -> Amounts | None:
     """Return what a share of *device* takes of each of its capacities, or None when it cannot serve *asked*.
 
     For a device that is not shared the answer is empty: there a request only says what is enough.
     """
     capacity = device.capacity or {}
-    wanted = {_find(capacity, driver, name): _amount(text) for name, text in asked.items()}
-    if None in wanted:
-        return None  # a capacity the device does not have
+    if not asked.keys() <= capacity.keys():
+        return None  # a capacity the device does not have under this very name
+    wanted = {name: _amount(text) for name, text in asked.items()}
     taken: Amounts = {}
     for name, entry in capacity.items():
         whole = _amount(entry.get("value", "0"))
@@ -151,17 +151,6 @@ def capacity_needed(device: Device, driver: str, asked: Mapping[str, Any]) -> Am
     return taken
 
 
-def _find(capacity: Mapping[str, Any], driver: str, name: str) -> str | None:
-    """Return the key of a capacity: as written, or without the domain if that is the driver's."""
-    if name in capacity:
-        return name
-    domain, slash, bare = name.partition("/")
-    if slash:
-        return bare if domain == driver and bare in capacity else None
-    full = f"{driver}/{name}"
-    return full if full in capacity else None
-
-
 def _rounded(policy: Mapping[str, Any], asked: Quantity | None, whole: Quantity) -> Quantity | None:
     """Return the amount a policy allows for what was asked; None when it is too much."""
     if asked is None:
@@ -174,17 +163,14 @@ def _rounded(policy: Mapping[str, Any], asked: Quantity | None, whole: Quantity)
         return asked
     low = _amount(bounds.get("min", "0"))
     amount = low if asked < low else asked
-    if bounds.get("step") is not None and low < amount:
-        step, above = _nano(_amount(bounds["step"])), _nano(amount) - _nano(low)
-        if step > 0:
-            amount = parse_quantity(f"{_nano(low) + -(-above // step) * step}n")
+    if bounds.get("step") is not None and not asked < low:
+        step = _amount(bounds["step"])
+        if step.value > 0:  # in whole numbers, fractions rounded up, written as the step is
+            steps = -(-(asked.value - low.value) // step.value)
+            amount = Quantity(low.value + steps * step.value, 0, step.format)
     if bounds.get("max") is not None and _amount(bounds["max"]) < amount:
         return None
     return amount
-
-
-def _nano(amount: Quantity) -> int:
-    return amount.scaled(-9)
 
 
 def fits(device: Device, taken: Amounts, before: Mapping[str, Quantity]) -> bool:

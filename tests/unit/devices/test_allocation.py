@@ -92,8 +92,18 @@ class TestChoice:
         assert allocate([], claim()).claims == ({"devices": {}},)  # type: ignore[union-attr]
 
     def test_more_than_32_devices_are_an_error(self) -> None:
-        with pytest.raises(AllocationError, match=r"claim default/c: number of requested devices 33 exceeds"):
+        said = r"claim default/c, request r: adding 33 devices exceeds the claim limit of 32, with 0 already"
+        with pytest.raises(AllocationError, match=said):
             allocate([THREE], claim(ask(count=33)))
+
+    def test_alternatives_count_with_the_smallest_of_them(self) -> None:
+        forty = slice_of("s", *(gpus(n) for n in range(40)))
+        big, small = ({"name": f"of-{n}", "deviceClassName": "gpu", "count": n} for n in (5, 2))
+        found = allocate([forty], claim(ask("a", count=30), {"name": "b", "firstAvailable": [big, small]}))
+        assert len(names(found)[0]) == 32
+        said = r"request b: adding 5 devices exceeds the claim limit of 32, with 30 already accounted for"
+        with pytest.raises(AllocationError, match=said):
+            allocate([forty], claim(ask("a", count=30), {"name": "b", "firstAvailable": [big]}))
 
     def test_an_endless_search_ends(self) -> None:
         many = slice_of("s", *(gpus(n) for n in range(40)))
@@ -291,10 +301,40 @@ class TestSharing:
 
     def test_a_device_that_is_not_shared_must_only_have_enough(self) -> None:
         small = gpus(0, capacity={"memory": {"value": "40Gi"}})
-        big = gpus(1, capacity={f"{DRIVER}/memory": {"value": "80Gi"}})
+        big = gpus(1, capacity={"memory": {"value": "80Gi"}})
         assert names(
             allocate([slice_of("s", small, big)], claim(ask(capacity={"requests": {"memory": "64Gi"}})))
         ) == [["gpu-1"]]
+
+    def test_a_capacity_is_known_by_the_very_name_it_is_published_under(self) -> None:
+        other = gpus(0, capacity={f"{DRIVER}/memory": {"value": "80Gi"}})
+        found = allocate([slice_of("s", other)], claim(ask(capacity={"requests": {"memory": "1Gi"}})))
+        assert isinstance(found, Unallocatable)
+
+    @pytest.mark.parametrize(("asked", "taken"), [("2500Mi", "3Gi"), ("4Gi", "4Gi"), ("1Mi", "1Gi")])
+    def test_what_is_taken_is_written_as_the_step_is(self, asked: str, taken: str) -> None:
+        policy = {"default": "2Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}
+        capacity = {"memory": {"value": "10Gi", "requestPolicy": policy}}
+        shared = gpus(0, allowMultipleAllocations=True, capacity=capacity)
+        found = allocate([slice_of("s", shared)], claim(ask(capacity={"requests": {"memory": asked}})))
+        assert isinstance(found, Allocation)
+        assert found.claims[0]["devices"]["results"][0]["consumedCapacity"] == {"memory": taken}
+
+
+class TestAdmin:
+    def test_who_looks_into_a_device_keeps_the_same_pod_from_having_it(self) -> None:
+        one = slice_of("s", gpus(0))
+        assert isinstance(allocate([one], claim(ask("a", adminAccess=True), ask("b"))), Unallocatable)
+
+    def test_another_claim_may_look_into_what_this_one_takes(self) -> None:
+        one = slice_of("s", gpus(0))
+        assert names(allocate([one], claim(ask()), claim(ask(adminAccess=True)))) == [["gpu-0"], ["gpu-0"]]
+
+    def test_it_takes_its_own_share_of_what_is_counted(self) -> None:
+        shared = gpus(0, allowMultipleAllocations=True, capacity={"memory": {"value": "10Gi"}})
+        asks = [ask(n, adminAccess=True, capacity={"requests": {"memory": "6Gi"}}) for n in ("a", "b")]
+        assert isinstance(allocate([slice_of("s", shared)], claim(*asks)), Unallocatable)
+        assert names(allocate([slice_of("s", shared)], claim(asks[0]))) == [["gpu-0"]]
 
 
 class TestWritten:
