@@ -69,6 +69,10 @@ class VirtualClock:
         self._start = start.timestamp()
         self._first = datetime.fromtimestamp(self._start, UTC)
         self._elapsed = 0.0
+        self._now = (
+            self._elapsed,
+            self._first,
+        )  # what `now` said last, and of when: it is asked more often than it moves
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._count = 0
 
@@ -80,7 +84,10 @@ class VirtualClock:
         return self._elapsed if then is None else then
 
     def now(self) -> datetime:
-        return self._first + timedelta(seconds=self.monotonic())
+        elapsed = self.monotonic()
+        if elapsed != self._now[0]:
+            self._now = (elapsed, self._first + timedelta(seconds=elapsed))
+        return self._now[1]
 
     def at(self, elapsed: float) -> datetime:
         """Return the time of day when `monotonic` said *elapsed*."""

@@ -538,7 +538,7 @@ class Cluster:
 
 
 #: Objects made before the young are looked at, looks before the older ones are, and before all that live long.
-_RARELY: Final = (200_000, 20, 100)
+_RARELY: Final = (1_000_000, 20, 100)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ Not here: revisions and durability (weir.store), what may be written (weir.apise
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -72,6 +72,18 @@ def decode(kind: Kind, value: bytes) -> Document:
 _PREFIXES = frozenset(kind.prefix for kind in KINDS if kind.stored)
 
 
+@lru_cache(10_000)
+def _prefix_of(folder: str) -> str:
+    """Return the prefix of the kind whose objects lie in *folder*.
+
+    >>> _prefix_of("/registry/pods/default/"), _prefix_of("/registry/minions/")
+    ('/registry/pods/', '/registry/minions/')
+    """
+    _, _, first, second, *_ = (*folder.split("/"), "")
+    under = f"/registry/{first}/"
+    return under if under in _PREFIXES else f"/registry/{first}/{second}/"
+
+
 class Reader:
     """Read-only access to stored objects for admission, authorization and strategies.
 
@@ -89,11 +101,7 @@ class Reader:
             key = event.key
             if key in self._cache:
                 del self._cache[key]
-            _, _, first, second, _ = key.split("/", 4) if key.count("/") > 3 else (*key.split("/"), "")
-            under = f"/registry/{first}/"
-            if under not in _PREFIXES:
-                under = f"/registry/{first}/{second}/"
-            self._versions[under] = event.revision
+            self._versions[_prefix_of(key[: key.rfind("/") + 1])] = event.revision
 
     def version(self, kind: Kind) -> int:
         """Return a number that changes whenever any object of *kind* changed."""

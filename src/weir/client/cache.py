@@ -15,7 +15,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from weir.client.watch import Reflector
 from weir.clock import Clock
 from weir.observe.logs import Log
 
-__all__ = ["Cache", "Informer", "ObjectKey", "decode_document"]
+__all__ = ["Cache", "Informer", "ObjectKey", "decode_described", "decode_document"]
 
 _LOG = Log("weir.client")
 T = TypeVar("T")
@@ -57,6 +57,39 @@ class _Head(msgspec.Struct, gc=False):
 
 
 _decode_head = msgspec.json.Decoder(_Head).decode
+
+
+class _ObjectMeta(TypedDict, total=False):
+    """The metadata of an object but for managedFields, which are the longer half of most documents."""
+
+    name: Any
+    generateName: Any
+    namespace: Any
+    selfLink: Any
+    uid: Any
+    resourceVersion: Any
+    generation: Any
+    creationTimestamp: Any
+    deletionTimestamp: Any
+    deletionGracePeriodSeconds: Any
+    labels: Any
+    annotations: Any
+    ownerReferences: Any
+    finalizers: Any
+
+
+class _Described(TypedDict, total=False):
+    """An object that consists of a spec and a status."""
+
+    kind: Any
+    apiVersion: Any
+    metadata: _ObjectMeta
+    spec: Any
+    status: Any
+
+
+#: Decodes a document of spec and status without its managedFields: for copies that only decisions are made on.
+decode_described: Callable[[bytes | msgspec.Raw], dict[str, Any]] = msgspec.json.Decoder(_Described).decode  # type: ignore[assignment]
 decode_document: Callable[[bytes | msgspec.Raw], dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -82,12 +115,13 @@ def _name_of_view(view: Any) -> _Named:
     return _Named(ObjectKey(meta.namespace, meta.name), meta.resource_version)
 
 
-def _names_itself(view: Any) -> bool:
-    """Whether a decoded object says all that a cache must know, so that its bytes need no second look."""
-    meta = getattr(view, "metadata", None)
-    return all(
-        isinstance(getattr(meta, name, None), str) for name in ("namespace", "name", "resource_version")
-    )
+def _namer_of(decoded: Any) -> Callable[[Any], _Named] | None:
+    """Return what finds the name in objects decoded like this one; None when only their bytes say it."""
+    if isinstance(decoded, dict):
+        return _name_of_document
+    meta = getattr(decoded, "metadata", None)
+    names = ("namespace", "name", "resource_version")
+    return _name_of_view if all(isinstance(getattr(meta, name, None), str) for name in names) else None
 
 
 @contextmanager
@@ -120,9 +154,9 @@ class Cache(Generic[T]):
         unreadable: Callable[[ObjectKey, Exception], None] = lambda key, error: None,
     ) -> None:
         self._decode, self._unreadable = decode, unreadable
-        #: how the name of a decoded object is found; None: from its bytes, or not known yet
-        self._name: Callable[[T], _Named] | None = _name_of_document if decode is decode_document else None
-        self._tried = self._name is not None
+        #: how the name of a decoded object is found, as the first one shows; None: from its bytes
+        self._name: Callable[[T], _Named] | None = None
+        self._tried = False
         self._entries: dict[ObjectKey, _Entry[T]] = {}
         self._listeners: list[Listener[T]] = []
         self._indexes: dict[str, tuple[IndexFunction[T], dict[str, dict[ObjectKey, T]]]] = {}
@@ -221,7 +255,7 @@ class Cache(Generic[T]):
         decoded = self._decode(item)
         if not self._tried:
             self._tried = True
-            self._name = _name_of_view if _names_itself(decoded) else None
+            self._name = _namer_of(decoded)
         return (_name_of_raw(item) if self._name is None else self._name(decoded)), decoded
 
     def progress(self, resource_version: str) -> None:

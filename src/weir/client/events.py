@@ -15,6 +15,7 @@ import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -109,6 +110,7 @@ class Told(msgspec.Struct, frozen=True):
     last: datetime
 
 
+@lru_cache(1024)
 def timestamp(at: datetime) -> str:
     """Return *at* as the API spells times of a second.
 

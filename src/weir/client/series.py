@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -87,6 +88,7 @@ class Told:
         return self.occurrence.regarding.namespace or "default"
 
 
+@lru_cache(1024)
 def micro_time(at: datetime) -> str:
     """Return *at* as the API spells times of a microsecond.
 

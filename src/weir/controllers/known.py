@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from weir.client.cache import Cache, ObjectKey, decode_document
+from weir.client.cache import Cache, ObjectKey, decode_described, decode_document
 from weir.controllers.views import Node, Pod
 from weir.devices.claims import claim_names
 from weir.objects.kinds import Kind, by_kind
@@ -24,6 +24,9 @@ Document = dict[str, Any]
 _DECODERS: dict[Kind, Callable[[msgspec.Raw], Any]] = {
     PODS: msgspec.json.Decoder(Pod).decode,
     NODES: msgspec.json.Decoder(Node).decode,
+    by_kind("apps/v1", "Deployment"): decode_described,
+    by_kind("apps/v1", "ReplicaSet"): decode_described,
+    by_kind("coordination.k8s.io/v1", "Lease"): decode_described,
 }
 
 

@@ -6,6 +6,7 @@ The scheduler does not want these times: to it a heartbeat is no change of a nod
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -131,6 +132,7 @@ def parse_time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
+@lru_cache(1024)
 def print_time(at: datetime) -> str:
     """Return *at* as the API spells times of a second."""
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,7 +17,7 @@ import msgspec
 
 from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
-from weir.client.cache import Informer, ObjectKey, decode_document, wait_all_synced
+from weir.client.cache import Informer, ObjectKey, decode_described, wait_all_synced
 from weir.client.events import ObjectReference, Recorder
 from weir.client.heartbeats import Heartbeats
 from weir.client.queue import WorkQueue, work
@@ -79,14 +79,17 @@ class Kubelets:
         self._queue: WorkQueue[PodKey] = WorkQueue(clock)
         self._recorder = Recorder(client, clock, "kubelet")
         self._nodes: Informer[Document] = Informer(
-            client, NODES, clock, decode_document, label_selector=f"{SIMULATED}=true", seed=seed
+            client, NODES, clock, decode_described, label_selector=f"{SIMULATED}=true", seed=seed
         )
         self._pods: Informer[Document] = Informer(
-            client, PODS, clock, decode_document, field_selector="spec.nodeName!=", seed=seed + 1
+            client, PODS, clock, decode_described, field_selector="spec.nodeName!=", seed=seed + 1
         )
         self._pods.cache.add_index("node", _node_of)
         self._drivers = Drivers(client, clock, self._nodes, self._recorder, self._log)
         self._admitted: set[str] = set()  # uids of pods that were asked about
+        self._views: dict[
+            str, tuple[Document, Pod]
+        ] = {}  # uid → the document last read as a view, and that view
         self._due: dict[str, tuple[str, float]] = {}  # uid → (stage, when it ends)
         self.reports = Reports(
             client, clock, self._nodes.cache, self._chance, failed=self._failed, heartbeats=heartbeats
@@ -134,6 +137,7 @@ class Kubelets:
 
     def _forget(self, uid: str) -> None:
         self._admitted.discard(uid)
+        self._views.pop(uid, None)
         self._due.pop(uid, None)
 
     def _failed(self, key: Hashable, error: Exception) -> None:
@@ -244,9 +248,11 @@ class Kubelets:
         for other in self._pods.cache.by_index("node", pod["spec"]["nodeName"]):
             uid = other["metadata"]["uid"]
             if uid != pod["metadata"]["uid"] and uid in self._admitted:
-                view = read(Pod, other)
-                if not view.terminated:
-                    yield view
+                known = self._views.get(uid)
+                if known is None or known[0] is not other:
+                    known = self._views[uid] = (other, read(Pod, other))
+                if not known[1].terminated:
+                    yield known[1]
 
     async def _push_off(self, victim: Pod) -> None:
         status = {

@@ -10,7 +10,7 @@ Not here: node selectors with their semver operators (weir.selectors.node), fiel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from weir.values.names import check_label_key, check_label_value
@@ -77,6 +77,16 @@ class Selector:
     """All requirements must hold; none at all selects everything."""
 
     requirements: tuple[Requirement, ...] = ()
+    #: what labels must say, where that is all there is to it, as with the selectors of workloads
+    _equal: Mapping[str, str] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        equal = {
+            one.key: one.values[0]
+            for one in self.requirements
+            if one.operator == "in" and len(one.values) == 1
+        }
+        object.__setattr__(self, "_equal", equal if len(equal) == len(self.requirements) else None)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether this selects an object with *labels*.
@@ -84,6 +94,8 @@ class Selector:
         >>> parse("tier!=db,env in (qa,prod)").matches({"env": "qa"})
         True
         """
+        if self._equal is not None:
+            return self._equal.items() <= labels.items()
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __bool__(self) -> bool:

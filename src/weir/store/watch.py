@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from weir.store.backend import Deliver, Ended, Event, StoreError
 
+MOST_FOLDERS = 10_000
+
 
 class Subscription:
     """A running watch; also what `Fanout` knows about it."""
@@ -35,6 +37,9 @@ class Fanout:
     def __init__(self) -> None:
         self._groups: dict[str, dict[Subscription, None]] = {}
         self._lengths: dict[int, int] = {}  # length of prefix -> groups with that length
+        self._folders: dict[
+            str, tuple[str, ...]
+        ] = {}  # where a key lies -> its groups, while they stay the same
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
@@ -47,6 +52,7 @@ class Fanout:
         group = self._groups.get(prefix)
         if group is None:
             group = self._groups[prefix] = {}
+            self._folders.clear()
             self._lengths[len(prefix)] = self._lengths.get(len(prefix), 0) + 1
         group[subscription] = None
         backlog = [event for event in missed if event.key.startswith(prefix)]
@@ -61,6 +67,7 @@ class Fanout:
         del group[subscription]
         if not group:
             del self._groups[subscription.prefix]
+            self._folders.clear()
             length = len(subscription.prefix)
             self._lengths[length] -= 1
             if not self._lengths[length]:
@@ -72,14 +79,25 @@ class Fanout:
             return
         found: dict[str, list[Event]] = {}
         for event in events:
-            key = event.key
-            for length in self._lengths:
-                prefix = key[:length]
-                if prefix in self._groups and len(prefix) == length:
-                    found.setdefault(prefix, []).append(event)
+            for prefix in self._groups_of(event.key):
+                found.setdefault(prefix, []).append(event)
         for prefix, batch in found.items():
             for subscription in tuple(self._groups.get(prefix, ())):
                 self._hand_over(subscription, batch)
+
+    def _groups_of(self, key: str) -> tuple[str, ...]:
+        """Return the prefixes of the groups that *key* lies under."""
+        folder = key[: key.rfind("/") + 1]
+        known = self._folders.get(folder)
+        if known is None:
+            found = (key[:length] for length in self._lengths if length <= len(key))
+            known = tuple(prefix for prefix in found if prefix in self._groups)
+            # Two keys of one folder are told apart only by a prefix that reaches into their names.
+            if not any(len(prefix) > len(folder) and prefix.startswith(folder) for prefix in self._groups):
+                if len(self._folders) >= MOST_FOLDERS:
+                    self._folders.clear()
+                self._folders[folder] = known
+        return known
 
     def _hand_over(self, subscription: Subscription, batch: list[Event]) -> None:
         if subscription not in self._groups.get(subscription.prefix, ()):
@@ -103,6 +121,7 @@ class Fanout:
         everyone = [subscription for group in self._groups.values() for subscription in group]
         self._groups.clear()
         self._lengths.clear()
+        self._folders.clear()
         for subscription in everyone:
             if subscription.ended is not None:
                 subscription.ended(reason)
