@@ -147,6 +147,25 @@ def output_option(*forms: str, help: str | None = None) -> Option:
 verbose_option: Final[Option] = click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
 
 
+def metrics_options(command: Command) -> Command:
+    """Give *command* `--metrics-port` and `--bind-address`, as the argument `door`: None, or address and port."""
+
+    @wraps(command)
+    def call(*, metrics_port: int | None, bind_address: str, **rest: Any) -> Any:
+        return command(door=None if metrics_port is None else (bind_address, metrics_port), **rest)
+
+    return together(
+        click.option(
+            "--metrics-port",
+            type=click.IntRange(0, 65535),
+            help="Serve /metrics, /healthz, /livez and /readyz on this port (0: any free port).",
+        ),
+        click.option(
+            "--bind-address", default="127.0.0.1", show_default=True, help="The address of the metrics port."
+        ),
+    )(call)
+
+
 # ── where is its state? ──────────────────────────────────────────────────────────────────────────
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import socket
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli._loop import run_loop
-from weir.cli._options import Live, feature_gates_option, live_options, verbose_option
+from weir.cli._component import Component, identity, run_component
+from weir.cli._options import Live, feature_gates_option, live_options, metrics_options, verbose_option
 from weir.gates import Gates
 
 if TYPE_CHECKING:
-    from weir.controllers.run import Controller
+    from weir.client.api import Client
+    from weir.observe.logs import Log
 
 
 @click.command(name="controller-manager")
@@ -51,14 +48,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many pods and claims the ResourceClaim controller works on at a time.",
 )
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    help="Serve /metrics, /healthz, /livez and /readyz on this port (0: any free port).",
-)
-@click.option(
-    "--bind-address", default="127.0.0.1", show_default=True, help="The address of the metrics port."
-)
+@metrics_options
 @click.option("--list", "list_names", is_flag=True, help="Print the controllers there are, and leave.")
 @verbose_option
 def controller_manager(
@@ -69,8 +59,7 @@ def controller_manager(
     leader_elect_resource_name: str,
     device_evictions: int,
     resource_claims: int,
-    metrics_port: int | None,
-    bind_address: str,
+    door: tuple[str, int] | None,
     list_names: bool,
     verbose: bool,
 ) -> None:
@@ -80,9 +69,11 @@ def controller_manager(
     weir controller-manager --kubeconfig .weir/kubeconfig
     weir controller-manager --controllers=taint-eviction   # in place of a real cluster's own
     """
+    from weir.clock import RealClock
     from weir.controllers.catalog import CATALOG, UnknownController, choose
     from weir.controllers.device_taint_eviction import DeviceTaintEviction
     from weir.controllers.resource_claim import ResourceClaims
+    from weir.controllers.run import Controllers
 
     if list_names:
         for name in CATALOG:
@@ -99,55 +90,12 @@ def controller_manager(
             controller.workers = resource_claims
     if not chosen:
         raise click.BadParameter("none is left", param_hint="--controllers")
-    click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
     lease = leader_elect_resource_name if leader_elect else ""
-    door = (bind_address, metrics_port) if metrics_port is not None else None
-    try:
-        run_loop(_run(live, chosen, lease, door, verbose))
-    except KeyboardInterrupt:
-        click.echo("stopped", err=True)
 
+    def make(client: Client, log: Log) -> Component:
+        log.info("Controlling", controllers=",".join(c.name for c in chosen), leaderElect=bool(lease))
+        acting = Controllers(client, RealClock(), chosen, identity=identity(), lease_name=lease, log=log)
+        return acting.run, acting.pages()
 
-async def _run(
-    live: Live,
-    chosen: Sequence[Controller],
-    lease: str,
-    door: tuple[str, int] | None,
-    verbose: bool,
-) -> None:
-    import signal
-    from contextlib import AsyncExitStack, suppress
-
-    from weir.clock import RealClock
-    from weir.controllers.run import Controllers
-    from weir.observe.endpoint import serving
-    from weir.observe.interpreter import calm_collector
-    from weir.observe.logs import Log, configure
-
-    configure("debug" if verbose else "info")
-    calm_collector()
-    client = live.connect("weir-controller-manager")
-    identity = f"{socket.gethostname()}_{os.getpid()}"
-    log = Log("weir.controllers")
-    log.info("Controlling", controllers=",".join(c.name for c in chosen), leaderElect=bool(lease))
-    controllers = Controllers(client, RealClock(), chosen, identity=identity, lease_name=lease, log=log)
-    try:
-        async with AsyncExitStack() as stack:
-            if door is not None:
-                host, wanted = door
-                try:
-                    port = await stack.enter_async_context(serving(controllers.pages(), wanted, host))
-                except OSError as error:
-                    raise click.ClickException(
-                        f"--metrics-port {wanted} at {host}: {error.strerror or error}"
-                    ) from None
-                log.info("Serving metrics", address=f"http://{host}:{port}/metrics")
-            running = asyncio.ensure_future(controllers.run())
-            with suppress(NotImplementedError):
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
-            try:
-                await running
-            except asyncio.CancelledError:
-                log.info("Stopped")
-    finally:
-        await client.close()
+    agent = "weir-controller-manager"
+    run_component(make, live, agent, "weir.controllers", gates, verbose=verbose, door=door)

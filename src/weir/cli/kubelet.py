@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli._loop import run_loop
+from weir.cli._component import Component, run_component
 from weir.cli._options import Live, feature_gates_option, live_options, verbose_option
 from weir.gates import Gates
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.observe.logs import Log
 
 
 @click.command()
@@ -23,33 +27,11 @@ def kubelet(live: Live, gates: Gates, seed: int, verbose: bool) -> None:
     weir node add --count 50 --class spot
     weir kubelet --kubeconfig .weir/kubeconfig
     """
-    click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
-    try:
-        run_loop(_run(live, gates, seed, verbose))
-    except KeyboardInterrupt:
-        click.echo("stopped", err=True)
-
-
-async def _run(live: Live, gates: Gates, seed: int, verbose: bool) -> None:
-    import signal
-    from contextlib import suppress
-
     from weir.clock import RealClock
     from weir.kubelet.run import Kubelets
-    from weir.observe.interpreter import calm_collector
-    from weir.observe.logs import Log, configure
 
-    configure("debug" if verbose else "info")
-    calm_collector()
-    log = Log("weir.kubelet")
-    client = live.connect("weir-kubelet")
-    playing = asyncio.ensure_future(Kubelets(client, gates, RealClock(), seed=seed, log=log).run())
-    log.info("Playing", nodes="weir.dev/simulated=true")
-    with suppress(NotImplementedError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
-    try:
-        await playing
-    except asyncio.CancelledError:
-        log.info("Stopped")
-    finally:
-        await client.close()
+    def make(client: Client, log: Log) -> Component:
+        log.info("Playing", nodes="weir.dev/simulated=true")
+        return Kubelets(client, gates, RealClock(), seed=seed, log=log).run, {}
+
+    run_component(make, live, "weir-kubelet", "weir.kubelet", gates, verbose=verbose)

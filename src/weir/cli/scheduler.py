@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import socket
-from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli._loop import run_loop
-from weir.cli._options import Live, feature_gates_option, live_options, verbose_option
+from weir.cli._component import Component, identity, run_component
+from weir.cli._options import Live, feature_gates_option, live_options, metrics_options, verbose_option
 from weir.gates import Gates
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.observe.logs import Log
 
 
 @click.command()
@@ -34,11 +36,7 @@ from weir.gates import Gates
 @click.option(
     "--seed", type=int, default=0, help="For the few random choices: the same seed, the same choices."
 )
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    help="Serve /metrics, /healthz, /livez and /readyz on this port of 127.0.0.1 (0: any free port).",
-)
+@metrics_options
 @verbose_option
 def scheduler(
     live: Live,
@@ -48,7 +46,7 @@ def scheduler(
     gates: Gates,
     reason_style: str,
     seed: int,
-    metrics_port: int | None,
+    door: tuple[str, int] | None,
     verbose: bool,
 ) -> None:
     """Watch a cluster and place its pods.
@@ -59,8 +57,10 @@ def scheduler(
     """
     from dataclasses import replace
 
+    from weir.clock import RealClock
     from weir.objects.manifest import ManifestError
     from weir.scheduler.config import ConfigError, SchedulerConfig, read_config
+    from weir.scheduler.run import Scheduler
 
     config = SchedulerConfig()
     if config_file is not None:
@@ -78,47 +78,13 @@ def scheduler(
         config = replace(config, leader_elect=leader_elect)
     upstream = reason_style == "upstream"
     config = replace(config, profiles=tuple(replace(p, upstream_reasons=upstream) for p in config.profiles))
-    click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
-    try:
-        run_loop(_run(live, config, gates, seed, metrics_port, verbose))
-    except KeyboardInterrupt:
-        click.echo("stopped", err=True)
 
+    def make(client: Client, log: Log) -> Component:
+        names = ", ".join(profile.name for profile in config.profiles)
+        log.info("Scheduling", profiles=names, leaderElect=config.leader_elect)
+        placing = Scheduler(
+            client, gates, RealClock(), config=config, identity=identity(), seed=seed, log=log
+        )
+        return placing.run, placing.pages()
 
-async def _run(
-    live: Live,
-    config: object,
-    gates: Gates,
-    seed: int,
-    metrics_port: int | None,
-    verbose: bool,
-) -> None:
-    from weir.clock import RealClock
-    from weir.observe.endpoint import serving
-    from weir.observe.interpreter import calm_collector
-    from weir.observe.logs import Log, configure
-    from weir.scheduler.config import SchedulerConfig
-    from weir.scheduler.run import Scheduler
-
-    assert isinstance(config, SchedulerConfig)
-    configure("debug" if verbose else "info")
-    client = live.connect("weir-scheduler")
-    identity = f"{socket.gethostname()}_{os.getpid()}"
-    names = ", ".join(profile.name for profile in config.profiles)
-    log = Log("weir.scheduler")
-    log.info("Scheduling", profiles=names, leaderElect=config.leader_elect)
-    scheduler = Scheduler(client, gates, RealClock(), config=config, identity=identity, seed=seed, log=log)
-    calm_collector()
-    try:
-        async with AsyncExitStack() as stack:
-            if metrics_port is not None:
-                try:
-                    port = await stack.enter_async_context(serving(scheduler.pages(), metrics_port))
-                except OSError as error:
-                    raise click.ClickException(
-                        f"--metrics-port {metrics_port}: {error.strerror or error}"
-                    ) from None
-                log.info("Serving metrics", address=f"http://127.0.0.1:{port}/metrics")
-            await scheduler.run()
-    finally:
-        await client.close()
+    run_component(make, live, "weir-scheduler", "weir.scheduler", gates, verbose=verbose, door=door)

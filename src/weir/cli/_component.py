@@ -1,0 +1,89 @@
+"""How does a component run as a process of its own? With a client, logs, pages about itself, and an orderly end.
+
+SIGTERM and Ctrl-C end it; a port that cannot be had is one clear line.
+Not here: the event loop (weir.cli._loop), what the component does (its run.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli._loop import run_loop
+from weir.cli._options import Live
+from weir.gates import Gates
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.observe.endpoint import Pages
+    from weir.observe.logs import Log
+
+#: What runs until it is cancelled, and what it shows about itself.
+Component = tuple[Callable[[], Coroutine[Any, Any, None]], "Pages"]
+Make = Callable[["Client", "Log"], Component]
+
+
+def identity() -> str:
+    """Return who this process is among others that would do the same."""
+    return f"{socket.gethostname()}_{os.getpid()}"
+
+
+def run_component(
+    make: Make,
+    live: Live,
+    agent: str,
+    log_name: str,
+    gates: Gates,
+    *,
+    verbose: bool,
+    door: tuple[str, int] | None = None,
+) -> None:
+    """Run a component against a cluster until somebody ends it; *door* is where its pages are served."""
+    click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
+    try:
+        run_loop(_run(make, live, agent, log_name, verbose, door))
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+
+
+async def _run(
+    make: Make, live: Live, agent: str, log_name: str, verbose: bool, door: tuple[str, int] | None
+) -> None:
+    from weir.observe.interpreter import calm_collector
+    from weir.observe.logs import Log, configure
+
+    configure("debug" if verbose else "info")
+    client, log = live.connect(agent), Log(log_name)
+    try:
+        work, pages = make(client, log)
+        calm_collector()
+        async with AsyncExitStack() as stack:
+            if door is not None:
+                await _open(stack, door, pages, log)
+            running = asyncio.ensure_future(work())
+            with suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+            try:
+                await running
+            except asyncio.CancelledError:
+                log.info("Stopped")
+    finally:
+        await client.close()
+
+
+async def _open(stack: AsyncExitStack, door: tuple[str, int], pages: Pages, log: Log) -> None:
+    from weir.observe.endpoint import serving
+
+    host, wanted = door
+    try:
+        port = await stack.enter_async_context(serving(pages, wanted, host))
+    except OSError as error:
+        raise click.ClickException(f"--metrics-port {wanted} at {host}: {error.strerror or error}") from None
+    log.info("Serving metrics", address=f"http://{host}:{port}/metrics")
