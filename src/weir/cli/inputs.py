@@ -99,7 +99,7 @@ def read_cluster(where: Where, kinds: Sequence[str]) -> Held:
     try:
         found = read_live(where.live, kinds)
     except KubeconfigError as error:
-        hint = "" if where.live.named else "; or give a dump with --cluster"
+        hint = "" if where.live.named else "; name one with --kubeconfig, or give a dump with --cluster"
         raise KubeconfigError(f"{error}{hint}") from None
     return Held([("the cluster", document) for document in found.documents], found.forbidden)
 

@@ -28,7 +28,7 @@ BUG: Final = 70
 #: What `weir --help` says, in this order; a command whose module does not exist is left out.
 SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
     (
-        "Questions about files",
+        "Questions, about files or a live cluster",
         (
             ("explain", "Say where a pod fits, why not elsewhere, and the smallest change that helps"),
             ("lint", "Check manifests with the API server's own words, and for traps it accepts"),

@@ -319,7 +319,7 @@ def load(
         if environment.get("KUBERNETES_SERVICE_HOST"):
             return in_cluster(environment=environment, clock=clock, directory=service_account)
         raise KubeconfigError(
-            f"no kubeconfig: {', '.join(map(str, paths))} is not there, and this is not a pod"
+            f"no kubeconfig: {', '.join(map(str, paths))} is not there, and this does not run in a pod"
         )
     current, entries = _merge((one, _read(one)) for one in there)
     return _access(context or current, entries, clock, ", ".join(map(str, there)))
