@@ -31,7 +31,7 @@ from weir.objects.requests import pod_requests
 from weir.objects.resource import ResourceClaimStatus
 from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.framework import Diagnosis, NoNodes
+from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
 from weir.taints.eviction import Stay, stay
 from weir.taints.toleration import untolerated
 from weir.world import World
@@ -265,7 +265,7 @@ def place(engine: Engine, pod: Pod) -> Placement | str:
     """Return where *pod* goes, or in the scheduler's words why nowhere."""
     try:
         answer = engine.place(pod)
-    except NoNodes as nothing:
+    except (NoNodes, PluginError) as nothing:
         return str(nothing)
     if isinstance(answer, Diagnosis):
         return answer.message

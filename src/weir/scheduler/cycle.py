@@ -19,7 +19,7 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.resource import ResourceClaim
-from weir.scheduler.framework import Code, Diagnosis, NoNodes, Status
+from weir.scheduler.framework import Code, Diagnosis, NoNodes, PluginError, Status
 from weir.scheduler.plugins.node_affinity import CONFLICT
 from weir.scheduler.podclass import PodClass, PodClasses
 from weir.scheduler.profile import (
@@ -106,6 +106,7 @@ class Engine:
             and not standing.bound.only
             and not nominated
             and self._rng is None
+            and not standing.bound.unreadable
             and self.profile.arguments.percentage_of_nodes_to_score is None
         )
         if short:
@@ -135,6 +136,8 @@ class Engine:
         reserves = bool(standing.bound.of_pods)
         if count == 1:
             return Placement(self._name(int(feasible.argmax())), 1, reserves=reserves)
+        if standing.bound.unreadable:
+            raise PluginError(standing.bound.unreadable)
         totals = standing.totals(feasible)
         row = self._choose(totals, feasible)
         return Placement(self._name(row), count, int(totals[row]), reserves)

@@ -154,6 +154,9 @@ class Bound:
         movers = {id(plugin) for plugin in self.domain_filters}
         self.static_filters = [p for p in self.filters if not p.dynamic]
         self.dynamic_filters = [p for p in self.filters if p.dynamic and id(p) not in movers]
+        said = self.affinity.unreadable if self.affinity is not None else ""
+        #: why nodes cannot be scored for this class, or ""
+        self.unreadable = f'running PreScore plugin "NodeAffinity": {said}' if said else ""
 
     @property
     def scoring(self) -> list[str]:

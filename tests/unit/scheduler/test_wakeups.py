@@ -16,7 +16,8 @@ HINTS = Hints(ALL_FEATURES)
 def pod(app="", node="", status=None, cpu="1", **spec):
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     return read(Pod, {"metadata": {"name": "p", "namespace": "x", "labels": {"app": app} if app else {}},
-                      "spec": {"containers": [container], "nodeName": node, **spec}, "status": status or {}})  # fmt: skip
+                      "spec": {"containers": [container], "nodeName": node, **spec},
+                      "status": status or {}})  # fmt: skip
 
 
 def node(**labels):
@@ -92,8 +93,13 @@ def csi_node(**counts):
 
 @pytest.mark.parametrize(
     ("old", "new", "woken"),
-    [({"a": 1}, {"a": 2}, True), ({"a": 2}, {"a": 1}, False), ({"a": 1}, {"a": 1, "b": 0}, True), ({"a": 1}, {}, False)],
-)  # fmt: skip
+    [
+        ({"a": 1}, {"a": 2}, True),
+        ({"a": 2}, {"a": 1}, False),
+        ({"a": 1}, {"a": 1, "b": 0}, True),
+        ({"a": 1}, {}, False),
+    ],
+)
 def test_a_driver_that_attaches_more_wakes_pods_with_volumes(old, new, woken):
     events = object_events("CSINode", csi_node(**old), csi_node(**new))
     assert wakes("NodeVolumeLimits", pod(), events) == woken

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from weir.gates import Gates
@@ -19,6 +20,7 @@ from weir.objects.core import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Pod,
     PreferredSchedulingTerm,
 )
 from weir.scheduler.framework import Code, Status
@@ -31,6 +33,7 @@ from weir.selectors.node import (
     preferred_terms,
     required_selector,
 )
+from weir.values.integer import IntegerError, parse_int64
 
 NAME: Final = "NodeAffinity"
 _REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match Pod's node affinity/selector",), NAME)
@@ -64,6 +67,8 @@ class BoundNodeAffinity:
             for term in (*preferred_terms(pod.pod), *((added.preferred or ()) if added else ()))
             if term.weight and (term.preference.match_expressions or term.preference.match_fields)
         )
+
+        self.unreadable = unreadable_preferences(pod.pod)  #: why the preferences cannot be scored, or ""
 
     @property
     def filters(self) -> bool:
@@ -111,6 +116,32 @@ class BoundNodeAffinity:
 
     def status(self, code: int) -> Status:
         return _ENFORCED if code == 2 else _REJECTED
+
+
+def unreadable_preferences(pod: Pod) -> str:
+    """Return why the preferred terms of *pod* cannot be read, or "" when they can.
+
+    A required term that cannot be read matches nothing; a preferred one breaks the attempt, as in Kubernetes.
+    """
+    found = dict.fromkeys(
+        f"[{number}].matchExpressions[{place}].values[{at}]: Invalid value: {msgspec.json.encode(value).decode()}: "
+        "for 'Gt', 'Lt' operators, the value must be an integer"
+        for number, term in enumerate(preferred_terms(pod))
+        if term.weight
+        for place, requirement in enumerate(term.preference.match_expressions or ())
+        if requirement.operator in ("Gt", "Lt")
+        for at, value in enumerate(requirement.values or ())
+        if not _is_integer(value)
+    )
+    return ", ".join(found) if len(found) < 2 else f"[{', '.join(found)}]"
+
+
+def _is_integer(text: str) -> bool:
+    try:
+        parse_int64(text)
+    except IntegerError:
+        return False
+    return True
 
 
 class LabelJudge:
