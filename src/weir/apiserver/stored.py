@@ -11,7 +11,7 @@ Not here: revisions and durability (weir.store), what may be written (weir.apise
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
@@ -19,7 +19,7 @@ import msgspec
 
 from weir.apiserver.conversion import convert_value, from_storage, to_storage
 from weir.objects.kinds import KINDS, Kind, hub_of
-from weir.store import KeyValue, Store
+from weir.store import KeyValue, Store, StoreError, Watch
 
 __all__ = ["Reader", "decode", "encode", "served"]
 
@@ -84,6 +84,27 @@ def _prefix_of(folder: str) -> str:
     return under if under in _PREFIXES else f"/registry/{first}/{second}/"
 
 
+class Following:
+    """Whether changes are still told; `stop` ends it."""
+
+    def __init__(self) -> None:
+        self.watch: Watch | None = None
+        self._alive = True
+
+    def __bool__(self) -> bool:
+        return self._alive
+
+    def lost(self, reason: StoreError) -> None:
+        """The store cannot go on without a gap: whoever follows has to start over."""
+        self._alive = False
+
+    def stop(self) -> None:
+        """Tell nothing more."""
+        self._alive = False
+        if self.watch is not None:
+            self.watch.cancel()
+
+
 class Reader:
     """Read-only access to stored objects for admission, authorization and strategies.
 
@@ -127,6 +148,24 @@ class Reader:
         """Return the objects of a kind, of one namespace or of all."""
         under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
         return [decode(kind, item.value) for item in self._store.range(under).items]
+
+    def follow(
+        self, kind: Kind, namespace: str, changed: Callable[[str, Mapping[str, Any] | None], None]
+    ) -> Following:
+        """Tell *changed* the name and document of every object of a namespace, now and whenever one changes."""
+        under = f"{kind.prefix}{namespace}/"
+        following = Following()
+        page = self._store.range(under)
+        for item in page.items:
+            changed(item.key[len(under) :], decode(kind, item.value))
+
+        def deliver(events: Iterable[Any]) -> None:
+            for event in events:
+                name = event.key[len(under) :]
+                changed(name, None if event.now is None else decode(kind, event.now.value))
+
+        following.watch = self._store.watch(under, page.revision, deliver, following.lost)
+        return following
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return one object, None when there is none."""

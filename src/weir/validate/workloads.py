@@ -11,7 +11,16 @@ import re
 from typing import Any, Final
 
 from weir.validate.context import Context
-from weir.validate.field import Document, Errors, each_invalid, forbidden, invalid, not_supported, required
+from weir.validate.field import (
+    INVALID,
+    Document,
+    Errors,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from weir.validate.gonames import go_struct
 from weir.validate.label_selector import is_sound, selector_json, validate_label_selector
 from weir.validate.meta import IMMUTABLE, same, validate_meta
@@ -203,18 +212,22 @@ def _validate_replica_status(new: Document) -> Errors:
 def validate_replication_controller(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a ReplicationController, whose selector is a plain map."""
     spec, _, options = _parts(new, old, context)
-    yield from validate_meta(new, old, context)
+    meta = list(validate_meta(new, old, context))
     if context.subresource == "status":
+        yield from meta
         yield from _validate_replica_status(new)
         return
+    # What upstream declares beside the fields of this kind is found last.
+    declared = [error for error in meta if error.field == "metadata.name" and error.type == INVALID]
+    yield from (error for error in meta if error not in declared)
     selector = spec.get("selector") or {}
-    yield from validate_not_negative(spec, ("minReadySeconds",), "spec")
     if not selector and not context.raw:
         yield required("spec.selector")
-    yield from validate_not_negative(spec, ("replicas",), "spec")
     yield from validate_selected_template(
         spec.get("template"), {"matchLabels": selector}, "spec.template", options, "ReplicationController"
     )
+    yield from declared
+    yield from validate_not_negative(spec, ("replicas", "minReadySeconds"), "spec")
 
 
 def validate_daemon_set(new: Document, old: Document | None, context: Context) -> Errors:

@@ -11,16 +11,32 @@ from weir.objects.kinds import Kind, by_kind
 JANE = User("jane", groups=("system:authenticated",))
 
 
+class Followed:
+    """Somebody who is told what changes."""
+
+    def __init__(self, kind: Kind, namespace: str, changed: Any) -> None:
+        self.kind, self.namespace, self.changed = kind, namespace, changed
+        self.alive = True
+
+    def __bool__(self) -> bool:
+        return self.alive
+
+    def stop(self) -> None:
+        self.alive = False
+
+
 class Objects:
     """A Reader over a plain list of documents."""
 
     def __init__(self, *documents: dict[str, Any]) -> None:
         self.documents = list(documents)
         self.changes = 0
+        self.followers: list[Followed] = []
 
     def add(self, document: dict[str, Any]) -> None:
         self.documents.append(document)
         self.changes += 1
+        self._tell(document, document)
 
     def get_now(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
         for document in self.list_now(kind, namespace if kind.namespaced else None):
@@ -35,6 +51,26 @@ class Objects:
             if (document["apiVersion"], document["kind"]) == (kind.api_version, kind.kind)
             and (namespace is None or document["metadata"].get("namespace", "") == namespace)
         ]
+
+    def follow(self, kind: Kind, namespace: str, changed: Any) -> Followed:
+        followed = Followed(kind, namespace, changed)
+        self.followers.append(followed)
+        for document in self.list_now(kind, namespace):
+            changed(document["metadata"]["name"], document)
+        return followed
+
+    def remove(self, document: dict[str, Any]) -> None:
+        self.documents.remove(document)
+        self.changes += 1
+        self._tell(document, None)
+
+    def _tell(self, document: dict[str, Any], now: dict[str, Any] | None) -> None:
+        for each in self.followers:
+            metadata = document["metadata"]
+            if (each.kind.api_version, each.kind.kind) == (document["apiVersion"], document["kind"]) and (
+                each.namespace == metadata.get("namespace", "") and each
+            ):
+                each.changed(metadata["name"], now)
 
     def version(self, kind: Kind) -> int:
         return self.changes

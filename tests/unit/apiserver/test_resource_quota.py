@@ -1,12 +1,16 @@
 """Claims about ResourceQuota admission: what was given is not exceeded, whoever counts or does not."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.apiserver.admission_world import create, ordinary, pod, stored, update
+from weir.apiserver.admission.quota_ledger import Ledger
 from weir.apiserver.admission.resource_quota import ResourceQuota
 from weir.errors import Forbidden
 from weir.objects.kinds import by_kind
-from weir.objects.quota_usage import usage_of
+from weir.objects.quota_usage import in_scope, usage_of
+from weir.values.quantity import parse_quantity
 
 
 def quota(hard, **spec):
@@ -157,3 +161,70 @@ def test_a_namespace_without_a_quota_is_not_counted():
     world.refusal(create(pod()))
     world.refusal(create(pod()))
     assert asked == ["resourcequotas"]
+
+
+def test_a_full_namespace_is_read_once_and_followed_from_then_on():
+    world = World(quota({"pods": "100"}), *(named(f"p{number}", pod()) for number in range(50)))
+    read = []
+    listing = world.objects.list_now
+    world.objects.list_now = lambda kind, namespace: read.append(kind.plural) or listing(kind, namespace)
+    for number in range(50, 60):
+        assert world.refusal(create(named(f"p{number}", pod()))) is None
+    assert read.count("pods") == 1
+
+
+def test_a_quota_that_is_gone_is_counted_for_no_longer():
+    given = quota({"pods": "9"})
+    world = World(given)
+    world.refusal(create(named("a", pod())))
+    world.objects.remove(given)
+    world.refusal(create(named("b", pod())))
+    assert [bool(each) for each in world.objects.followers] == [False]
+
+
+def test_a_gap_in_the_changes_is_answered_by_reading_again():
+    world = World(quota({"pods": "1"}))
+    world.refusal(create(named("a", pod()), dry_run=True))
+    world.objects.followers[0].alive = False
+    world.objects.add(named("b", pod()))
+    assert "used: pods=1" in world.refusal(create(named("c", pod())))
+
+
+SCOPES = [{}, {"scopes": ["BestEffort"]}, {"scopes": ["NotTerminating"]}]
+PODS = st.builds(
+    lambda name, cpu, deadline, phase: {
+        **named(
+            name,
+            pod(
+                containers=[{"name": "c", "resources": {"requests": {"cpu": cpu}} if cpu else {}}],
+                **({"activeDeadlineSeconds": 5} if deadline else {}),
+            ),
+        ),
+        "status": {"phase": phase},
+    },
+    st.sampled_from("abcdef"),
+    st.sampled_from([None, "1", "250m", "1k", "0.5"]),
+    st.booleans(),
+    st.sampled_from(["Running", "Succeeded"]),
+)
+
+
+@given(st.lists(st.tuples(st.booleans(), PODS), max_size=30), st.sampled_from(SCOPES))
+def test_a_ledger_says_what_walking_every_object_would(changes, scope):
+    about, there = quota({"pods": "1"}, **scope), {}
+    ledger = Ledger(by_kind("v1", "Pod"), about)
+    for gone, document in changes:
+        name = document["metadata"]["name"]
+        there.pop(name, None)
+        if not gone:
+            there[name] = document
+        ledger.changed(name, there.get(name))
+    walked = {"pods": parse_quantity("0"), "requests.cpu": parse_quantity("0")}
+    for document in there.values():
+        used = (
+            usage_of(by_kind("v1", "Pod"), document)
+            if in_scope(about, by_kind("v1", "Pod"), document)
+            else {}
+        )
+        walked = {name: amount + used.get(name, parse_quantity("0")) for name, amount in walked.items()}
+    assert ledger.used(list(walked)) == walked

@@ -10,7 +10,7 @@ Spec: core.md 7; apiserver.md 5.1 (refusals).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from weir.apiserver.authn import User
@@ -92,6 +92,15 @@ class Attributes:
         return Forbidden.admission(self.kind, self.shown_name(), text)
 
 
+class Following(Protocol):
+    """Changes that are told as they happen; false once there was a gap and everything has to be read again."""
+
+    def __bool__(self) -> bool: ...
+
+    def stop(self) -> None:
+        """Tell nothing more."""
+
+
 class Reader(Protocol):
     """Other objects, from memory. `namespace` is "" for kinds without one. What it returns is shared."""
 
@@ -101,6 +110,13 @@ class Reader(Protocol):
 
     def version(self, kind: Kind) -> int:
         """Return a number that changes whenever an object of *kind* does."""
+        ...
+
+    def follow(
+        self, kind: Kind, namespace: str, changed: Callable[[str, Mapping[str, Any] | None], None]
+    ) -> Following:
+        """Call *changed* with the name and document of every object that is there, and again whenever one changes
+        (None: it is gone)."""
         ...
 
 

@@ -4,7 +4,8 @@ Spec: core/v1 ResourceQuota; part of upstream's default plugins. What is used is
 there, so quotas hold with or without the controller that writes `status.used`. Objects admitted but not yet
 stored are remembered for a moment: two creates at the same time do not both get the last place.
 
-Counting walks the namespace's objects of the kind; only namespaces that have a quota pay for it.
+What is there is read once per namespace that has a quota, and then followed (weir.apiserver.admission.quota_ledger): a
+create costs the same however many objects there are.
 Smaller than upstream: looks at creation, and at claims that grow; `status` is the controller's to write.
 """
 
@@ -14,6 +15,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from weir.apiserver.admission.attributes import (
     CREATE,
     PERSISTENT_VOLUME_CLAIM,
@@ -21,8 +24,10 @@ from weir.apiserver.admission.attributes import (
     RESOURCE_QUOTA,
     UPDATE,
     Attributes,
+    Following,
     Reader,
 )
+from weir.apiserver.admission.quota_ledger import Ledger
 from weir.objects.kinds import Kind
 from weir.objects.pod_amounts import Amounts, amounts
 from weir.objects.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
@@ -40,6 +45,7 @@ class ResourceQuota:
         self._reader = reader
         self._timer = timer
         self._seen: tuple[int, dict[str, list[Document]]] = (-1, {})
+        self._ledgers: dict[tuple[Kind, str, bytes], tuple[Ledger, Following]] = {}
         self._underway: dict[tuple[Kind, str], dict[str, tuple[float, Document]]] = {}
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
@@ -92,12 +98,11 @@ class ResourceQuota:
 
     def _used(self, a: Attributes, quota: Document, names: list[str]) -> Amounts:
         """Return what the namespace's other objects of this kind use of *names*."""
-        stored = self._reader.list_now(a.kind, a.namespace)
-        there = {document["metadata"]["name"] for document in stored}
-        total = dict.fromkeys(names, ZERO)
-        for document in [*stored, *self._not_yet_stored(a, there)]:
-            own_name = (document.get("metadata") or {}).get("name")
-            if (a.operation == UPDATE and own_name == a.name) or not in_scope(quota, a.kind, document):
+        ledger = self._ledger(a.kind, a.namespace, quota)
+        own_name = a.name if a.operation == UPDATE else ""
+        total = ledger.used(names, own_name)
+        for document in self._not_yet_stored(a, ledger):
+            if not in_scope(quota, a.kind, document):
                 continue
             usage = usage_of(a.kind, document)
             for name in names:
@@ -105,7 +110,23 @@ class ResourceQuota:
                     total[name] = total[name] + usage[name]
         return total
 
-    def _not_yet_stored(self, a: Attributes, there: set[str]) -> list[Document]:
+    def _ledger(self, kind: Kind, namespace: str, quota: Document) -> Ledger:
+        """Return what counts the objects that *quota* is about."""
+        spec = quota.get("spec") or {}
+        scopes = msgspec.json.encode([spec.get("scopes") or (), spec.get("scopeSelector") or ()])
+        key = (kind, namespace, scopes)
+        found = self._ledgers.get(key)
+        if found is None or not found[1]:
+            ledger = Ledger(kind, quota)
+            found = self._ledgers[key] = (ledger, self._reader.follow(kind, namespace, ledger.changed))
+        return found[0]
+
+    def _forget(self) -> None:
+        """Stop counting in namespaces that have no quota any more."""
+        for key in [key for key in self._ledgers if not self._quotas(key[1])]:
+            self._ledgers.pop(key)[1].stop()
+
+    def _not_yet_stored(self, a: Attributes, there: Ledger) -> list[Document]:
         places = self._underway.get((a.kind, a.namespace))
         if not places:
             return []
@@ -119,6 +140,7 @@ class ResourceQuota:
         version = self._reader.version(RESOURCE_QUOTA)
         if self._seen[0] != version:
             self._seen = (version, {})
+            self._forget()
         found = self._seen[1].get(namespace)
         if found is None:
             quotas = self._reader.list_now(RESOURCE_QUOTA, namespace)
