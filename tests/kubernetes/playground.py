@@ -38,6 +38,7 @@ class Playground:
         version = {
             "Deployment": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1", "Job": "batch/v1",
             "StatefulSet": "apps/v1", "ControllerRevision": "apps/v1", "EndpointSlice": "discovery.k8s.io/v1",
+            "PodDisruptionBudget": "policy/v1", "CronJob": "batch/v1", "StorageClass": "storage.k8s.io/v1",
         }.get(kind, "v1")  # fmt: skip
         return self._dynamic.resources.get(api_version=version, kind=kind)
 
@@ -67,6 +68,14 @@ class Playground:
 
     def events(self, reason: str) -> list[dict[str, Any]]:
         return [e for e in self._resource("Event").get().to_dict()["items"] if e.get("reason") == reason]
+
+    def told(self, kind: str, *names: str) -> set[tuple[str, str, str]]:
+        """Return what events say of objects of *kind*: name, reason and message, however often."""
+        return {
+            (e["involvedObject"]["name"], e["reason"], e["message"])
+            for e in self._resource("Event").get(namespace="default").to_dict()["items"]
+            if e["involvedObject"]["kind"] == kind and e["involvedObject"]["name"] in names
+        }
 
     def node(self, name: str, taints: list[dict[str, Any]] | None = None, **labels: str) -> None:
         """Create a ready node."""

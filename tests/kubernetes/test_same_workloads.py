@@ -130,7 +130,8 @@ def statefulset_keeps_its_history(cluster):
     status = cluster.wait("the update is over", settled, PATIENCE)
     counts = {k: v for k, v in status.items() if k.endswith("eplicas") or k == "collisionCount"}
     labels = {key for p in running(cluster, "db") for key in p["metadata"]["labels"]}
-    return revisions(cluster, "db"), counts, labels
+    prefixes = {p["metadata"]["generateName"] for p in running(cluster, "db")}
+    return revisions(cluster, "db"), counts, labels, prefixes, cluster.told("StatefulSet", "db")
 
 
 def ended(cluster, name):
@@ -217,6 +218,166 @@ def services_have_endpoints(cluster):
     )
 
 
+def claim(name, **spec):
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    document = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": name}}
+    return {**document, "spec": {"storageClassName": "by-hand", **asked, **spec}}
+
+
+def volume(name, path="/data", **spec):
+    has = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": path}}
+    document = {"kind": "PersistentVolume", "apiVersion": "v1", "metadata": {"name": name}}
+    return {**document, "spec": {"storageClassName": "by-hand", **has, **spec}}
+
+
+def claims_and_volumes_say_how_they_fare(cluster):
+    waits = {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "metadata": {"name": "waits"}}
+    waits |= {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    many = ["ReadWriteOnce", "ReadOnlyMany"]
+    other = {"name": "nobody", "namespace": "default"}
+    for each in (
+        waits,
+        volume("small", capacity={"storage": "1Mi"}, storageClassName="s"),
+        volume("taken", claimRef=other, storageClassName="t"),
+        volume("many", accessModes=many, storageClassName="m"),
+        volume("big", capacity={"storage": "9Gi"}, storageClassName="m"),
+        *(
+            volume(f"pv-{name}", f"/{name}", storageClassName=name, persistentVolumeReclaimPolicy="Delete")
+            for name in ("srv", "tmp")
+        ),
+        claim("mode", storageClassName="m"),
+        claim("named", storageClassName="s", volumeName="small"),
+        claim("others", storageClassName="t", volumeName="taken"),
+        claim("classless", storageClassName=""),
+        claim("no-class", storageClassName="missing"),
+        claim("consumer", storageClassName="waits"),
+        claim("srv", storageClassName="srv"),
+        claim("tmp", storageClassName="tmp"),
+        pod(
+            "private",
+            volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim("x")["spec"]}}}],
+        ),
+    ):
+        cluster.create(each)
+    names = ("mode", "named", "others", "classless", "no-class", "consumer")
+    cluster.wait(
+        "three are bound",
+        lambda: all(
+            conditions(cluster.get("PersistentVolumeClaim", name)).get("Unused")
+            for name in ("mode", "srv", "tmp")
+        ),
+        PATIENCE,
+    )
+    cluster.wait("each says why it waits", lambda: len(told_of(cluster, names)) >= 5, PATIENCE)
+    for name in ("srv", "tmp"):
+        cluster._resource("PersistentVolumeClaim").delete(name=name, namespace="default")
+    cluster.wait(
+        "the volume nobody can remove says so",
+        lambda: cluster.get("PersistentVolume", "pv-srv", None)["status"].get("phase") == "Failed",
+        PATIENCE,
+    )
+    own = cluster.wait(
+        "the pod's own claim", lambda: cluster.get("PersistentVolumeClaim", "private-v"), PATIENCE
+    )
+    bound = cluster.get("PersistentVolumeClaim", "mode")
+    return (
+        told_of(cluster, names),
+        {name: cluster.get("PersistentVolumeClaim", name)["status"]["phase"] for name in names},
+        (bound["spec"]["volumeName"], conditions(bound)),
+        cluster.get("PersistentVolume", "pv-srv", None)["status"]["message"],
+        [(o["kind"], o["name"], o["controller"]) for o in own["metadata"]["ownerReferences"]],
+    )
+
+
+def told_of(cluster, names):
+    return cluster.told("PersistentVolumeClaim", *names)
+
+
+def budgets_tell_what_they_cannot_count(cluster):
+    bare = pod("alone")
+    for each in (
+        bare,
+        workload("ReplicaSet", "some", 2),
+        workload("DaemonSet", "every"),
+        *(
+            {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": {"name": name},
+             "spec": {"selector": {"matchLabels": {"app": app}}, **spec}}
+            for name, app, spec in (
+                ("share", "alone", {"minAvailable": "50%"}),
+                ("some", "some", {"maxUnavailable": "50%"}),
+                ("every", "every", {"maxUnavailable": 1}),
+                ("nobody", "nobody", {"minAvailable": 1}),
+            )
+        ),
+    ):  # fmt: skip
+        cluster.create(each)
+    names = ("share", "some", "every", "nobody")
+
+    def settled():
+        found = {name: cluster.get("PodDisruptionBudget", name)["status"] for name in names}
+        told = {(name, reason) for name, reason, _ in cluster.told("PodDisruptionBudget", *names)}
+        odd = {("share", "UnmanagedPods"), ("every", "CalculateExpectedPodCountFailed"), ("nobody", "NoPods")}
+        return found["some"].get("currentHealthy") == 2 and odd <= told and found
+
+    found = cluster.wait("the budgets are counted", settled, PATIENCE)
+    counts = ("expectedPods", "desiredHealthy", "disruptionsAllowed")
+    return (
+        {name: tuple(status.get(count, 0) for count in counts) for name, status in found.items()},
+        {
+            name: [(c["status"], c["reason"], c["message"]) for c in status.get("conditions") or ()]
+            for name, status in found.items()
+        },
+        {
+            each
+            for each in cluster.told("PodDisruptionBudget", "share", "every")
+            if each[1] != "NoPods"  # told or not: the budget may come before or after its pods
+        },
+    )
+
+
+def a_job_made_by_hand_from_a_cronjob(cluster):
+    inner = job("x")["spec"]
+    cluster.create(
+        {"kind": "CronJob", "apiVersion": "batch/v1", "metadata": {"name": "rare"},
+         "spec": {"schedule": "0 0 29 2 *", "jobTemplate": {"spec": inner}}}
+    )  # fmt: skip
+    uid = cluster.get("CronJob", "rare")["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "rare", "uid": uid, "controller": True}
+    made = job("by-hand")
+    made["metadata"]["ownerReferences"] = [owner]
+    cluster.create(made)
+    cluster.wait("it is noticed", lambda: cluster.told("CronJob", "rare"), PATIENCE)
+    ended(cluster, "by-hand")
+    status = cluster.wait(
+        "its success is noted",
+        lambda: (s := cluster.get("CronJob", "rare")["status"]).get("lastSuccessfulTime") and s,
+        PATIENCE,
+    )
+    return sorted(status), cluster.told("CronJob", "rare")
+
+
+def endpoints_that_somebody_wrote(cluster):
+    port = {"name": "http", "port": 80, "protocol": "TCP"}
+    name = {"metadata": {"name": "far", "labels": {"x": "y"}, "annotations": {"a": "b"}}}
+    cluster.create({"kind": "Service", "apiVersion": "v1", **name, "spec": {"ports": [port]}})
+    subset = {"addresses": [{"ip": "192.0.2.1"}], "notReadyAddresses": [{"ip": "192.0.2.2"}], "ports": [port]}
+    cluster.create({"kind": "Endpoints", "apiVersion": "v1", **name, "subsets": [subset]})
+    (found,) = cluster.wait(
+        "a slice repeats them",
+        lambda: cluster.list("EndpointSlice", "kubernetes.io/service-name=far"),
+        PATIENCE,
+    )
+    metadata = found["metadata"]
+    return (
+        sorted(metadata["labels"].items()),
+        metadata.get("annotations"),
+        [(o["kind"], o["name"]) for o in metadata["ownerReferences"]],
+        found["addressType"],
+        found["ports"],
+        sorted(str(sorted(e.items(), key=str)) for e in found["endpoints"]),
+    )
+
+
 STORIES = [
     deployment_rolls_and_goes_back,
     daemonset_keeps_its_history,
@@ -224,6 +385,10 @@ STORIES = [
     jobs_end,
     pods_are_adopted_and_released,
     services_have_endpoints,
+    claims_and_volumes_say_how_they_fare,
+    budgets_tell_what_they_cannot_count,
+    a_job_made_by_hand_from_a_cronjob,
+    endpoints_that_somebody_wrote,
 ]
 
 
