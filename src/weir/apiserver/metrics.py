@@ -7,6 +7,7 @@ Not here: how metrics are kept and printed (weir.observe.metrics).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from weir.observe.metrics import (
@@ -118,6 +119,20 @@ class Metrics:
         self.audit_events = registry.counter(
             "apiserver_audit_event_total", "Counter of audit events generated and sent to the audit backend."
         ).child()
+        self._objects = registry.gauge(
+            "apiserver_resource_objects",
+            "Number of stored objects at the time of last check split by kind. In case of a fetching error, the "
+            "value will be -1.",
+            ("group", "resource"),
+        )
+        self._old_objects = registry.gauge(
+            "apiserver_storage_objects",
+            "[DEPRECATED, consider using apiserver_resource_objects instead] Number of stored objects at the time "
+            "of last check split by kind. In case of a fetching error, the value will be -1.",
+            ("resource",),
+        )
+        #: how many objects of each group and resource are stored; asked when somebody looks
+        self.stored: Callable[[], Iterable[tuple[str, str, int]]] = tuple
         self.admission = AdmissionMetrics(registry)
         self.webhooks = WebhookMetrics(registry)
         success, failure, error = (self._authenticated.child(r) for r in ("success", "failure", "error"))
@@ -173,6 +188,9 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return the page /metrics shows."""
+        for group, resource, count in self.stored():
+            self._objects.child(group, resource).value = count
+            self._old_objects.child(f"{resource}.{group}" if group else resource).value = count
         return self.registry.render()
 
     def _request(self, key: tuple[str, ...]) -> _Request:

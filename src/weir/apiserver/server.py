@@ -54,8 +54,8 @@ from weir.apiserver.subresources import SCALE, STREAMS, Subresources
 from weir.apiserver.verbs import Outcome, Parts, Verbs
 from weir.apiserver.watch import Watches
 from weir.objects import document
-from weir.objects.kinds import Kind
-from weir.store import StoreUnavailable
+from weir.objects.kinds import KINDS, Kind
+from weir.store import Store, StoreUnavailable
 from weir.values.quoting import quote
 
 __all__ = ["ApiServer", "Security"]
@@ -107,6 +107,8 @@ class ApiServer:
         self.deletion = Deletion(self.verbs)
         self.subresources = Subresources(self.verbs, self.deletion, security.signer)
         self.ready = True
+        if metrics is not None:
+            metrics.stored = partial(_stored, parts.store)
         self._security, self._metrics = security, metrics
         self._off = (
             discovery.NOTHING_OFF
@@ -440,6 +442,15 @@ class ApiServer:
         if request.query and wants_pretty(request.params.get("pretty")):
             body = pretty(body)
         return Response(code, body)
+
+
+def _stored(store: Store) -> list[tuple[str, str, int]]:
+    """Return the group and resource of every kind that is stored, and how many objects of it there are."""
+    return [
+        (kind.group, kind.plural, store.count(kind.prefix))
+        for kind in KINDS
+        if kind.stored and not kind.converted
+    ]
 
 
 _NO_PARAMS: dict[str, str] = {}

@@ -111,3 +111,13 @@ def test_audit_events_are_counted(metrics):
 def test_the_reference_page_lists_every_metric(metrics):
     page = Path(__file__).parents[3] / "docs" / "reference" / "metrics-apiserver.md"
     assert page.read_text().endswith(metrics.registry.reference())
+
+
+def test_stored_objects_are_counted_when_somebody_looks(metrics):
+    stored = [("apps", "deployments", 2)]
+    metrics.stored = lambda: stored
+    before = value(metrics, "apiserver_resource_objects", group="apps", resource="deployments")
+    stored[0] = ("apps", "deployments", 3)
+    after = value(metrics, "apiserver_resource_objects", group="apps", resource="deployments")
+    old = value(metrics, "apiserver_storage_objects", resource="deployments.apps")
+    assert (before, after, old) == (2, 3, 3)
