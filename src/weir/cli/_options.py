@@ -198,6 +198,12 @@ class State:
         return Options(**vars(self), kubeconfig=kubeconfig or self.data_dir / "kubeconfig", **more)
 
 
+def _checked_store(context: click.Context, option: click.Parameter, value: str) -> str:
+    if value in ("sqlite", "memory") or value.removeprefix("etcd=") not in ("", value):
+        return value
+    raise click.BadParameter(f"unknown store {value!r}: write sqlite, memory or etcd=host:port")
+
+
 _FILE: Final = click.Path(path_type=Path, exists=True)
 _STATE: Final = together(
     data_dir_option("Where the store, the certificates and the kubeconfig lie."),
@@ -206,6 +212,7 @@ _STATE: Final = together(
         default="sqlite",
         show_default=True,
         metavar="sqlite|memory|etcd=HOST:PORT,…",
+        callback=_checked_store,
         help="What keeps the objects.",
     ),
     click.option("--etcd-cafile", "etcd_ca", type=_FILE, help="Who signs for etcd (TLS)."),

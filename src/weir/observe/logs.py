@@ -3,6 +3,8 @@
 `2026-06-01T10:00:00.123Z info weir.apiserver Serving address=127.0.0.1:6443`. A value that holds a space, a quote,
 `=` or a control character is printed as a JSON string, so that a line stays a line and nobody can forge one.
 Only edges and run.py speak; `info` is for what an operator would do something about, `debug` for decisions.
+A trouble that concerns every request (a full disk) is not told a hundred times a second: of one warning or error five
+lines in ten seconds are enough, and the next line says how many were left out.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Any, TextIO
 
 _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f]+\Z")
 _FIELDS = "weir_fields"
+REPEATS = 5
+REPEATS_SECONDS = 10.0
 
 
 def pair(key: str, value: object) -> str:
@@ -50,6 +54,28 @@ class Formatter(logging.Formatter):
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
+
+
+class Repeats(logging.Filter):
+    """Lets few of the warnings and errors through that say the same about different things."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}  # when the first came, how many since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING or record.exc_info:
+            return True
+        sentence = (record.name, str(record.msg))
+        since, count = self._seen.get(sentence, (record.created, 0))
+        if record.created - since >= REPEATS_SECONDS:
+            left_out = count - REPEATS
+            since, count = record.created, 0
+            if left_out > 0:
+                fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
+                setattr(record, _FIELDS, {**fields, "leftOut": left_out})
+        self._seen[sentence] = since, count + 1
+        return count < REPEATS
 
 
 class Log:
@@ -86,6 +112,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
         raise ValueError(f"log level {level!r} is none of debug, info, warning, error")
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Formatter())
+    handler.addFilter(Repeats())
     logger = logging.getLogger("weir")
     logger.handlers[:] = [handler]
     logger.setLevel(chosen)

@@ -51,3 +51,13 @@ def test_no_value_can_forge_a_line_or_a_pair(text):
 def test_an_unknown_level_is_named():
     with pytest.raises(ValueError, match="loud"):
         configure("loud")
+
+
+def test_of_one_trouble_few_lines_are_told_and_later_how_many_were_left_out(out):
+    logger = logging.getLogger("weir.apiserver")
+    for second in [0.0] * 40 + [11.0]:
+        record = logger.makeRecord("weir.apiserver", logging.ERROR, "", 0, "full path=%s", ("/x",), None)
+        record.created = second
+        logger.handle(record)
+    lines = out.getvalue().splitlines()
+    assert (len(lines), lines[-1].endswith("full path=/x leftOut=35")) == (6, True)
