@@ -9,7 +9,8 @@ import sys
 
 from examples.story import Outcome, stories
 from weir.cli.render import BAD, DIM, GOOD, paint, to_yaml, wants_colour
-from weir.explain.words import node_sentence, verdict_line
+from weir.explain.explanation import verdict_line
+from weir.explain.words import node_sentence
 
 
 def main(words: list[str]) -> int:

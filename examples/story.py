@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.explain.explanation import Explanation
 from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
 from weir.explain.subject import Subject, subjects
-from weir.explain.verdict import Explanation
 from weir.explain.words import sentence
 from weir.gates import ALL_FEATURES
 from weir.objects.manifest import read_values

@@ -55,7 +55,7 @@ from weir.scheduler.run import Scheduler
 from weir.store.compact import keep_up
 
 if TYPE_CHECKING:
-    from weir.explain.verdict import Explanation
+    from weir.explain.explanation import Explanation
 
 Document = dict[str, Any]
 Listener = Callable[[Document | None, Document | None], None]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from weir.explain.explanation import Explanation
 from weir.explain.pod import explain as _explain
 from weir.explain.subject import Subject
-from weir.explain.verdict import Explanation
 from weir.gates import Gates, GatesLike
 from weir.objects.core import Taint, Toleration, View, read
 from weir.taints.toleration import BLOCKING, Outcome

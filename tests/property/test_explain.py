@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from weir.explain.edits import Edit
+from weir.explain.explanation import Explanation
 from weir.explain.fix import Fix, changed_node
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
-from weir.explain.verdict import Explanation
 from weir.gates import ALL_FEATURES, DEFAULTS, Gates
 from weir.objects.core import Node, Pod, read
 from weir.objects.requests import node_allocatable, pod_requests, total_requests

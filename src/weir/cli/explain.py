@@ -22,9 +22,9 @@ from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, to_yaml, wants_colour
 
 if TYPE_CHECKING:
+    from weir.explain.explanation import Explanation
     from weir.explain.fix import Fix
     from weir.explain.subject import Subject
-    from weir.explain.verdict import Explanation
     from weir.gates import Gates
     from weir.objects.manifest import Document
 
@@ -69,9 +69,9 @@ def explain(
       kubectl get nodes,pods -A -o yaml | weir explain -f deployment.yaml --cluster -
     """
     from weir.cli.inputs import read_cluster, read_documents
+    from weir.explain.phrases import gates_line
     from weir.explain.pod import explain as explain_pod
     from weir.explain.report import document as report
-    from weir.explain.words import gates_line
     from weir.objects.core import ViewError
     from weir.objects.requests import RequestError, pod_requests
 
@@ -205,8 +205,10 @@ def text(
     answer: Explanation, assumed: str = "", *, show_all: bool = False, colour: bool = False
 ) -> Iterator[str]:
     """Yield the lines that answer the question, most important first; *assumed* comes near the end."""
+    from weir.explain.explanation import verdict_line
     from weir.explain.message import scheduler_message
-    from weir.explain.words import HEADINGS, counted, sentence, short, verdict_line
+    from weir.explain.phrases import counted, short
+    from weir.explain.words import HEADINGS, sentence
 
     good = _well(answer)
     yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
@@ -244,7 +246,8 @@ def text(
 
 
 def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
-    from weir.explain.words import counted, node_sentence
+    from weir.explain.phrases import counted
+    from weir.explain.words import node_sentence
 
     yield "Nodes, closest first:"
     shown = answer.groups if show_all else answer.groups[:_ROWS]
@@ -261,7 +264,7 @@ def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
 
 
 def _fix(answer: Explanation, fix: Fix, colour: bool) -> Iterator[str]:
-    from weir.explain.words import listed
+    from weir.explain.phrases import listed
 
     subject = answer.subject
     yield paint(f"Smallest change (checked: it then fits on {listed(fix.nodes, 2)}):", NOTE, on=colour)

@@ -234,7 +234,7 @@ def text(
     found: Forecast, gates: Gates, forbidden: Sequence[str], *, show_all: bool = False, colour: bool = False
 ) -> Iterator[str]:
     """Yield the lines of the answer, most important first."""
-    from weir.explain.words import counted, gates_line, listed, short
+    from weir.explain.phrases import counted, gates_line, listed, short
 
     if not found.changed:
         yield paint("Nothing would change: the cluster is like that already.", GOOD, on=colour)
@@ -276,7 +276,7 @@ def text(
 
 
 def _row(one: Leaving) -> tuple[str, str, str, str, str]:
-    from weir.explain.words import duration, short
+    from weir.explain.phrases import duration, short
 
     when = duration(one.cause.after) if one.cause.after else "at once"
     then = f"→ {one.goes_to}" if one.goes_to else f"✗ {short(one.why_nowhere, 120)}"

@@ -17,7 +17,7 @@ from weir.demo.history import History, Life
 from weir.demo.judge import Judged
 from weir.demo.play import Began, Ended
 from weir.demo.story import Story
-from weir.explain.words import counted, duration, listed
+from weir.explain.phrases import counted, duration, listed
 
 #: How long the live table shows who is gone.
 FORGOTTEN: Final = timedelta(minutes=2)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from weir.explain.explanation import Explanation
 from weir.explain.reasons import Gated, Reason, Refused, UntoleratedTaint
-from weir.explain.verdict import Explanation
 from weir.objects.core import Pod
 from weir.selectors.node import NODE_NAME_FIELD, required_selector
 

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from weir.explain.devices import considered
 from weir.explain.engine import Engines
+from weir.explain.explanation import Explanation
 from weir.explain.fix import Case, find_fix
 from weir.explain.node import Judge, binding_mode, is_bound, pod_claims
 from weir.explain.reasons import Reason, Refused, TooFew
 from weir.explain.subject import Subject
-from weir.explain.verdict import Explanation, Group, NodeVerdict, count
+from weir.explain.verdict import Group, NodeVerdict, count
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests

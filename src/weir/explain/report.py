@@ -7,16 +7,19 @@ Not here: text for people (weir.cli.explain), sentences (weir.explain.words).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from weir.explain.edits import Edit
+from weir.explain.explanation import Explanation, verdict_line
 from weir.explain.fix import Fix
 from weir.explain.message import scheduler_message
 from weir.explain.reasons import Reason
-from weir.explain.verdict import SCHEMA, Explanation, Group
-from weir.explain.words import node_sentence, sentence, staying, verdict_line
+from weir.explain.verdict import Group
+from weir.explain.words import node_sentence, sentence, staying
 from weir.gates import Gates
 from weir.taints.eviction import Stay
+
+SCHEMA: Final = "weir.explain/v1"
 
 
 def document(explanations: Iterable[Explanation], gates: Gates) -> dict[str, Any]:

@@ -1,35 +1,21 @@
-"""Where does a pod fit, why not elsewhere, what would help? The tree that explain builds and everything else prints.
+"""Does one node take the pod, why not, and how long could it stay there?
 
-    Explanation                the answer for one pod
-    ├── blockers: Reason …     what keeps it off every node
-    ├── nodes: NodeVerdict …   one per node
-    │   ├── reasons: Reason …  empty: it fits
-    │   └── stay: Stay         how long NoExecute taints would let it stay
-    ├── fix: Fix               the smallest change that helps, proven (weir.explain.fix)
-    └── not_considered         what this answer left out
-
-Not here: the reasons (weir.explain.reasons), sentences for people (weir.explain.words), how a node is judged
-(weir.explain.node).
+Not here: the reasons (weir.explain.reasons), how a node is judged (weir.explain.node), the answer for all nodes
+(weir.explain.explanation).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
 
 from weir.explain.reasons import Cordoned, Reason, UntoleratedTaint
-from weir.gates import Gates
-from weir.objects.core import Pod, Taint
-from weir.scheduler.config import FILTERS
+from weir.objects.core import Taint
+from weir.scheduler.plugin_sets import FILTERS
 from weir.taints.eviction import Stay
 from weir.taints.wellknown import UNSCHEDULABLE
 
-if TYPE_CHECKING:
-    from weir.explain.fix import Fix
-    from weir.explain.subject import Subject
-
-SCHEMA: Final = "weir.explain/v1"
 FOR_EVER: Final = Stay(None)
 
 
@@ -81,44 +67,6 @@ class Group:
 
     verdict: NodeVerdict  #: the one that comes closest speaks for all
     nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Where one pod fits, why not elsewhere, and what would help."""
-
-    subject: Subject
-    pod: Pod
-    gates: Gates
-    nodes: tuple[NodeVerdict, ...]
-    blockers: tuple[Reason, ...] = ()
-    groups: tuple[Group, ...] = ()
-    fix: Fix | None = None
-    not_considered: tuple[str, ...] = ()
-    placed_on: str = ""  #: the node a stored pod already runs on
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def fits(self) -> bool:
-        """Whether some node would take the pod as it is."""
-        return not self.blockers and any(verdict.fits for verdict in self.nodes)
-
-    def __str__(self) -> str:
-        """The verdict, one line."""
-        from weir.explain.words import verdict_line
-
-        return verdict_line(self)
-
-    def data(self) -> dict[str, Any]:
-        """Return the explanation JSON-able, in the schema of `weir explain -o json` for one pod."""
-        from weir.explain.report import one
-
-        return one(self)
-
-    @property
-    def fitting(self) -> tuple[str, ...]:
-        """The nodes whose own reasons do not keep the pod away."""
-        return tuple(verdict.node for verdict in self.nodes if verdict.fits)
 
 
 def count(verdicts: Iterable[NodeVerdict]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from weir.devices.inventory import Inventory
 from weir.devices.rate import EvictionRate
 from weir.explain.devices import born
 from weir.explain.engine import Engines, unbound
-from weir.explain.words import taint_name
+from weir.explain.phrases import taint_name
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, PodStatus, Taint
 from weir.objects.requests import pod_requests

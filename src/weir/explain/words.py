@@ -1,20 +1,20 @@
 """How is a reason said to a person? Sentences for every kind of reason.
 
-A comparison is always spelled out with both sides (`sla=940, needs > 950: refused`); operators are written as
-people write them, never by their API names.
-Not here: the scheduler's own message (weir.explain.message), tables and colour (weir.cli.render).
+A comparison is always spelled out with both sides (`sla=940, needs > 950: refused`).
+Not here: what they are made of (weir.explain.phrases), the scheduler's own message (weir.explain.message), tables and
+colour (weir.cli.render).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Final
 
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.outcome import CANNOT_ALLOCATE
 from weir.explain.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
+from weir.explain.phrases import asks, counted, duration, gate_of, listed, requires, short, taint_name
 from weir.explain.reasons import (
     Attempt,
     ClaimUnusable,
@@ -35,25 +35,15 @@ from weir.explain.reasons import (
     VolumeMissing,
     WrongLabel,
 )
-from weir.explain.verdict import Explanation, NodeVerdict
-from weir.gates import ALL_FEATURES, DEFAULTS, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
-from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
+from weir.explain.verdict import NodeVerdict
+from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL
+from weir.objects.core import Taint
 from weir.objects.requests import show_amount
 from weir.selectors.node import Match
 from weir.taints.eviction import Stay
 from weir.taints.toleration import Outcome
 from weir.values.semver import find_tolerant
 
-#: How each operator is written between the thing compared and the value.
-_SIGNS: Final = {
-    "": "=",
-    "Equal": "=",
-    "Gt": ">",
-    "Lt": "<",
-    "SemverGt": "version >",
-    "SemverLt": "version <",
-    "SemverEq": "version =",
-}
 #: The heading under which each kind of reason is counted.
 HEADINGS: Final = {
     "taint": "a taint is not tolerated",
@@ -81,66 +71,7 @@ _NEIGHBOURS: Final = {
     "node(s) didn't match pod anti-affinity rules": "a pod nearby that the anti-affinity avoids",
     "node(s) didn't satisfy existing pods anti-affinity rules": "a pod nearby avoids this one",
 }
-_LONGEST: Final = 120
-
-
-def short(text: str, longest: int = _LONGEST) -> str:
-    """Return *text* on one line, cut where it gets longer than anyone reads."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
-
-
-def listed(names: Sequence[str], most: int = 2) -> str:
-    """Return the first *most* names and how many follow.
-
-    >>> listed(["a", "b", "c", "d"])
-    'a, b and 2 more'
-    """
-    if len(names) > most + 1:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
-
-
-def counted(number: int, noun: str) -> str:
-    """Return the number with its noun: `1 node`, `3 nodes`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def duration(limit: timedelta) -> str:
-    """Return a time as people say it.
-
-    >>> duration(timedelta(seconds=90)), duration(timedelta(seconds=30))
-    ('1 min 30 s', '30 s')
-    """
-    seconds = int(limit.total_seconds())
-    days, seconds = divmod(seconds, 86400)
-    hours, seconds = divmod(seconds, 3600)
-    minutes, seconds = divmod(seconds, 60)
-    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s"))
-    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
-
-
 # ── taints ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def asks(toleration: Toleration) -> str:
-    """Return what a toleration asks of the taint's value.
-
-    >>> asks(Toleration("sla", "Gt", "950"))
-    '> 950'
-    """
-    if toleration.expression:
-        return f"expression {short(toleration.expression, 60)}"
-    if toleration.operator == "Exists":
-        return "any value"
-    sign = _SIGNS.get(toleration.operator)
-    value = short(toleration.value, 40) or '""'
-    return f"{sign} {value}" if sign else f"{short(toleration.operator, 40)} {value}"
-
-
-def taint_name(taint: Taint) -> str:
-    """Return the taint without its effect: `sla=940`, or the key alone when it has no value."""
-    return f"{taint.key}={taint.value}" if taint.value else taint.key
 
 
 def untolerated_taint(reason: UntoleratedTaint) -> str:
@@ -195,32 +126,7 @@ def _why(attempts: Sequence[Attempt], taint: Taint) -> str:
     return "refused"
 
 
-def gate_of(toleration: Toleration) -> str:
-    """Return the feature gate a toleration needs, or "" when it needs none."""
-    if toleration.expression:
-        return TOLERATION_CEL
-    if toleration.operator.startswith("Semver"):
-        return SEMVER_COMPARISON
-    return TOLERATION_COMPARISON if toleration.operator in ("Lt", "Gt") else ""
-
-
 # ── labels ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def requires(requirement: NodeSelectorRequirement) -> str:
-    """Return what a requirement asks of the label's value."""
-    values = [short(value, 40) for value in requirement.values or ()]
-    match requirement.operator:
-        case "In":
-            return " or ".join(values)
-        case "NotIn":
-            return "anything but " + " or ".join(values)
-        case "Exists":
-            return "any value"
-        case "DoesNotExist":
-            return "not to be there"
-    sign = _SIGNS.get(requirement.operator) or short(requirement.operator, 40)
-    return f"{sign} {' '.join(values)}".rstrip()
 
 
 def unmet(unmet: Unmet) -> str:
@@ -377,50 +283,3 @@ def node_sentence(verdict: NodeVerdict) -> str:
     if verdict.disliked:
         said.append(f"would rather not: {', '.join(map(taint_name, verdict.disliked))}")
     return "; ".join(said)
-
-
-def verdict_line(explanation: Explanation) -> str:
-    """Return the whole answer as one line."""
-    title, total = explanation.subject.title, len(explanation.nodes)
-    if explanation.placed_on:
-        return _placed_line(explanation)
-    if explanation.blockers:
-        return f"{title} fits nowhere: {sentence(explanation.blockers[0])}"
-    fitting = explanation.fitting
-    if not total:
-        return f"{title} fits nowhere: the cluster has no nodes"
-    if not fitting:
-        return f"{title} fits on none of {counted(total, 'node')}"
-    line = f"{title} fits on {len(fitting):,} of {counted(total, 'node')}: {listed(fitting, 3)}"
-    stays = [verdict.stay.limit for verdict in explanation.nodes if verdict.fits]
-    limits = [limit for limit in stays if limit is not None]
-    if len(limits) == len(stays):
-        longest = max(limits)
-        return f"{line}, but would be " + (
-            f"evicted after {duration(longest)}" if longest else "deleted at once"
-        )
-    return line
-
-
-def _placed_line(explanation: Explanation) -> str:
-    title, node = explanation.subject.title, explanation.placed_on
-    verdict = next((verdict for verdict in explanation.nodes if verdict.node == node), None)
-    if verdict is None:
-        return f"{title} is bound to {node}, which is not among the nodes"
-    stay = verdict.stay
-    if stay.limit is not None and not stay.limit:
-        return f"{title} runs on {node} and would be deleted at once"
-    if stay.limit is not None:
-        return f"{title} runs on {node} and would be evicted after {duration(stay.limit)}"
-    if verdict.reasons:
-        return f"{title} runs on {node} and may stay, but would not be placed there again"
-    return f"{title} runs on {node} and may stay"
-
-
-def gates_line(gates: Gates) -> str:
-    """Return which features the answer assumes."""
-    if gates == ALL_FEATURES:
-        return "Feature gates: all four features on (--feature-gates changes that)"
-    if gates == DEFAULTS:
-        return "Feature gates: Kubernetes' defaults, so comparison, version and CEL tolerations are off"
-    return f"Feature gates: {gates.changes()}"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from weir.explain.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
+from weir.explain.explanation import Explanation
 from weir.explain.pod import explain
-from weir.explain.verdict import Explanation
 from weir.explain.words import sentence
 from weir.gates import ALL_FEATURES, Gates
 from weir.world import World

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from weir.explain.explanation import Explanation
 from weir.explain.pod import explain
-from weir.explain.verdict import Explanation
 from weir.explain.words import node_sentence
 from weir.gates import ALL_FEATURES
 from weir.world import World

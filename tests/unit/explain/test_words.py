@@ -9,18 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weir.explain.explanation import verdict_line
 from weir.explain.message import scheduler_message
+from weir.explain.phrases import duration, gates_line, listed
 from weir.explain.pod import explain
 from weir.explain.reasons import TooFew, UntoleratedTaint
-from weir.explain.words import (
-    duration,
-    gates_line,
-    listed,
-    node_sentence,
-    sentence,
-    staying,
-    verdict_line,
-)
+from weir.explain.words import node_sentence, sentence, staying
 from weir.gates import ALL_FEATURES, DEFAULTS, Gates
 from weir.objects.core import Taint, Toleration
 from weir.taints.eviction import stay

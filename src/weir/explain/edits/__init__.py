@@ -22,6 +22,7 @@ from weir.explain.edits.taints import (
     Uncordon,
     for_taint,
 )
+from weir.explain.phrases import gate_of
 from weir.explain.reasons import (
     Cordoned,
     Gated,
@@ -33,7 +34,6 @@ from weir.explain.reasons import (
     UntoleratedTaint,
     WrongLabel,
 )
-from weir.explain.words import gate_of
 from weir.gates import SEMVER_COMPARISON, Gates
 from weir.objects.core import Node, Pod
 from weir.selectors.node import SEMVER_OPERATORS, Match, preferred_terms, required_selector

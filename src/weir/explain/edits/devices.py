@@ -18,7 +18,7 @@ from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.outcome import DeviceRefusal, Refusal
 from weir.explain.device_reasons import ClaimTied, NoDevices
 from weir.explain.edits.edit import Edit
-from weir.explain.words import asks
+from weir.explain.phrases import asks
 from weir.objects.core import Pod, Toleration
 from weir.objects.resource import (
     DeviceRequest,

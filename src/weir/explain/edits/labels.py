@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from weir.explain.edits.edit import Edit, distance_between, moved_threshold
+from weir.explain.phrases import requires
 from weir.explain.reasons import Unmet, UnmetTerm
-from weir.explain.words import requires
 from weir.selectors.node import Match
 from weir.values.names import check_label_value
 

@@ -15,8 +15,8 @@ import msgspec
 
 from weir.explain.edits.edit import Edit, distance_between, moved_threshold
 from weir.explain.node import uncordoned
+from weir.explain.phrases import asks, gate_of
 from weir.explain.reasons import UntoleratedTaint
-from weir.explain.words import asks, gate_of
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, Toleration
 from weir.scheduler.plugins.node_unschedulable import CORDONED

@@ -1,0 +1,102 @@
+"""Where does a pod fit, why not elsewhere, what would help? The tree that explain builds and everything else prints.
+
+    Explanation                the answer for one pod
+    ├── blockers: Reason …     what keeps it off every node
+    ├── nodes: NodeVerdict …   one per node
+    │   ├── reasons: Reason …  empty: it fits
+    │   └── stay: Stay         how long NoExecute taints would let it stay
+    ├── fix: Fix               the smallest change that helps, proven (weir.explain.fix)
+    └── not_considered         what this answer left out
+
+Not here: how it comes about (weir.explain.pod), tables and colour (weir.cli.explain), the JSON form
+(weir.explain.report).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from weir.explain.fix import Fix
+from weir.explain.phrases import counted, duration, listed
+from weir.explain.reasons import Reason
+from weir.explain.subject import Subject
+from weir.explain.verdict import Group, NodeVerdict
+from weir.explain.words import sentence
+from weir.gates import Gates
+from weir.objects.core import Pod
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where one pod fits, why not elsewhere, and what would help."""
+
+    subject: Subject
+    pod: Pod
+    gates: Gates
+    nodes: tuple[NodeVerdict, ...]
+    blockers: tuple[Reason, ...] = ()
+    groups: tuple[Group, ...] = ()
+    fix: Fix | None = None
+    not_considered: tuple[str, ...] = ()
+    placed_on: str = ""  #: the node a stored pod already runs on
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def fits(self) -> bool:
+        """Whether some node would take the pod as it is."""
+        return not self.blockers and any(verdict.fits for verdict in self.nodes)
+
+    def __str__(self) -> str:
+        """The verdict, one line."""
+        return verdict_line(self)
+
+    def data(self) -> dict[str, Any]:
+        """Return the explanation JSON-able, in the schema of `weir explain -o json` for one pod."""
+        from weir.explain.report import one
+
+        return one(self)
+
+    @property
+    def fitting(self) -> tuple[str, ...]:
+        """The nodes whose own reasons do not keep the pod away."""
+        return tuple(verdict.node for verdict in self.nodes if verdict.fits)
+
+
+def verdict_line(explanation: Explanation) -> str:
+    """Return the whole answer as one line."""
+    title, total = explanation.subject.title, len(explanation.nodes)
+    if explanation.placed_on:
+        return _placed_line(explanation)
+    if explanation.blockers:
+        return f"{title} fits nowhere: {sentence(explanation.blockers[0])}"
+    fitting = explanation.fitting
+    if not total:
+        return f"{title} fits nowhere: the cluster has no nodes"
+    if not fitting:
+        return f"{title} fits on none of {counted(total, 'node')}"
+    line = f"{title} fits on {len(fitting):,} of {counted(total, 'node')}: {listed(fitting, 3)}"
+    stays = [verdict.stay.limit for verdict in explanation.nodes if verdict.fits]
+    limits = [limit for limit in stays if limit is not None]
+    if len(limits) == len(stays):
+        longest = max(limits)
+        return f"{line}, but would be " + (
+            f"evicted after {duration(longest)}" if longest else "deleted at once"
+        )
+    return line
+
+
+def _placed_line(explanation: Explanation) -> str:
+    title, node = explanation.subject.title, explanation.placed_on
+    verdict = next((verdict for verdict in explanation.nodes if verdict.node == node), None)
+    if verdict is None:
+        return f"{title} is bound to {node}, which is not among the nodes"
+    stay = verdict.stay
+    if stay.limit is not None and not stay.limit:
+        return f"{title} runs on {node} and would be deleted at once"
+    if stay.limit is not None:
+        return f"{title} runs on {node} and would be evicted after {duration(stay.limit)}"
+    if verdict.reasons:
+        return f"{title} runs on {node} and may stay, but would not be placed there again"
+    return f"{title} runs on {node} and may stay"

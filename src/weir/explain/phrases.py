@@ -1,0 +1,119 @@
+"""How are small things said? Numbers, times, lists, and what a toleration or a requirement asks for.
+
+Operators are written as people write them, never by their API names.
+Not here: sentences made of these (weir.explain.words).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from weir.gates import ALL_FEATURES, DEFAULTS, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
+from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
+
+#: How each operator is written between the thing compared and the value.
+_SIGNS: Final = {
+    "": "=",
+    "Equal": "=",
+    "Gt": ">",
+    "Lt": "<",
+    "SemverGt": "version >",
+    "SemverLt": "version <",
+    "SemverEq": "version =",
+}
+_LONGEST: Final = 120
+
+
+def short(text: str, longest: int = _LONGEST) -> str:
+    """Return *text* on one line, cut where it gets longer than anyone reads."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def listed(names: Sequence[str], most: int = 2) -> str:
+    """Return the first *most* names and how many follow.
+
+    >>> listed(["a", "b", "c", "d"])
+    'a, b and 2 more'
+    """
+    if len(names) > most + 1:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun: `1 node`, `3 nodes`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def duration(limit: timedelta) -> str:
+    """Return a time as people say it.
+
+    >>> duration(timedelta(seconds=90)), duration(timedelta(seconds=30))
+    ('1 min 30 s', '30 s')
+    """
+    seconds = int(limit.total_seconds())
+    days, seconds = divmod(seconds, 86400)
+    hours, seconds = divmod(seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
+# ── taints and labels ────────────────────────────────────────────────────────────────────────────
+
+
+def asks(toleration: Toleration) -> str:
+    """Return what a toleration asks of the taint's value.
+
+    >>> asks(Toleration("sla", "Gt", "950"))
+    '> 950'
+    """
+    if toleration.expression:
+        return f"expression {short(toleration.expression, 60)}"
+    if toleration.operator == "Exists":
+        return "any value"
+    sign = _SIGNS.get(toleration.operator)
+    value = short(toleration.value, 40) or '""'
+    return f"{sign} {value}" if sign else f"{short(toleration.operator, 40)} {value}"
+
+
+def taint_name(taint: Taint) -> str:
+    """Return the taint without its effect: `sla=940`, or the key alone when it has no value."""
+    return f"{taint.key}={taint.value}" if taint.value else taint.key
+
+
+def gate_of(toleration: Toleration) -> str:
+    """Return the feature gate a toleration needs, or "" when it needs none."""
+    if toleration.expression:
+        return TOLERATION_CEL
+    if toleration.operator.startswith("Semver"):
+        return SEMVER_COMPARISON
+    return TOLERATION_COMPARISON if toleration.operator in ("Lt", "Gt") else ""
+
+
+def requires(requirement: NodeSelectorRequirement) -> str:
+    """Return what a requirement asks of the label's value."""
+    values = [short(value, 40) for value in requirement.values or ()]
+    match requirement.operator:
+        case "In":
+            return " or ".join(values)
+        case "NotIn":
+            return "anything but " + " or ".join(values)
+        case "Exists":
+            return "any value"
+        case "DoesNotExist":
+            return "not to be there"
+    sign = _SIGNS.get(requirement.operator) or short(requirement.operator, 40)
+    return f"{sign} {' '.join(values)}".rstrip()
+
+
+def gates_line(gates: Gates) -> str:
+    """Return which features the answer assumes."""
+    if gates == ALL_FEATURES:
+        return "Feature gates: all four features on (--feature-gates changes that)"
+    if gates == DEFAULTS:
+        return "Feature gates: Kubernetes' defaults, so comparison, version and CEL tolerations are off"
+    return f"Feature gates: {gates.changes()}"
