@@ -155,6 +155,8 @@ async def open_store(options: Options, clock: Clock) -> Store:
             sync_delay=options.sync_delay_seconds,
         )
     if options.store.startswith("etcd="):
+        # The library writes lines of its own to stderr about what it also raises; it looks here when it is imported.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         from weir.store.etcd import EtcdStore
         from weir.store.etcd_wire import EtcdOptions
 
