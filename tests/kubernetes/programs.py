@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,13 +40,14 @@ def running(folder: Path, program: str, *arguments: str) -> Iterator[subprocess.
                 process.wait()
 
 
-def scheduler(folder: Path, kubeconfig: Path, *more: str):
+def scheduler(folder: Path, kubeconfig: Path, *more: str, profiles: Sequence[object] = ()):
     """Give a running kube-scheduler that speaks JSON."""
     config = folder / "scheduler.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "leaderElection: {leaderElect: false}\n"
         f"clientConnection: {{kubeconfig: {kubeconfig}, contentType: application/json, qps: 1000, burst: 1000}}\n"
+        + (f"profiles: {json.dumps(profiles)}\n" if profiles else "")
     )
     return running(
         folder, "kube-scheduler", f"--config={config}", "--secure-port=0",

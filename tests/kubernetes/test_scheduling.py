@@ -8,25 +8,32 @@ import random
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 
 import msgspec
 import pytest
+import yaml
 
+from tests.kubernetes import random_clusters as rc
 from tests.kubernetes.programs import scheduler
 from tests.kubernetes.real_server import real_server
-from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
 from weir.client.http import connect
 from weir.errors import Invalid, NotFound
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, read
 from weir.objects.kinds import by_kind
+from weir.scheduler.config import read_config
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.framework import NoNodes
+from weir.scheduler.owners import Owners, Service
 from weir.scheduler.preemption import preempt
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.victims import Budget, disruption_budgets
 
 PODS, NODES, SPACES = by_kind("v1", "Pod"), by_kind("v1", "Node"), by_kind("v1", "Namespace")
 PRIORITIES = by_kind("scheduling.k8s.io/v1", "PriorityClass")
+SERVICES, BUDGETS = by_kind("v1", "Service"), by_kind("policy/v1", "PodDisruptionBudget")
+RUNTIMES = by_kind("node.k8s.io/v1", "RuntimeClass")
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 GATES = Gates({"TaintTolerationComparisonOperators": True})
 CLUSTERS = int(os.environ.get("WEIR_RANDOM_CLUSTERS", "300"))
 
@@ -126,101 +133,96 @@ def test_weir_places_pods_of_its_name_on_a_real_cluster(kubeconfig):
 # ── random clusters ──
 
 
-def documents(rng, number):
-    """Return nodes, pods on them and one pod to place, as a user would write them."""
-    nodes = []
-    for index in range(rng.randrange(1, 6)):
-        nodes.append(msgspec.to_builtins(random_node(rng, f"c{number}-n{index}")))
-    names = [each["metadata"]["name"] for each in nodes]
-    pods = [upstream_pod(rng, f"there-{number}-{index}") for index in range(rng.randrange(5))]
-    for each in pods:
-        each["spec"]["nodeName"] = rng.choice(names)
-    new = upstream_pod(rng, f"new-{number}")
-    if rng.random() < 0.3:  # a big and important pod: somebody has to go
-        asked = {"requests": {"cpu": "900m"}}
-        new["spec"] = {"containers": [{"name": "c", "image": "i", "resources": asked}]}
-        new["spec"]["tolerations"] = [{"operator": "Exists"}]
-        for each in nodes:
-            each["status"]["allocatable"]["cpu"] = "1"
-        pods += [upstream_pod(rng, f"more-{number}-{index}") for index in range(5)]
-        for each in pods:
-            each["spec"]["nodeName"] = rng.choice(names)
-        new["spec"]["priorityClassName"] = "important"
-    elif rng.random() < 0.5:
-        new["spec"]["priorityClassName"] = "important"
-    for each in pods:
-        if rng.random() < 0.3:
-            each["spec"]["priorityClassName"] = rng.choice(["important", "modest"])
-    return nodes, pods, new
-
-
-def upstream_pod(rng, name):
-    """Return a random pod without weir's own operators."""
-    while True:
-        found = msgspec.to_builtins(random_pod(rng, name, True))
-        if "Semver" not in str(found):
-            for toleration in found["spec"].get("tolerations", ()):
-                if toleration.get("operator") in ("Gt", "Lt"):
-                    toleration.setdefault("effect", "NoSchedule")
-            return found
-
-
 class Arena:
     """One real cluster, emptied between rounds."""
 
     def __init__(self, client):
-        self.client = client
+        self.client, self._made = client, []
+        settings = {**HEAD, "profiles": rc.PROFILES}
+        self._profiles = {each.name: each for each in read_config(yaml.safe_dump(settings)).profiles}
+
+    async def _make(self, kind, document, status=None):
+        made = await self.client.create(kind, document)
+        metadata = made["metadata"]
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        self._made.append((kind, name, namespace))
+        if status is not None:
+            made = await self.client.patch(kind, name, {"status": status}, namespace, subresource="status")
+        return made
 
     async def play(self, number, pause):
         """Return (real outcome, our answer) for random cluster *number*, or None when the API refuses it."""
         rng = random.Random(number)
-        nodes, pods, new = documents(rng, number)
+        busy = rng.random() < 0.5
+        names = [f"c{number}-n{index}" for index in range(rng.randrange(1, 6))]
         try:
-            stored_nodes = [
-                await self.client.create(NODES, each) for each in nodes
+            nodes = [
+                await self._make(NODES, rc.node(rng, name, busy)) for name in names
             ]  # their order breaks ties
-            stored = await asyncio.gather(*(self.client.create(PODS, each) for each in pods))
+            count = rng.randrange(6, 12) if busy else rng.randrange(6)
+            there = [rc.resident(rng, f"there-{number}-{index}", names, busy) for index in range(count)]
+            statuses = [rc.running(rng, each) for each in there]
+            around = list(self._surroundings(rng, number))
+            pods = await asyncio.gather(*map(partial(self._make, PODS), there, statuses))
+            others = await asyncio.gather(*(self._make(*each) for each in around))
             await asyncio.sleep(pause)
-            pending = await self.client.create(PODS, new)
+            new = (rc.greedy if rng.random() < 0.4 else rc.pod)(rng, f"new-{number}", names)
+            new["spec"]["schedulerName"] = (
+                rng.choice(rc.PROFILES)["schedulerName"] if rng.random() < 0.6 else "plain"
+            )
+            pending = await self._make(PODS, new)
             real = await outcome(self.client, pending, len(nodes), 8.0)
-            return real, self.ours(stored_nodes, stored, pending)
+            return real, self.ours(nodes, pods, others, pending)
         except Invalid:
             return None
         finally:
-            await self.clear(nodes, [*pods, new])
+            await self.clear()
 
-    async def clear(self, nodes, pods):
-        async def drop(kind, document):
-            metadata = document["metadata"]
+    def _surroundings(self, rng, number):
+        """Yield the services and disruption budgets of a cluster."""
+        for namespace in ("x", "y"):
+            metadata = {"name": f"c{number}", "namespace": namespace}
+            chosen = {"selector": {"app": rng.choice(["web", "db"])}, "ports": [{"port": 80}]}
+            if rng.random() < 0.4:
+                yield SERVICES, {"metadata": metadata, "spec": chosen}
+            if rng.random() < 0.4:
+                allowed = {"disruptionsAllowed": rng.randrange(3), "currentHealthy": 0, "desiredHealthy": 0,
+                           "expectedPods": 0}  # fmt: skip
+                yield BUDGETS, {"metadata": metadata, "spec": {"selector": rc.selector(rng)}}, allowed
+
+    async def clear(self):
+        async def drop(kind, name, namespace):
             with suppress(NotFound):
-                await self.client.delete(
-                    kind, metadata["name"], metadata.get("namespace", ""), grace_period_seconds=0
-                )
+                await self.client.delete(kind, name, namespace, grace_period_seconds=0)
 
-        await asyncio.gather(*(drop(PODS, each) for each in pods))
-        await asyncio.gather(*(drop(NODES, each) for each in nodes))
+        made, self._made = self._made, []
+        await asyncio.gather(*(drop(*each) for each in made if each[0] is not NODES))
+        await asyncio.gather(*(drop(*each) for each in made if each[0] is NODES))
 
-    def ours(self, nodes, pods, pending):
+    def ours(self, nodes, pods, others, pending):
         """Return the best nodes by our scores, or our words."""
-        engine = Engine(GATES, ProfileArguments(upstream_reasons=True), namespaces=NAMESPACES)
-        views = {f"{i}": read(Pod, each) for i, each in enumerate(pods)}
+        wanted, owners = read(Pod, pending), Owners()
+        for each in others:
+            if each["kind"] == "Service":
+                owners.put_service(None, read(Service, each))
+        budgets = disruption_budgets(
+            read(Budget, each) for each in others if each["kind"] == "PodDisruptionBudget"
+        )
+        arguments = replace(self._profiles[wanted.spec.scheduler_name], upstream_reasons=True)
+        engine = Engine(GATES, arguments, namespaces=rc.NAMESPACES, default_selector=owners)
         for each in nodes:
             engine.table.put_node(read(Node, each))
-        known = {}
-        for view in views.values():
-            known[view.key] = view
-            engine.table.add_pod(view.key, engine.classes.of(unbound(view)), view.spec.node_name)
-        wanted = read(Pod, pending)
-        try:
-            answer = engine.place(wanted)
-        except NoNodes as nothing:
-            return set(), str(nothing)
+        known = {view.key: view for view in (read(Pod, each) for each in pods)}
+        for key, view in known.items():
+            engine.table.add_pod(key, engine.classes.of(unbound(view)), view.spec.node_name)
+        answer = engine.place(wanted)
         if isinstance(answer, Placement):
             scores = engine.scores(wanted)
             best = max(scores.values())
             return {name for name, score in scores.items() if score == best}, ""
-        found = preempt(engine, wanted, answer, known, (), {}, None)
-        return set(), f"{answer.message} {found.message}"
+        if engine.profile.loses_claim_state(answer):
+            return set(), f"{answer.message} not found"
+        return set(), f"{answer.message} {preempt(engine, wanted, answer, known, budgets, {}, None).message}"
 
 
 def agree(real, ours):
@@ -231,10 +233,11 @@ def agree(real, ours):
 async def compare_clusters(kubeconfig):
     client = connect(kubeconfig)
     try:
-        for name, labels in NAMESPACES.items():
+        for name, labels in rc.NAMESPACES.items():
             await client.create(SPACES, {"metadata": {"name": name, "labels": labels}})
-        for name, value in (("important", 1000), ("modest", 10)):
+        for name, value in rc.PRIORITIES.items():
             await client.create(PRIORITIES, {"metadata": {"name": name}, "value": value})
+        await client.create(RUNTIMES, rc.OVERHEAD)
         arena, played, placed, preempting, differ = Arena(client), 0, 0, 0, {}
         number = 0
         while played < CLUSTERS:
@@ -258,7 +261,7 @@ async def compare_clusters(kubeconfig):
 
 
 def test_the_real_scheduler_decides_as_weir_does_on_random_clusters(kubeconfig, tmp_path):
-    with scheduler(tmp_path, kubeconfig):
+    with scheduler(tmp_path, kubeconfig, profiles=rc.PROFILES):
         played, placed, preempting, differ = asyncio.run(compare_clusters(kubeconfig))
     assert differ == {}
     assert CLUSTERS // 4 < placed < played  # both kinds of answers were compared
