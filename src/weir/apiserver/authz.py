@@ -17,9 +17,9 @@ from typing import Any, Protocol
 from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.authn import MASTERS, User
 from weir.apiserver.bootstrap_policy import node_rules
-from weir.apiserver.escalation import EVERYTHING
 from weir.apiserver.node_authorizer import NODES_GROUP, NodeAuthorizer
 from weir.apiserver.rbac import NO_OPINION, Action, Decision, Policy
+from weir.apiserver.rights import EVERYTHING
 from weir.errors import Forbidden
 from weir.objects.kinds import by_kind
 from weir.selectors import fields

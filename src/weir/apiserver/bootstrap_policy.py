@@ -15,8 +15,8 @@ from typing import Any
 
 from weir.apiserver.bootstrap_components import ROLES
 from weir.apiserver.bootstrap_controllers import CONTROLLERS
-from weir.apiserver.escalation import uncovered
 from weir.apiserver.rbac import Rule
+from weir.apiserver.rights import uncovered
 
 GROUP = "rbac.authorization.k8s.io"
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"

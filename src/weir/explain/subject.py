@@ -9,7 +9,7 @@ Not here: reading files (weir.lint.sources), judging nodes (weir.explain.node).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -19,19 +19,7 @@ import msgspec
 from weir.apiserver.admission.default_toleration_seconds import DEFAULT_SECONDS, missing_defaults
 from weir.controllers.daemon_rule import daemon_tolerations
 from weir.objects.core import Pod, Toleration, View, ViewError, read
-
-#: Where each kind keeps its pod: the keys down to the object that has `metadata` and `spec` of the pod.
-TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Pod": (),
-    "PodTemplate": ("template",),
-    "ReplicationController": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "Deployment": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
+from weir.objects.templates import TEMPLATE_PATHS
 
 _PATH: Final = re.compile(r"\.([^.\[\]`]+)|\[(\d+)\]")
 
@@ -65,13 +53,15 @@ class Subject:
         if not isinstance(document, dict):
             raise ViewError(f"expected an object, got {type(document).__name__}")
         kind = document.get("kind", "Pod")
-        if not isinstance(kind, str) or kind not in TEMPLATES:
-            raise ViewError(f"kind {str(kind)[:60]!r} has no pods; expected one of {', '.join(TEMPLATES)}")
+        if not isinstance(kind, str) or kind not in TEMPLATE_PATHS:
+            raise ViewError(
+                f"kind {str(kind)[:60]!r} has no pods; expected one of {', '.join(TEMPLATE_PATHS)}"
+            )
         return cls(document, kind, stored, source)
 
     @property
     def path(self) -> tuple[str, ...]:
-        return TEMPLATES[self.kind]
+        return TEMPLATE_PATHS[self.kind]
 
     @property
     def name(self) -> str:
@@ -138,7 +128,7 @@ def subjects(document: Any, source: str = "") -> Iterator[Subject]:
         for item in document["items"]:
             named = {"kind": kind, **item} if kind and isinstance(item, dict) else item
             yield from subjects(named, source)
-    elif isinstance(document, dict) and str(document.get("kind")) in TEMPLATES:
+    elif isinstance(document, dict) and str(document.get("kind")) in TEMPLATE_PATHS:
         yield Subject.of(document, source=source)
 
 

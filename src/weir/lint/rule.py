@@ -9,12 +9,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from weir.lint.subject import Facts, Subject
-
-Path = tuple[str | int, ...]
+from weir.lint.subject import Facts, Path, Subject
 
 
 class Severity(enum.Enum):

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from weir.gates import Gates
 from weir.lint.live import Troubles
-from weir.lint.rule import Path
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration, View, ViewError, read
 from weir.objects.manifest import Document
 from weir.objects.templates import TEMPLATE_PATHS, find_template
 
 V = TypeVar("V", bound=View)
+Path = tuple[str | int, ...]  #: keys and positions that lead to a field
 
 
 @dataclass(frozen=True)

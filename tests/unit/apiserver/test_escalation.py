@@ -7,8 +7,9 @@ from tests.unit.apiserver.admission_world import Objects, create, stored, update
 from tests.unit.apiserver.test_rbac import actions, rules
 from weir.apiserver.authn import User
 from weir.apiserver.authz import Authorizer
-from weir.apiserver.escalation import EscalationCheck, described, uncovered
+from weir.apiserver.escalation import EscalationCheck
 from weir.apiserver.rbac import Rule
+from weir.apiserver.rights import described, uncovered
 from weir.errors import Forbidden, NotFound
 
 GROUP = "rbac.authorization.k8s.io"

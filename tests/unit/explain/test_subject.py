@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
-from weir.explain.subject import TEMPLATES, Subject, SubjectError, subjects
+from weir.explain.subject import Subject, SubjectError, subjects
 from weir.objects.core import ViewError
+from weir.objects.templates import TEMPLATE_PATHS
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
 
 def workload(kind: str, spec: Any) -> dict[str, Any]:
     inner: Any = {"spec": spec}
-    for key in reversed(TEMPLATES[kind]):
+    for key in reversed(TEMPLATE_PATHS[kind]):
         inner = {key: inner}
     return {"kind": kind, "metadata": {"name": "w", "namespace": "ns"}, **inner}
 
 
-@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("kind", TEMPLATE_PATHS)
 def test_every_kind_keeps_its_pod_somewhere(kind):
     pod = Subject.of(workload(kind, {"nodeName": "n1"})).pod()
     assert (pod.key, pod.spec.node_name) == ("ns/w", "n1")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from weir.lint.rule import Path, Problem, Rule, Severity
-from weir.lint.subject import Facts, Subject
+from weir.lint.rule import Problem, Rule, Severity
+from weir.lint.subject import Facts, Path, Subject
 from weir.validate import validate
 
 _PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weir.lint.rule import Path, Problem, Rule, Severity
-from weir.lint.subject import Facts, Subject
+from weir.lint.rule import Problem, Rule, Severity
+from weir.lint.subject import Facts, Path, Subject
 from weir.objects.core import Taint, Toleration
 from weir.taints.operators import NUMERIC, SEMVER
 from weir.taints.toleration import find_tolerating

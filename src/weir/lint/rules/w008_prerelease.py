@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from weir.lint.rule import Path, Problem, Rule, Severity
+from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.rules.wording import listed
-from weir.lint.subject import Facts, Subject
+from weir.lint.subject import Facts, Path, Subject
 from weir.taints.operators import SEMVER
 from weir.values.semver import find_tolerant
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
-from weir.lint.rule import Path, Problem, Rule, Severity
-from weir.lint.subject import Facts, Subject
+from weir.lint.rule import Problem, Rule, Severity
+from weir.lint.subject import Facts, Path, Subject
 from weir.taints.operators import NUMERIC, SEMVER
 
 
