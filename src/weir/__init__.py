@@ -10,6 +10,7 @@ default to: off.
 >>> weir.tolerates({"key": "sla", "operator": "Gt", "value": "950"}, taint, gates=on)
 <Outcome.NOT_GREATER: 'asks for a higher value'>
 
+`Cluster` is a whole cluster under virtual time, for tests: `weir.Cluster(nodes=3, seed=1)`.
 Nothing is imported until it is used.
 What surprises: `weir.explain` and `weir.validate` are functions of the library and packages of the source tree.
 Importing a package binds its name here, so those two packages are made callable when that happens: whichever
@@ -24,12 +25,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weir.cluster import Cluster
     from weir.gates import Gates
     from weir.library import compile, explain, tolerates, untolerated, validate
 
-__all__ = ["Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
+__all__ = ["Cluster", "Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
 
-_HOMES = {"Gates": "weir.gates"}
+_HOMES = {"Cluster": "weir.cluster", "Gates": "weir.gates"}
 _PACKAGES = frozenset({"explain", "validate"})
 
 

@@ -27,7 +27,7 @@ POD = {
 
 
 def test_the_promise_is_exactly_this():
-    assert weir.__all__ == ["Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
+    assert weir.__all__ == ["Cluster", "Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
 
 
 def test_importing_weir_imports_nothing_of_it():
