@@ -103,8 +103,13 @@ def validate_qualified_name(name: str, at: str) -> Errors:
         yield invalid(at, "", "the name must not be empty")
 
 
-def validate_selectors(selectors: list[Document], at: str, old: list[Document] | None = None) -> Errors:
-    """Yield what is wrong with CEL selectors; the expressions of an unchanged list are not looked at again."""
+def validate_selectors(
+    selectors: list[Document], at: str, old: list[Document] | None = None, *, shares: bool = True
+) -> Errors:
+    """Yield what is wrong with CEL selectors; the expressions of an unchanged list are not looked at again.
+
+    Only where devices can be shared (*shares*) may an expression ask whether one is.
+    """
     if len(selectors) > MOST_SELECTORS:
         yield from covered([too_many(at, len(selectors), MOST_SELECTORS)])
         return
@@ -114,15 +119,15 @@ def validate_selectors(selectors: list[Document], at: str, old: list[Document] |
         if cel is None:
             yield required(f"{at}[{i}].cel")
         elif not stored:
-            yield from _validate_expression(cel.get("expression") or "", f"{at}[{i}].cel.expression")
+            yield from _validate_expression(cel.get("expression") or "", f"{at}[{i}].cel.expression", shares)
 
 
-def _validate_expression(expression: str, at: str) -> Errors:
+def _validate_expression(expression: str, at: str, shares: bool) -> Errors:
     if byte_length(expression) > EXPRESSION_MAX_BYTES:
         yield too_long(at, EXPRESSION_MAX_BYTES)
         return
     # The language is heavy to load and few writes carry a selector.
     language = import_module("weir.devices.expression")
     yield from expression_errors(
-        at, expression, language.check_expression(expression, multiple_allocations=True)
+        at, expression, language.check_expression(expression, multiple_allocations=shares)
     )

@@ -22,6 +22,7 @@ from weir.validate.device_taints import validate_device_taint
 from weir.validate.field import Document, Errors, each_invalid, too_many
 from weir.validate.meta import validate_meta
 from weir.validate.passes import settle
+from weir.validate.ratchet import options_for
 from weir.values.names import check_dns1123_subdomain
 
 MOST_CONDITIONS: Final = 8
@@ -54,7 +55,8 @@ def _handwritten(new: Document, old: Document | None, context: Context) -> Error
         known = {} if old is None else before.get("deviceSelector") or {}
         unchanged = None if old is None else known.get("selectors")
         slashes = context.relaxed or (old is not None and selector.get("driver") == known.get("driver"))
-        yield from _validate_selector(selector, "spec.deviceSelector", unchanged, slashes)
+        shares = options_for(context.gates).shares
+        yield from _validate_selector(selector, "spec.deviceSelector", unchanged, slashes, shares)
     yield from validate_device_taint(spec.get("taint") or {}, "spec.taint")
 
 
@@ -63,7 +65,9 @@ def _declared_selectors(spec: Document) -> Errors:
     yield from too_long_list(selectors, MOST_SELECTORS, "spec.deviceSelector.selectors")
 
 
-def _validate_selector(selector: Document, at: str, old: list[Document] | None, slashes: bool) -> Errors:
+def _validate_selector(
+    selector: Document, at: str, old: list[Document] | None, slashes: bool, shares: bool
+) -> Errors:
     if (driver := selector.get("driver")) is not None:
         yield from validate_driver_name(driver, f"{at}.driver", slashes=slashes)
     if (pool := selector.get("pool")) is not None:
@@ -72,4 +76,4 @@ def _validate_selector(selector: Document, at: str, old: list[Document] | None, 
         yield from validate_device_name(device, f"{at}.device")
     if (name := selector.get("deviceClassName")) is not None:
         yield from each_invalid(f"{at}.deviceClassName", name, check_dns1123_subdomain(name))
-    yield from validate_selectors(selector.get("selectors") or [], f"{at}.selectors", old)
+    yield from validate_selectors(selector.get("selectors") or [], f"{at}.selectors", old, shares=shares)

@@ -34,6 +34,7 @@ class Options:
     label_values: bool = True  #: check the values of required node-affinity terms
     mutable_pv_affinity: bool = False
     raw: bool = False  #: the document has not been defaulted: absent fields mean their default
+    shares: bool = True  #: devices may be allocated several times, by capacity
 
 
 #: Options for objects that never take gated forms (RuntimeClass tolerations).
@@ -49,6 +50,7 @@ def options_for(gates: Gates, raw: bool = False) -> Options:
         cel=gates.cel,
         mutable_pv_affinity=gates.enabled("MutablePVNodeAffinity"),
         raw=raw,
+        shares=gates.enabled("DRAConsumableCapacity"),
     )
 
 

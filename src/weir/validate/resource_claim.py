@@ -88,7 +88,8 @@ def _validate_class(new: Document, old: Document | None, context: Context) -> Er
         named = error.field == "metadata.name" and error.type == INVALID and old is None
         yield from covered([error]) if named else [error]
     known = None if old is None else before.get("selectors") or []
-    yield from validate_selectors(spec.get("selectors") or [], "spec.selectors", known)
+    shares = options_for(context.gates).shares
+    yield from validate_selectors(spec.get("selectors") or [], "spec.selectors", known, shares=shares)
     stored = old is not None and same(spec.get("config"), before.get("config"))
     yield from validate_configs(spec.get("config") or [], None, "spec.config", stored=stored)
 
@@ -107,7 +108,7 @@ def validate_claim(devices: Document, at: str, options: Options) -> Errors:
     names = request_names(devices)
     if not (over := list(over_limit(constraints, MOST, f"{at}.constraints"))):
         for i, constraint in enumerate(constraints):
-            yield from _validate_constraint(constraint, names, f"{at}.constraints[{i}]")
+            yield from _validate_constraint(constraint, names, f"{at}.constraints[{i}]", options)
     yield from over
     yield from validate_configs(devices.get("config") or [], names, f"{at}.config")
 
@@ -142,7 +143,7 @@ def _validate_class_name(name: str, at: str) -> Errors:
 
 def _validate_device_request(request: Document, at: str, options: Options) -> Errors:
     """Yield what is wrong with what `exactly` and the alternatives share."""
-    yield from validate_selectors(request.get("selectors") or [], f"{at}.selectors")
+    yield from validate_selectors(request.get("selectors") or [], f"{at}.selectors", shares=options.shares)
     # The server filled these in, save where v1beta1 names no class; in a file they may be absent.
     mode, count = request.get("allocationMode") or "", request.get("count") or 0
     if options.raw:
@@ -158,7 +159,7 @@ def _validate_device_request(request: Document, at: str, options: Options) -> Er
     yield from validate_device_tolerations(request.get("tolerations") or [], f"{at}.tolerations", options)
 
 
-def _validate_constraint(constraint: Document, names: Names, at: str) -> Errors:
+def _validate_constraint(constraint: Document, names: Names, at: str, options: Options) -> Errors:
     yield from validate_references(constraint.get("requests") or [], names, f"{at}.requests")
     if constraint.get("matchAttribute") is None and constraint.get("distinctAttribute") is None:
-        yield required(at, ONE_ATTRIBUTE)
+        yield required(at, ONE_ATTRIBUTE) if options.shares else required(f"{at}.matchAttribute")

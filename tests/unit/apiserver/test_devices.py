@@ -284,6 +284,19 @@ def test_a_driver_in_upper_case_earns_a_warning() -> None:
 
         play(script, ALL_FEATURES.replace({"DRAConsumableCapacity": False}))
 
+    def test_without_consumable_capacity_nothing_of_it_can_be_asked_for(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            asks = {"cel": {"expression": "device.allowMultipleAllocations"}}
+            body = claim_body(selectors=[asks])
+            body["spec"]["devices"]["constraints"] = [{"distinctAttribute": "gpu.example.com/numa"}]
+            answer = await call("POST", "/v1/namespaces/golden/resourceclaims", body)
+            assert [cause["field"] for cause in answer["body"]["details"]["causes"]] == [
+                "spec.devices.requests[0].exactly.selectors[0].cel.expression",
+                "spec.devices.constraints[0].matchAttribute",
+            ]
+
+        play(script, ALL_FEATURES.replace({"DRAConsumableCapacity": False}))
+
     def test_without_extended_resources_a_class_has_no_such_name(self) -> None:
         async def script(call: Call, _: Cluster) -> None:
             body = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}

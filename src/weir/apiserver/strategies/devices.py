@@ -65,6 +65,10 @@ def _requests(spec: Document) -> Iterator[Document]:
     yield from (spec.get("devices") or {}).get("requests") or ()
 
 
+def _constraints(spec: Document) -> Iterator[Document]:
+    yield from (spec.get("devices") or {}).get("constraints") or ()
+
+
 def results_of(status: Document) -> list[Document]:
     """Return the allocated devices of a claim's status."""
     allocation = status.get("allocation") or {}
@@ -99,7 +103,7 @@ _CLAIM: Final[_Table] = {
     DEVICE_TAINTS: ((_asked, ("tolerations",)),),
     "DRAAdminAccess": ((_asked, ("adminAccess",)),),
     "DRAPrioritizedList": ((_requests, ("firstAvailable",)),),
-    "DRAConsumableCapacity": ((_asked, ("capacity",)),),
+    "DRAConsumableCapacity": ((_asked, ("capacity",)), (_constraints, ("distinctAttribute",))),
     "": ((_asked, ("derivedAttributes",)),),
 }
 _CLASS: Final[_Table] = {"DRAExtendedResource": ((_itself, ("extendedResourceName",)),)}
@@ -172,6 +176,11 @@ class ResourceSliceStrategy(DeviceStrategy):
 
     table = _SLICE
     remembers = True
+
+    def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
+        """Count the change before anything is dropped: a driver that sends what is not served is told so by that."""
+        Strategy.prepare_update(self, kind, new, old, context)
+        drop(self.spec_of(new), self.spec_of(old), self.table, context.gates)
 
     def warnings(self, kind: Kind, new: Document, old: Document | None = None) -> Iterator[str]:
         """Warn of a driver name that is not written in lower case."""
