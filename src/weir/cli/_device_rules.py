@@ -179,7 +179,7 @@ def rule_name(selector: Document, key: str) -> str:
 
 def with_cluster(where: Where, work: Callable[[Inventory, Client | None], Awaitable[int]]) -> int:
     """Return what *work* comes to with the devices of a cluster and, where it lives, a client of it."""
-    from weir.cli.device import fetch
+    from weir.cli._device_read import fetch
     from weir.cli.inputs import read_dump
     from weir.devices.inventory import Inventory
     from weir.gates import ALL_FEATURES

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from weir.cli._device_drain import Drain
+from weir.cli._device_read import fetch
 from weir.cli._device_rules import make_rule
-from weir.cli.device import fetch
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED, USAGE, run
 from weir.cluster import Cluster
 from weir.devices.inventory import Inventory

@@ -1,0 +1,245 @@
+"""`weir device list`: every device of a cluster, its taints and where they come from, and who has it.
+
+Writes nothing. Exit 0, 2 for input that cannot be read, 3 for a cluster that does not answer.
+Not here: what the rows say (weir.devices.inventory).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli._device_read import read_inventory
+from weir.cli._options import Where, cluster_options, feature_gates_option, output_option
+from weir.cli.main import FINE
+from weir.cli.render import BAD, DIM, NOTE, emit, paint, table, wants_colour
+
+if TYPE_CHECKING:
+    from weir.devices.inventory import HeldTaint, Row
+    from weir.gates import Gates
+
+#: The form of -o json and -o yaml (docs/reference/devices.schema.json).
+SCHEMA = "weir.devices/v1"
+_SHORT = 44
+_COLUMNS = ("NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED")
+#: What a narrow terminal does without, in this order: the names of a device say where it is.
+_DISPENSABLE = ("ATTRIBUTES", "CLAIM", "NODE")
+
+
+@click.command(
+    name="list",
+    short_help="Show devices, taints, claims and pods.",
+    epilog="Exit codes: 0 fine, 2 unreadable input, 3 cluster unreachable.",
+)
+@cluster_options(
+    "A dump instead of a live cluster: "
+    "`kubectl get resourceslices,resourceclaims,deviceclasses,devicetaintrules,pods -A -o yaml`."
+)
+@click.option("-n", "--namespace", default="", help="Only devices that claims of this namespace have.")
+@click.option("--driver", default="", help="Only devices of this driver.")
+@click.option("--node", default="", help="Only devices of this node.")
+@click.option("--tainted", is_flag=True, help="Only devices with taints.")
+@output_option(
+    *("text", "wide", "json", "yaml", "name"),
+    help="text fits the terminal; wide shows every column and attribute; name only which devices there are, for use "
+    "as selectors.",
+)
+@feature_gates_option()
+def list_devices(
+    where: Where,
+    namespace: str,
+    driver: str,
+    node: str,
+    tainted: bool,
+    output: str,
+    gates: Gates,
+) -> int:
+    """Show every device with its taints, where they come from, and the claims and pods that have it.
+
+    \b
+    Examples:
+      weir device list
+      weir device list --tainted -o wide
+      kubectl get resourceslices,resourceclaims,devicetaintrules,pods -A -o yaml | weir device list -c -
+    """
+    found = read_inventory(where, gates)
+    now = datetime.now(UTC)
+    everything = found.rows(now)
+    rows = [
+        row
+        for row in everything
+        if (not namespace or any(one.claim.startswith(f"{namespace}/") for one in row.holders))
+        and (not driver or row.id.driver == driver)
+        and (not node or row.node == node)
+        and (not tainted or row.taints)
+    ]
+    if output == "name":
+        for row in rows:
+            click.echo(str(row.id))
+        return FINE
+    if output in ("json", "yaml"):
+        emit(
+            {"schema": SCHEMA, "devices": [_document(row) for row in rows], "problems": found.problems},
+            output,
+        )
+        return FINE
+    colour = wants_colour()
+    shown = None if output == "wide" else telling(everything)
+    width = None if output == "wide" or not sys.stdout.isatty() else shutil.get_terminal_size().columns
+    lines, left_out = text(rows, now, shown, colour=colour, width=width)
+    for line in lines:
+        click.echo(line)
+    if left_out:
+        click.echo(f"left out to fit {width} columns: {', '.join(left_out)} (-o wide shows all)", err=True)
+    for problem in found.problems:
+        click.echo(paint(problem, BAD, on=colour), err=True)
+    return FINE
+
+
+# ── text ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def text(
+    rows: Sequence[Row],
+    now: datetime,
+    shown: set[str] | None = None,
+    *,
+    colour: bool = False,
+    width: int | None = None,
+) -> tuple[list[str], list[str]]:
+    """Return the table and the columns that *width* has no room for.
+
+    One line a device, and one more for each further taint; only attributes *shown*, or all.
+    """
+    if not rows:
+        return ["No devices."], []
+    lines = [list(_COLUMNS)]
+    bad: list[bool] = [False]
+    for row in rows:
+        claims = ", ".join(holder.claim for holder in row.holders) or "-"
+        pods = ", ".join(pod for holder in row.holders for pod in holder.pods) or "-"
+        facts = ", ".join(_facts(row, shown)) or "-"
+        if shown is not None and len(facts) > _SHORT:
+            facts = f"{facts[: _SHORT - 1]}…"
+        cells = [row.node or "-", str(row.id), facts, claims, pods]
+        notes = [(taint_text(held, now), tolerated_text(held, now)) for held in row.taints]
+        if row.pool_problem:
+            notes.append((f"({row.pool_problem})", ""))
+        for number, note in enumerate(notes or [("-", "-")]):
+            lines.append([*(cells if not number else [""] * len(cells)), *note])
+            bad.append(note[1].startswith("no"))
+    left_out: list[str] = []
+    printed = table(lines, indent=0)
+    for name in _DISPENSABLE if width is not None else ():
+        if max(map(len, printed)) <= (width or 0):
+            break
+        left_out.append(name)
+        kept = [column for column, title in enumerate(_COLUMNS) if title not in left_out]
+        printed = table([[line[column] for column in kept] for line in lines], indent=0)
+    return [
+        paint(printed[0], DIM, on=colour),
+        *(
+            paint(line, BAD if worse else NOTE, on=colour and (worse or ":No" in line))
+            for line, worse in zip(printed[1:], bad[1:], strict=True)
+        ),
+    ], left_out
+
+
+def taint_text(held: HeldTaint, now: datetime) -> str:
+    """Return a taint with its age and its origin."""
+    from weir.apiserver.cells import human_duration
+    from weir.devices.eviction import moment
+
+    taint = held.tracked.taint
+    added = moment(taint.time_added)
+    age = f"{human_duration(max(0.0, (now - added).total_seconds()))}, " if added else ""
+    return f"{taint} ({age}{_origin(held)})"
+
+
+def tolerated_text(held: HeldTaint, now: datetime) -> str:
+    """Return what a taint means for who has the device."""
+    from weir.apiserver.cells import human_duration
+
+    if held.tolerated is None or held.tracked.taint.effect not in ("NoSchedule", "NoExecute"):
+        return "-"
+    if held.leave_at is not None:
+        left = (held.leave_at - now).total_seconds()
+        if held.tolerated:
+            return f"for {human_duration(left)} more" if left > 0 else "no longer, pods leave now"
+        return "no, pods leave now"
+    return "yes" if held.tolerated else "no, kept until it is free"
+
+
+def telling(rows: Sequence[Row]) -> set[str]:
+    """Return the attributes that say what kind of device it is: those that some devices of one driver share."""
+    values: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for name, value in (row.device.attributes or {}).items() if row.device else ():
+            values.setdefault((row.id.driver, name), []).append(str(value))
+    kept = {name for (_, name), found in values.items() if len(found) == 1 or len(set(found)) < len(found)}
+    return kept - {"index"}
+
+
+def _origin(held: HeldTaint) -> str:
+    from weir.devices.origin import RuleOrigin
+
+    origin = held.tracked.origin
+    return f"rule {origin.name}" if isinstance(origin, RuleOrigin) else f"driver, slice {origin.slice}"
+
+
+def _facts(row: Row, shown: set[str] | None) -> Iterator[str]:
+    for name, value in (row.device.attributes or {}).items() if row.device else ():
+        if shown is None or name in shown:
+            yield f"{name}={next(iter(value.values()), '')}"
+    for name, value in (row.device.capacity or {}).items() if row.device else ():
+        yield f"{name}={value.get('value', '')}"
+
+
+def _document(row: Row) -> dict[str, Any]:
+    from weir.devices.origin import RuleOrigin
+
+    def written_taint(held: HeldTaint) -> dict[str, Any]:
+        origin, found = held.tracked.origin, held.tracked.taint
+        written = {
+            "key": found.key,
+            "value": found.value,
+            "effect": found.effect,
+            "timeAdded": found.time_added,
+        }
+        source = (
+            {"rule": origin.name}
+            if isinstance(origin, RuleOrigin)
+            else {"slice": origin.slice, "index": origin.index}
+        )
+        return {
+            **written,
+            "origin": source,
+            "tolerated": held.tolerated,
+            "podsLeaveAt": _written(held.leave_at),
+        }
+
+    return {
+        "device": str(row.id),
+        "driver": row.id.driver,
+        "pool": row.id.pool,
+        "name": row.id.device,
+        "node": row.node or None,
+        "published": row.device is not None,
+        "poolProblem": row.pool_problem or None,
+        "attributes": dict(row.device.attributes or {}) if row.device else {},
+        "capacity": dict(row.device.capacity or {}) if row.device else {},
+        "taints": [written_taint(held) for held in row.taints],
+        "claims": [
+            {"claim": holder.claim, "request": holder.request, "pods": list(holder.pods)}
+            for holder in row.holders
+        ],
+    }
+
+
+def _written(at: datetime | None) -> str | None:
+    return None if at is None else at.strftime("%Y-%m-%dT%H:%M:%SZ")
