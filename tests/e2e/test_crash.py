@@ -2,7 +2,8 @@
 
 One script is lived through twice: by `weir up`, killed with SIGKILL thirty times at random moments (eight outside of
 CI; WEIR_KILLS says otherwise), and by a cluster under virtual time that nobody kills. Every step may be repeated, so
-what a kill left undone is done after the restart.
+what a kill left undone is done after the restart. Every other kill falls between the script's requests, the others in
+the middle of them: somebody writes without pause, and what was answered must be there afterwards.
 """
 
 from __future__ import annotations
@@ -212,16 +213,59 @@ class Watchman:
         self.restarts: Counter[str] = Counter()
         self.uids: dict[str, set[str]] = {}
 
-    async def look(self, client: Client, *, before_a_kill: bool) -> None:
+    async def look(self, client: Client, *, before_a_kill: bool) -> set[str]:
+        names = set()
         for found in (await client.list(PODS, "default")).documents():
             metadata = found["metadata"]
+            names.add(metadata["name"])
             self.restarts[metadata["name"]] += before_a_kill
             if TOLERATES in found["spec"].get("tolerations", ()):
                 name = metadata["name"] if metadata["labels"]["app"] == "bare" else metadata["labels"]["app"]
                 self.uids.setdefault(name, set()).add(metadata["uid"])
+        return names
+
+    async def look_back(self, client: Client, seen: set[str]) -> None:
+        """Count the restart also for who came between the last look and the kill."""
+        for name in await self.look(client, before_a_kill=False) - seen:
+            self.restarts[name] += 1
 
 
-async def churn(cluster: Killed, watchman: Watchman) -> None:
+class Restless:
+    """Somebody who writes without pause, and remembers what was answered last."""
+
+    def __init__(self) -> None:
+        self._number = self.answered = 0
+        self.lost: list[tuple[int, int]] = []  # what was found, what had been answered
+        self.cut = 0  # kills that fell into a request
+
+    async def write(self, client: Client) -> None:
+        """Write until the server dies."""
+        while True:
+            self._number += 1
+            note = {"metadata": {"annotations": {"restless": str(self._number)}}}
+            try:
+                await client.patch(DEPLOYMENTS, "web", note, "default")
+            except CUT_SHORT:
+                self.cut += 1
+                return
+            self.answered = self._number
+
+    async def look(self, client: Client) -> None:
+        found = await client.get(DEPLOYMENTS, "web", "default")
+        there = int((found["metadata"].get("annotations") or {}).get("restless", "0"))
+        if there < self.answered:
+            self.lost.append((there, self.answered))
+
+
+async def work_off(left: list, client: Client, moment: asyncio.Future | None = None) -> None:
+    """Take the steps that are *left*, each again until it went well; until *moment*, if one is given."""
+    while left and not (moment is not None and moment.done()):
+        with contextlib.suppress(*CUT_SHORT):
+            await left[0](client)
+            left.pop(0)
+
+
+async def churn(cluster: Killed, watchman: Watchman, restless: Restless) -> None:
     chance = random.Random(5)
     for round in range(KILLS):
         work, node, risky = steps(round)
@@ -235,26 +279,30 @@ async def churn(cluster: Killed, watchman: Watchman) -> None:
             await cluster.until(all_gone)
         moment = asyncio.ensure_future(asyncio.sleep(chance.random() * 0.5))
         left = list(work)
-        while left and not moment.done():
-            with contextlib.suppress(*CUT_SHORT):
-                await left[0](cluster.client)
-                left.pop(0)
-        await watchman.look(cluster.client, before_a_kill=True)
-        await moment
-        await cluster.kill()
+        if round % 2:  # the kill falls into requests
+            seen = await watchman.look(cluster.client, before_a_kill=True)
+            writing = asyncio.ensure_future(restless.write(cluster.client))
+            working = asyncio.ensure_future(work_off(left, cluster.client, moment))
+            await moment
+            await cluster.kill()
+            await asyncio.gather(writing, working)
+        else:
+            await work_off(left, cluster.client, moment)
+            seen = await watchman.look(cluster.client, before_a_kill=True)
+            await moment
+            await cluster.kill()
         await cluster.start()
-        while left:
-            with contextlib.suppress(*CUT_SHORT):
-                await left[0](cluster.client)
-                left.pop(0)
+        await restless.look(cluster.client)
+        await watchman.look_back(cluster.client, seen)
+        await work_off(left, cluster.client)
 
 
-async def live(folder: Path, expected: dict[str, object]) -> tuple[Watchman, list[dict]]:
-    cluster, watchman = Killed(folder), Watchman()
+async def live(folder: Path, expected: dict[str, object]) -> tuple[Watchman, list[dict], Restless]:
+    cluster, watchman, restless = Killed(folder), Watchman(), Restless()
     try:
         await cluster.start()
         await begin(cluster.client)
-        await churn(cluster, watchman)
+        await churn(cluster, watchman, restless)
         found: dict[str, object] = {}
 
         async def converged() -> bool:
@@ -269,7 +317,7 @@ async def live(folder: Path, expected: dict[str, object]) -> tuple[Watchman, lis
         await watchman.look(cluster.client, before_a_kill=False)
         events = (await cluster.client.list(EVENTS, "default")).documents()
         await cluster.client.close()
-        return watchman, [e for e in events if e["reason"] == "TaintManagerEviction"]
+        return watchman, [e for e in events if e["reason"] == "TaintManagerEviction"], restless
     finally:
         cluster.close()
 
@@ -284,24 +332,24 @@ def lived(tmp_path_factory):
 
 
 def test_after_every_crash_all_converges_to_what_the_reference_reaches(lived):
-    watchman, _ = lived
+    watchman, _, _ = lived
     assert sum(name.startswith("stays-") for name in watchman.uids) == KILLS
 
 
 def test_nobody_who_tolerates_was_replaced(lived):
-    watchman, _ = lived
+    watchman, _, _ = lived
     stayed = {name: len(uids) for name, uids in watchman.uids.items() if name.startswith("stays-")}
     assert (set(stayed.values()), len(watchman.uids["tolerant"])) == ({1}, 3)
 
 
 def test_nobody_who_tolerates_was_told_to_go(lived):
-    _, events = lived
+    _, events, _ = lived
     names = {e["involvedObject"]["name"] for e in events if "Marking" in e["message"]}
     assert not [name for name in names if name.startswith(("stays-", "tolerant-"))]
 
 
 def test_an_eviction_is_told_once_and_at_most_once_more_for_every_restart(lived):
-    watchman, events = lived
+    watchman, events, _ = lived
     told: Counter[str] = Counter()
     for event in events:
         if "Marking" in event["message"] and event["involvedObject"]["name"].startswith(
@@ -310,3 +358,8 @@ def test_an_eviction_is_told_once_and_at_most_once_more_for_every_restart(lived)
             told[event["involvedObject"]["name"]] += event.get("count") or 1
     too_often = {name: count for name, count in told.items() if count > 1 + watchman.restarts[name]}
     assert (bool(told), too_often) == (True, {})
+
+
+def test_what_was_answered_before_a_kill_is_there_after_it(lived):
+    _, _, restless = lived
+    assert (restless.lost, restless.answered > 0, restless.cut) == ([], True, KILLS // 2)
