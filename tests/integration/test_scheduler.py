@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.test_client import a_server
 from weir.apiserver.http import Request
-from weir.client.api import Client
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.local import LocalTransport
 from weir.clock import RealClock
 from weir.gates import ALL_FEATURES
@@ -157,3 +157,99 @@ async def test_a_thousand_pods_are_each_placed_once_and_no_node_is_overfull(clus
     for pod in pods:
         per_node[pod["spec"]["nodeName"]] = per_node.get(pod["spec"]["nodeName"], 0) + 1
     assert len(pods) == 1000 and max(per_node.values()) <= 80
+
+
+# ── what is told, and what stays promised ──
+
+PRIORITIES = by_kind("scheduling.k8s.io/v1", "PriorityClass")
+EVENTS = by_kind("events.k8s.io/v1", "Event")
+
+
+async def told(cluster, name):
+    """Return the notes of the events about a pod."""
+    events = (await cluster.client.list(EVENTS, "default")).documents()
+    return [event["note"] for event in events if event["regarding"]["name"] == name]
+
+
+async def until_told(cluster, name, words):
+    async def check():
+        pod = await cluster.client.get(PODS, name, "default")
+        conditions = pod["status"].get("conditions") or ()
+        return pod if any(words in c.get("message", "") for c in conditions) else None
+
+    return await cluster.until(check)
+
+
+async def full_node_and_a_preemptor(cluster):
+    await cluster.node("n", cpu="1")
+    await cluster.client.create(PRIORITIES, {"metadata": {"name": "high"}, "value": 1000})
+    await cluster.pod("small", cpu="900m", terminationGracePeriodSeconds=60)
+    await cluster.placed("small")
+    await cluster.pod("big", cpu="900m", priorityClassName="high")
+
+
+async def test_a_node_stays_promised_while_its_victims_leave(cluster):
+    await full_node_and_a_preemptor(cluster)
+    await until_told(cluster, "big", "found a potential placement")
+    await cluster.node("other", [taint("x")])
+    pod = await until_told(cluster, "big", "not eligible due to a terminating pod on the nominated node.")
+    assert pod["status"].get("nominatedNodeName") == "n"
+
+
+async def test_a_promise_is_void_when_no_node_is_left(cluster):
+    await full_node_and_a_preemptor(cluster)
+    await until_told(cluster, "big", "found a potential placement")
+    await cluster.client.delete(NODES, "n")
+    await cluster.client.delete(PODS, "small", "default", grace_period_seconds=0)
+    pod = await until_told(cluster, "big", "no nodes available to schedule pods")
+    assert "nominatedNodeName" not in pod["status"]
+
+
+async def test_new_reasons_are_told_as_a_new_event_and_are_no_transition(cluster):
+    await cluster.node("n", [taint("x")])
+    await cluster.pod("p", cpu="2")
+    before = await cluster.refused("p")
+    await asyncio.sleep(1.0)  # times are told in seconds
+    await cluster.node("small", cpu="1")
+    pod = await until_told(cluster, "p", "Insufficient cpu")
+    (after,) = pod["status"]["conditions"]
+
+    async def both():
+        return len(await told(cluster, "p")) == 2
+
+    await cluster.until(both)
+    assert before["lastTransitionTime"] == after["lastTransitionTime"]
+
+
+async def test_a_pod_that_is_being_deleted_is_told_that_it_is_passed_over(cluster):
+    await cluster.node("n", [taint("x")])
+    await cluster.pod("p")
+    await cluster.refused("p")
+    await cluster.client.patch(PODS, "p", {"metadata": {"finalizers": ["example.com/wait"]}}, "default")
+    await cluster.client.delete(PODS, "p", "default")
+    await cluster.taint("n")
+
+    async def passed_over():
+        return "skip schedule deleting pod: default/p" in await told(cluster, "p")
+
+    assert await cluster.until(passed_over)
+
+
+async def test_a_pod_resized_to_less_makes_room(cluster):
+    await cluster.node("n", cpu="1")
+    await cluster.pod("large", cpu="900m")
+    await cluster.placed("large")
+    await cluster.pod("waits", cpu="900m")
+    await cluster.refused("waits")
+
+    def given(amount):
+        said = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 0}
+        return {"status": {"containerStatuses": [{**said, "allocatedResources": {"cpu": amount}}]}}
+
+    await cluster.client.patch(PODS, "large", given("900m"), "default", subresource="status")
+    less = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}]}}
+    await cluster.client.patch(
+        PODS, "large", less, "default", subresource="resize", patch_type=STRATEGIC_MERGE_PATCH
+    )
+    await cluster.client.patch(PODS, "large", given("100m"), "default", subresource="status")
+    assert await cluster.placed("waits") == "n"

@@ -73,7 +73,16 @@ def scheduler(
                 f"{config_file}: {error.strerror or error}", param_hint="--config"
             ) from None
     if scheduler_name is not None:
+        if not scheduler_name:
+            raise click.BadParameter("a name is expected", param_hint="--scheduler-name")
+        if len(config.profiles) > 1:
+            names = ", ".join(profile.name for profile in config.profiles)
+            raise click.BadParameter(
+                f"{config_file} names its own schedulers: {names}", param_hint="--scheduler-name"
+            )
         config = replace(config, profiles=(replace(config.profiles[0], name=scheduler_name),))
+    if config.kubeconfig and not live.kubeconfig:
+        live = replace(live, kubeconfig=Path(config.kubeconfig))
     if leader_elect is not None:
         config = replace(config, leader_elect=leader_elect)
     upstream = reason_style == "upstream"

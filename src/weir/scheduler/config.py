@@ -44,6 +44,7 @@ class SchedulerConfig:
     initial_backoff_seconds: float = 1.0
     max_backoff_seconds: float = 10.0
     parallelism: int = 64  #: bindings under way at once
+    kubeconfig: str = ""  #: the file that says where the cluster is; "": as the command line says
 
 
 def read_config(text: str | bytes, file: str = "<config>") -> SchedulerConfig:
@@ -83,8 +84,16 @@ class _Reader(Fields):
             initial_backoff_seconds=float(initial),
             max_backoff_seconds=float(longest),
             parallelism=self.number(fields.get("parallelism", 64), "parallelism", 1, 10_000),
+            kubeconfig=self._kubeconfig(fields.get("clientConnection")),
         )
         return self._election(config, fields.get("leaderElection"))
+
+    def _kubeconfig(self, value: Any) -> str:
+        inner = self.mapping(
+            value, "clientConnection", "kubeconfig", "acceptContentTypes", "contentType", "qps", "burst"
+        )
+        named = inner.get("kubeconfig") or ""
+        return self.text(named, "clientConnection.kubeconfig") if named else ""
 
     def _election(self, config: SchedulerConfig, value: Any) -> SchedulerConfig:
         at = "leaderElection"

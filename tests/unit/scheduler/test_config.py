@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weir.cli.main import run
 from weir.cli.scheduler import scheduler as command
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
@@ -148,6 +149,7 @@ def test_packing_prefers_the_fuller_node():
         ({"leaderElection": {"resourceName": ""}}, "leaderElection.resourceName"),
         ({"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: 0 is not a whole number from 1"),
         ({"extenders": []}, "extenders: unknown"),
+        ({"clientConnection": {"server": "x"}}, "clientConnection.server: unknown"),
         ({"profiles": [{"schedulerName": ""}]}, "profiles[0].schedulerName"),
         ({"profiles": [{"plugins": {"queueSort": {"disabled": [{"name": "*"}]}}}]}, "queueSort: a profile needs one"),
         ({"profiles": [{"plugins": {"multiPoint": {"disabled": [{"name": "DefaultBinder"}]}}}]}, "plugins.bind"),
@@ -303,6 +305,24 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path: Path):
         False,
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--scheduler-name", ""], "a name is expected"),
+        (["--scheduler-name", "mine"], "names its own schedulers: a, b"),
+        ([], "cannot read /nowhere/kubeconfig"),  # the file of the configuration is used when none is named
+    ],
+)
+def test_a_command_line_that_does_not_fit_the_configuration_is_refused(tmp_path, capsys, options, said):
+    file = tmp_path / "two.yaml"
+    profiles = [{"schedulerName": "a"}, {"schedulerName": "b"}]
+    connection = {"kubeconfig": "/nowhere/kubeconfig", "qps": 50}
+    file.write_text(yaml.safe_dump({**HEAD, "profiles": profiles, "clientConnection": connection}))
+    code = run(["scheduler", "--config", str(file), *options])
+    told = capsys.readouterr().err
+    assert (code, said in told, "Traceback" in told) == (2, True, False), told
 
 
 def test_the_limits_of_device_claims_are_arguments():
