@@ -102,6 +102,10 @@ def _claim(spec: Document) -> Document:
         return spec
     changed = {name: value for name, value in spec.items() if name not in _IN_DEVICES}
     inside = {**(devices or {}), **moved}
+    for name in moved:  # what stands in both places is asked for together
+        before = (devices or {}).get(name)
+        if isinstance(before, list) and isinstance(moved[name], list):
+            inside[name] = [*before, *moved[name]]
     if isinstance(inside.get("requests"), list):
         inside["requests"] = [_request(one) for one in inside["requests"]]
     changed["devices"] = inside

@@ -141,3 +141,10 @@ class TestDialect:
     def test_what_is_v1_already_only_gains_what_was_missing(self, spec: dict[str, Any]) -> None:
         once = relax("ResourceSlice", {"metadata": {"name": "s"}, "spec": spec})
         assert relax("ResourceSlice", once) == once
+
+
+def test_requests_of_a_claim_in_both_places_are_asked_for_together() -> None:
+    spec = {"requests": [{"name": "b"}], "devices": {"requests": [{"name": "a"}]}}
+    assert relax("ResourceClaim", {"spec": spec})["spec"] == {
+        "devices": {"requests": [{"name": "a"}, {"name": "b"}]}
+    }
