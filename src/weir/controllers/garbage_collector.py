@@ -15,16 +15,16 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.controllers.actions import Action, Delete, Patch, WakeAt
+from weir.client.events import ObjectReference
+from weir.controllers.actions import Action, Delete, Patch, Record, WakeAt
 from weir.controllers.known import Known
-from weir.controllers.views import Pod
+from weir.controllers.views import Node, Pod
 from weir.gates import Gates
-from weir.objects.core import Node
-from weir.objects.kinds import KINDS, Kind, find_kind
+from weir.objects.kinds import KINDS, Kind, by_kind, find_kind
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 SECOND_LOOK: Final = timedelta(seconds=1)
-_NOT_WATCHED: Final = {"Event", "ReplicationController", "PodTemplate", "CSIStorageCapacity", "LimitRange"}
+NAMESPACES: Final = by_kind("v1", "Namespace")
 
 
 class ItemKey(msgspec.Struct, frozen=True):
@@ -63,8 +63,7 @@ class GarbageCollector:
         for kind in KINDS
         if kind.stored
         and "watch" in kind.verbs
-        and kind.kind not in _NOT_WATCHED
-        and kind.group != "events.k8s.io"
+        and kind.kind != "Event"  # they expire; nobody owns them or is owned by them
     )
 
     def __init__(self, gates: Gates) -> None:
@@ -150,6 +149,9 @@ class GarbageCollector:
         if not gone:
             self._doubted.pop(key, None)
             return
+        if key not in self._doubted:
+            for owner in gone:
+                yield from _elsewhere(key, item, owner, known)
         since = self._doubted.setdefault(key, now)
         if now - since < SECOND_LOOK:  # the other copy may only be late
             yield WakeAt(key, since + SECOND_LOOK)
@@ -171,6 +173,21 @@ class GarbageCollector:
         )
 
 
+def _elsewhere(key: ItemKey, item: Item, owner: Owner, known: Known) -> Iterator[Action]:
+    """Yield a word about an owner that is in another namespace, where it cannot own anything."""
+    kind = owner.kind
+    if kind is None or not kind.namespaced or not known.serves(NAMESPACES):
+        return
+    for namespace in known.all(NAMESPACES):
+        found = known.get(kind, owner.name, namespace["metadata"]["name"])
+        if found is not None and read_item(found).uid == owner.uid:
+            whom = ObjectReference(key.kind.kind, key.name, key.namespace, item.uid, key.kind.api_version)
+            what = f"{kind.api_version}/{kind.kind}, namespace: {key.namespace}, name: {owner.name}, uid: {owner.uid}"
+            text = f'ownerRef [{what}] does not exist in namespace "{key.namespace}"'
+            yield Record(whom, "Warning", "OwnerRefInvalidNamespace", text)
+            return
+
+
 def _same_owners(old: Any, new: Any) -> bool:
     """Whether a change is none to the collector: the same owners, and nothing that is being deleted."""
     if isinstance(new, dict):
@@ -189,11 +206,15 @@ def read_item(found: Any) -> Item:
     if isinstance(found, Pod | Node):
         metadata = found.metadata
         owners = tuple(
-            Owner(find_kind(o.api_version, o.kind), o.name, o.uid, True)
+            Owner(find_kind(o.api_version, o.kind), o.name, o.uid, bool(o.block_owner_deletion))
             for o in metadata.owner_references or ()
         )
         return Item(
-            metadata.uid, metadata.deletion_timestamp is not None, (), owners, metadata.resource_version
+            metadata.uid,
+            metadata.deletion_timestamp is not None,
+            metadata.finalizers or (),
+            owners,
+            metadata.resource_version,
         )
     document = found["metadata"]
     owners = tuple(

@@ -26,8 +26,13 @@ class Condition(View, frozen=True):
     last_transition_time: str | None = None
 
 
+class OwnerReference(core.OwnerReference, frozen=True):
+    block_owner_deletion: bool | None = None
+
+
 class ObjectMeta(core.ObjectMeta, frozen=True):
     finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
 
 
 class ContainerPort(core.ContainerPort, frozen=True):
@@ -120,6 +125,7 @@ class NodeStatus(core.NodeStatus, frozen=True):
 
 
 class Node(core.Node, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
     status: NodeStatus = NodeStatus()
 
 
