@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ from weir.clock import VirtualClock
 from weir.controllers.known import NODES, PODS, decoder
 from weir.errors import AlreadyExists, Gone, NotFound
 from weir.objects.core import Pod
-from weir.objects.kinds import by_kind
+from weir.objects.kinds import KINDS, Kind, by_kind
 from weir.selectors import fields, labels
 
 CONFIGMAPS = by_kind("v1", "ConfigMap")
@@ -177,6 +178,27 @@ def test_a_field_selector_reads_of_the_stored_bytes_what_it_reads_of_the_documen
         pod["metadata"]["labels"]
     )
     assert matches(msgspec.json.encode(pod)) == plainly
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in KINDS if k.stored and not k.converted], ids=lambda kind: kind.prefix
+)
+def test_every_field_of_every_kind_is_found_in_the_stored_bytes(kind: Kind) -> None:
+    document: Document = {
+        "metadata": {"labels": {}},
+        "source": {"component": "v"},
+        "status": {"succeeded": "v"},
+    }
+    offered = [field for field in fields.fields_of(kind.group, kind.kind) if field != "source"]
+    for field in offered:
+        *parts, last = field.split(".")
+        at = document
+        for part in parts:
+            at = at.setdefault(part, {})
+        at[last] = "v" if field != "status.podIPs" else [{"ip": "v"}]
+    tests = {field: matcher(kind, "", f"{field}=v") for field in offered}
+    found = {field: test is not None and test(msgspec.json.encode(document)) for field, test in tests.items()}
+    assert found == dict.fromkeys(offered, True)
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────

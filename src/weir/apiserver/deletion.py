@@ -8,7 +8,7 @@ controller act on what is left here; they are controllers, not part of the serve
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -197,8 +197,12 @@ def success(*, code: int | None = None, details: Document | None = None) -> Docu
 
 
 def parse_time(text: str) -> datetime:
-    """Return an RFC 3339 time with seconds."""
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    """Return an RFC 3339 time with seconds.
+
+    >>> parse_time("2026-01-02T03:04:05Z").isoformat()
+    '2026-01-02T03:04:05+00:00'
+    """
+    return datetime.fromisoformat(text)
 
 
 def mark_terminating(metadata: Document, now: str) -> None:

@@ -48,8 +48,10 @@ class _Labelled(msgspec.Struct, gc=False):
 
 _labelled = msgspec.json.Decoder(_Labelled)
 _whole = msgspec.json.Decoder()
-#: Fields whose value is not simply found under their name (weir.selectors.fields).
-_SEVERAL = frozenset({"status.podIP", "status.podIPs"})
+#: Fields much asked for and found under just their name; others may lie elsewhere (weir.selectors.fields).
+_PLAIN = frozenset(
+    {"metadata.name", "metadata.namespace", "spec.nodeName", "spec.schedulerName", "status.phase"}
+)
 _NO_LABELS: dict[str, str] = {}
 
 
@@ -62,9 +64,9 @@ def _reader(selected: Sequence[str]) -> Callable[[bytes], Any]:
     """
     parts: dict[str, dict[str, Any]] = {"metadata": {"name": Any, "namespace": Any, "labels": Any}}
     for field in selected:
-        part, _, name = field.partition(".")
-        if not name or "." in name or field in _SEVERAL:
+        if field not in _PLAIN:
             return _whole.decode
+        part, _, name = field.partition(".")
         parts.setdefault(part, {})[name] = Any
     fields_of_parts = {part: TypedDict(part, names, total=False) for part, names in parts.items()}  # type: ignore[operator]
     few = msgspec.json.Decoder(TypedDict("Selected", fields_of_parts, total=False))  # type: ignore[operator]

@@ -96,8 +96,8 @@ def claim(
     known: Known,
     wanted: Kind,
     *,
-    fits: Callable[[Any], bool] = lambda item: True,
-    considers: Callable[[Any], bool] = lambda item: True,
+    fits: Callable[[Any], bool] | None = None,
+    considers: Callable[[Any], bool] | None = None,
     finalizer: str = "",
     selector: Selector | None = None,
 ) -> Claimed:
@@ -111,17 +111,21 @@ def claim(
     leaving = bool(metadata.get("deletionTimestamp"))
     mine: list[Any] = []
     changes: list[Patch] = []
+
+    def selects(item: Any) -> bool:
+        return selector is not None and selector.matches(labels_of(item)) and (fits is None or fits(item))
+
     for item in known.owned(wanted, metadata["uid"]):
-        if selector is None or not considers(item) or (selector.matches(labels_of(item)) and fits(item)):
+        if selector is None or (considers is not None and not considers(item)) or selects(item):
             mine.append(item)
         elif not leaving:
             changes.append(release(item, wanted, metadata["uid"], finalizer))
     if selector is None or leaving:
         return Claimed(tuple(mine), tuple(changes))
     for item in known.free(wanted, metadata["namespace"]):
-        if _deleting(item) or not considers(item):
+        if _deleting(item) or (considers is not None and not considers(item)):
             continue
-        if selector.matches(labels_of(item)) and fits(item):
+        if selects(item):
             mine.append(item)
             changes.append(adopt(item, wanted, owner, kind, finalizer))
     return Claimed(tuple(mine), tuple(changes))

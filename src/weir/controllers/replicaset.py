@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +34,7 @@ REPLICATION_CONTROLLERS: Final = by_kind("v1", "ReplicationController")
 AT_ONCE: Final = 500
 COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 FAILURE: Final = "ReplicaFailure"
+_ACTIVE: Final = attrgetter("active")
 
 
 class ReplicaSetKey(msgspec.Struct, frozen=True):
@@ -72,7 +74,7 @@ class ReplicaSets:
         replicaset = known.get(self.kind, key.name, key.namespace)
         if replicaset is None:
             return
-        claimed = claim(replicaset, self.kind, known, PODS, considers=lambda pod: pod.active)
+        claimed = claim(replicaset, self.kind, known, PODS, considers=_ACTIVE)
         yield from claimed.changes
         pods: list[Pod] = [pod for pod in claimed.mine if pod.active]
         wanted = replicaset["spec"].get("replicas", 1)
@@ -120,11 +122,13 @@ class ReplicaSets:
         min_ready = spec.get("minReadySeconds") or 0
         labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
         full = [pod for pod in pods if labels.items() <= (pod.metadata.labels or {}).items()]
+        ready = sum(pod.ready for pod in pods)
+        available = sum(is_available(pod, min_ready, now) for pod in pods) if min_ready else ready
         status: dict[str, Any] = {
             "replicas": len(pods),
             "fullyLabeledReplicas": len(full),
-            "readyReplicas": sum(pod.ready for pod in pods),
-            "availableReplicas": sum(is_available(pod, min_ready, now) for pod in pods),
+            "readyReplicas": ready,
+            "availableReplicas": available,
             "observedGeneration": metadata.get("generation", 0),
         }
         if self.kind is REPLICASETS:

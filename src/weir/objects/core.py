@@ -272,6 +272,10 @@ class ContainerStatus(View, frozen=True):
     resources: ResourceRequirements | None = None
 
 
+#: The phases of pods that have ended and no longer use their node.
+ENDED: Final = ("Succeeded", "Failed")
+
+
 class PodStatus(View, frozen=True):
     phase: str = ""
     reason: str = ""
@@ -303,7 +307,7 @@ class Pod(View, frozen=True):
     @property
     def terminated(self) -> bool:
         """Whether the pod has ended and no longer uses its node."""
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.status.phase in ENDED
 
 
 # ── nodes ────────────────────────────────────────────────────────────────────────────────────────
