@@ -185,6 +185,11 @@ def _decode_exactly(body: bytes, kind: KindRow, yaml: bool, mode: str) -> tuple[
     except Unreadable as error:
         raise BadRequest(prefix + str(error)) from None
     if (sent_version, sent_kind) != (kind.api_version, kind.kind):
+        if sent_kind == kind.kind and sent_version.rpartition("/")[0] == kind.api_version.rpartition("/")[0]:
+            raise BadRequest(
+                f"the API version in the data ({sent_version}) does not match the expected API version "
+                f"({kind.api_version})"
+            )
         into = root_of(kind)
         package = into.name.partition(".")[0]
         raise BadRequest(

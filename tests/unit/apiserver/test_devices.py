@@ -141,6 +141,38 @@ class TestVersions:
 
         play(script)
 
+    def test_what_was_applied_in_one_version_is_owned_in_every_other(self) -> None:
+        async def script(_: Call, cluster: Cluster) -> None:
+            async def apply(version: str, manager: str, effect: str, more: str = "") -> dict[str, Any]:
+                path, query = f"{API}/{version}/devicetaintrules/r", f"fieldManager={manager}{more}"
+                body = json.dumps(rule_body(effect, version)).encode()
+                sent = {"content-type": "application/apply-patch+yaml"}
+                return await cluster.call("PATCH", path, query, sent, body)
+
+            await apply("v1alpha3", "first", "NoSchedule")
+            refused = await apply("v1", "second", "NoExecute")
+            taken = await apply("v1beta2", "second", "NoExecute", "&force=true")
+            owned = {
+                entry["manager"]: "f:effect" in entry["fieldsV1"]["f:spec"]["f:taint"]
+                for entry in taken["body"]["metadata"]["managedFields"]
+            }
+            causes = refused["body"]["details"]["causes"]
+            assert (refused["code"], [cause["field"] for cause in causes]) == (409, [".spec.taint.effect"])
+            assert owned == {"first": False, "second": True}
+
+        play(script)
+
+    def test_a_body_of_another_version_than_the_path_is_refused(self) -> None:
+        async def script(call: Call, _: Cluster) -> None:
+            answer = await call("POST", "/v1beta2/devicetaintrules", rule_body())
+            assert (answer["code"], answer["body"]["message"]) == (
+                400,
+                "the API version in the data (resource.k8s.io/v1) does not match the expected API version "
+                "(resource.k8s.io/v1beta2)",
+            )
+
+        play(script)
+
     def test_errors_speak_of_the_layout_of_v1(self) -> None:
         async def script(call: Call, _: Cluster) -> None:
             bad = claim_body("v1beta1", tolerations=[{"key": "a", "operator": "Near"}])

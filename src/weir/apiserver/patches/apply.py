@@ -26,6 +26,7 @@ from weir.apiserver.patches.managedfields import (
     Managed,
     Owner,
     change,
+    means_the_same,
     owned_by_write,
     read_managed,
     stripped,
@@ -37,7 +38,8 @@ from weir.apiserver.patches.managedfields import (
 from weir.apiserver.patches.overlay import ensure_named, overlay, remove_fields
 from weir.apiserver.patches.structure import Node, root_node
 from weir.errors import BadRequest, Conflict, DecodeError, InternalError
-from weir.objects.document import KindRow, check, copied, root_of
+from weir.objects import typed
+from weir.objects.document import KindRow, as_json, check, copied, parse_yaml, root_of
 from weir.objects.jsontext import TOO_DEEP, may_be_too_deep, too_deep
 from weir.objects.manifest import ManifestError, read_manifest
 from weir.values.quoting import quote
@@ -113,11 +115,10 @@ def parse(body: bytes) -> dict[str, Any]:
         try:
             documents = read_manifest(body, "body")
         except ManifestError as error:
-            raise BadRequest(
-                "error decoding patch: error converting YAML to JSON: "
-                f"yaml: line {error.place.line}: {error.problem}"
-            ) from None
-        value = documents[0].value if documents else {}
+            # What looks like JSON is not turned into JSON first, and fails a step later.
+            step = "decoding patch: error converting YAML to JSON" if body[:1] == b"{" else "encoding patch"
+            raise BadRequest(f"error {step}: yaml: {error.told}") from None
+        value = as_json(documents[0].value) if documents else {}
     if value is None:
         return {}
     if may_be_too_deep(body) and too_deep(value):
@@ -129,6 +130,15 @@ def parse(body: bytes) -> dict[str, Any]:
             f"json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
         )
     return value
+
+
+def doubled_keys(body: bytes) -> list[str]:
+    """Return the keys that a configuration in YAML has twice, each told as its reader does."""
+    try:
+        msgspec.json.decode(body)
+        return []
+    except (ValueError, RecursionError):
+        return parse_yaml(body, "")[1]
 
 
 def _check_type(configuration: dict[str, Any], kind: KindRow) -> None:
@@ -252,7 +262,7 @@ class _Applying:
         result: Managed = {}
         for owner in sorted(managed, key=_identifier):
             fields = managed[owner].fields
-            if owner.api_version == self._kind.api_version:
+            if means_the_same(owner.api_version, self._kind.api_version):
                 clash = fieldset.intersection(fields, taken)
                 conflicts += [(owner, path) for path in _in_order(clash)]
                 fields = fieldset.difference(fieldset.difference(fields, clash), removed)
@@ -263,6 +273,11 @@ class _Applying:
         return result
 
     def _read(self, made: dict[str, Any]) -> dict[str, Any]:
+        try:  # no deeper than the object and the configuration are, which are not too deep
+            read = typed.convert(made, self._root)
+            return {"kind": self._kind.kind, "apiVersion": self._kind.api_version, **read}
+        except typed.Refused:
+            pass
         try:
             read, _ = check(made, self._kind, field_validation="Ignore")
         except DecodeError as error:

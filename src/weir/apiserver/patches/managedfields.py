@@ -3,7 +3,7 @@
 Spec: apiserver.md 6 "managedFields". An entry is known by (manager, operation, apiVersion, subresource). A write by
 Update gives its manager every field it added or changed and takes these, and what it removed, from everybody else.
 What surprises: an object whose managedFields were cleared is not tracked again until somebody applies; the eleventh
-updating manager makes the oldest two one, called "ancient-changes"; entries of another apiVersion are left alone.
+updating manager makes the oldest two one, called "ancient-changes"; entries of another group are left alone.
 Not here: server-side apply (weir.apiserver.patches.apply), comparing (weir.apiserver.patches.compare).
 """
 
@@ -251,6 +251,18 @@ def _starting_point(sent: Any, old: dict[str, Any] | None, subresource: str) -> 
     return read_managed(stored) or {}
 
 
+def means_the_same(api_version: str, other: str) -> bool:
+    """Return whether paths in one version of a kind mean the same in another: they do in all versions of a group.
+
+    Where versions are laid out differently (the devices of a slice, the requests of a claim), it is inside lists that
+    are owned as a whole.
+
+    >>> means_the_same("resource.k8s.io/v1alpha3", "resource.k8s.io/v1"), means_the_same("v1", "events.k8s.io/v1")
+    (True, False)
+    """
+    return api_version == other or api_version.rpartition("/")[0] == other.rpartition("/")[0] != ""
+
+
 def take_over(
     managed: Managed, comparison: Comparison, kind: KindRow, manager: str, subresource: str, now: str
 ) -> Managed:
@@ -261,7 +273,7 @@ def take_over(
     result: Managed = {}
     for known, entry in managed.items():
         fields = entry.fields
-        if known.api_version == kind.api_version:
+        if means_the_same(known.api_version, kind.api_version):
             fields = fieldset.difference(fieldset.difference(fields, taken), removed)
         if fields:
             result[known] = Entry(fields, entry.time)
