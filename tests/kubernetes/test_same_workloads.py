@@ -378,6 +378,43 @@ def endpoints_that_somebody_wrote(cluster):
     )
 
 
+def owners_and_what_they_own(cluster):
+    def owned(name, owner):
+        kind, metadata = owner["kind"], owner["metadata"]
+        reference = {"apiVersion": "v1", "kind": kind, "name": metadata["name"], "uid": metadata["uid"]}
+        references = [{**reference, "blockOwnerDeletion": True}]
+        cluster.create(
+            {
+                "kind": "ConfigMap",
+                "apiVersion": "v1",
+                "metadata": {"name": name, "ownerReferences": references},
+            }
+        )
+
+    for name in ("front", "leaves"):
+        cluster.create(pod(name, terminationGracePeriodSeconds=1))
+        owned(f"of-{name}", cluster.wait("the pod", lambda name=name: cluster.get("Pod", name), PATIENCE))
+    far = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "far"}}
+    cluster.create(far, "kube-public")
+    owned("of-far", cluster.get("ConfigMap", "far", "kube-public"))
+    for name, policy in (("front", "Foreground"), ("leaves", "Orphan")):
+        cluster._resource("Pod").delete(name=name, namespace="default", body={"propagationPolicy": policy})
+    cluster.wait(
+        "both pods go", lambda: not any(map(cluster.get, ("Pod", "Pod"), ("front", "leaves"))), PATIENCE
+    )
+    cluster.wait("so does what has no owner here", lambda: not cluster.get("ConfigMap", "of-far"), PATIENCE)
+    cluster.wait("it is told of", lambda: cluster.told("ConfigMap", "of-far"), PATIENCE)
+    uid = cluster.get("ConfigMap", "far", "kube-public")["metadata"]["uid"]
+    return (
+        cluster.get("ConfigMap", "of-front"),
+        cluster.get("ConfigMap", "of-leaves")["metadata"].get("ownerReferences"),
+        {
+            (name, reason, text.replace(uid, "UID"))
+            for name, reason, text in cluster.told("ConfigMap", "of-far")
+        },
+    )
+
+
 STORIES = [
     deployment_rolls_and_goes_back,
     daemonset_keeps_its_history,
@@ -389,6 +426,7 @@ STORIES = [
     budgets_tell_what_they_cannot_count,
     a_job_made_by_hand_from_a_cronjob,
     endpoints_that_somebody_wrote,
+    owners_and_what_they_own,
 ]
 
 
