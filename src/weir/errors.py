@@ -281,7 +281,10 @@ class Invalid(ApiError):
     @classmethod
     def from_field_errors(cls, kind: Resource, name: str, problems: Iterable[FieldProblem]) -> Invalid:
         """Return the 422 for *problems*; identical ones collapse, the first appearance keeps its place."""
-        return cls.of(kind.group, kind.kind, name, problems)
+        group = (
+            "" if kind.group == "events.k8s.io" else kind.group
+        )  # one store, which calls them by the old name
+        return cls.of(group, kind.kind, name, problems)
 
     @classmethod
     def of(cls, group: str, kind: str, name: str, problems: Iterable[FieldProblem]) -> Invalid:

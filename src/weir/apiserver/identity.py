@@ -7,7 +7,6 @@ Not here: what the object may hold (weir.validate), the writing itself (weir.api
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from weir import errors
@@ -78,14 +77,28 @@ def check_patched_identity(new: Document, kind: Kind, namespace: str, name: str)
     check_namespace(kind, metadata, namespace)
 
 
+def check_new_identity(configuration: Document, kind: Kind, name: str) -> None:
+    """A configuration that names an object by its uid does not make another one; a version it names is nobody's."""
+    metadata = configuration.get("metadata")
+    if not isinstance(metadata, dict):
+        return
+    metadata.pop("resourceVersion", None)
+    if uid := metadata.get("uid"):
+        text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise errors.Conflict.object(kind, name, text)
+
+
 def keep_server_set(metadata: Document, was: Document) -> None:
-    """Fill in what only the server sets where the client left it out; what the client changed stays for validation."""
-    for field in ("uid", "creationTimestamp"):
-        given = metadata.get(field)
-        if field in was and (not given or (field != "uid" and same_time(given, was[field]))):
-            metadata[field] = was[field]
-        elif field not in was:
-            metadata.pop(field, None)
+    """Fill in what only the server sets; a uid that the client changed stays for validation."""
+    metadata.pop("selfLink", None)
+    if "creationTimestamp" in was:
+        metadata["creationTimestamp"] = was["creationTimestamp"]
+    else:
+        metadata.pop("creationTimestamp", None)
+    if "uid" not in was:
+        metadata.pop("uid", None)
+    elif not metadata.get("uid"):
+        metadata["uid"] = was["uid"]
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):  # once there, they stay as they are
         if field in was:
             metadata[field] = was[field]
@@ -95,20 +108,6 @@ def keep_server_set(metadata: Document, was: Document) -> None:
         metadata["generation"] = was["generation"]
     else:
         metadata.pop("generation", None)
-
-
-def same_time(given: str, known: str) -> bool:
-    """Return whether two texts are the same moment.
-
-    >>> same_time("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00Z"), same_time("nonsense", "2026-01-01T00:00:00Z")
-    (True, False)
-    """
-    if given == known:
-        return True
-    try:
-        return datetime.fromisoformat(given) == datetime.fromisoformat(known)
-    except (TypeError, ValueError):
-        return False
 
 
 def gone_with_this_update(kind: Kind, new: Document) -> bool:

@@ -14,7 +14,7 @@ from weir import errors
 from weir.apiserver import stored
 from weir.apiserver.bodies import manager_of, media_type, relaxed
 from weir.apiserver.http import Request
-from weir.apiserver.identity import check_patched_identity
+from weir.apiserver.identity import check_new_identity, check_patched_identity
 from weir.apiserver.options import WriteOptions
 from weir.apiserver.patches import apply as server_side
 from weir.apiserver.patches import converter
@@ -24,8 +24,8 @@ from weir.apiserver.patches import strategic as strategic_patch
 from weir.apiserver.patches.parts import applied_parts, patched_parts
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.verbs import ATTEMPTS, Outcome, Verbs
-from weir.objects import defaults, device_dialect, document
-from weir.objects.document import may_have_duplicates
+from weir.objects import defaults, device_dialect, document, schema
+from weir.objects.document import may_have_duplicates, root_of
 from weir.objects.jsontext import duplicate_fields, parse_json
 from weir.objects.kinds import Kind
 from weir.validate.field import invalid
@@ -45,6 +45,10 @@ PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
 def _merge(target: Document, overlay: Document, kind: Kind) -> Document:
     merged: Document = merge_patch.merge(target, overlay)
     return merged
+
+
+def _lay_over(target: Document, overlay: Document, kind: Kind) -> Document:
+    return merge_patch.lay_over(target, overlay)
 
 
 def _merge_strategically(target: Document, overlay: Document, kind: Kind) -> Document:
@@ -76,6 +80,8 @@ class Patching:
         if kind.version == device_dialect.VERSION and media != JSON_PATCH:
             body = relaxed(body, kind, yaml=False, partial=True)
         by_parts = _BY_PARTS.get(media)
+        if media == MERGE_PATCH and b"null" not in body:
+            by_parts = _lay_over
 
         def compute(old: Document) -> Document:
             if by_parts is not None:
@@ -146,9 +152,16 @@ class Patching:
                 )
                 if part is not None:
                     return part
+            if live is None:
+                check_new_identity(configuration, kind, name)
             new = server_side.apply_configuration(
                 live, configuration, kind, manager=manager, force=force, subresource=subresource, now=now
             )
+            for problem in server_side.doubled_keys(body) if options.field_validation != "Ignore" else ():
+                if options.field_validation == "Strict":
+                    text = f"error strict decoding patch: error converting YAML to JSON: {problem}"
+                    raise errors.BadRequest(text)
+                warnings.extend(line.strip() for line in problem.splitlines()[1:])
             metadata = new.setdefault("metadata", {})
             check_patched_identity(new, kind, namespace, name)
             metadata["name"] = name
@@ -224,7 +237,7 @@ def check_patched(
             kind.kind,
             kind.api_version,
         ):
-            raise errors.DecodeError(unknown_kind(new))
+            raise errors.DecodeError(unknown_kind(new, kind))
         read, found = document.check(new, kind, field_validation=field_validation)
         if doubled and field_validation == "Strict":
             raise errors.DecodeError("strict decoding error: " + ", ".join(doubled))
@@ -235,9 +248,15 @@ def check_patched(
         raise errors.Invalid.of("", "", "", [problem]) from None
 
 
-def unknown_kind(new: Document) -> str:
+def unknown_kind(new: Document, kind: Kind) -> str:
     """Return what decoding says of an object that a patch turned into something else."""
     name, version = new.get("kind") or "", new.get("apiVersion") or ""
+    other = schema.find_root(version, name)
+    if other is not None:
+        into = root_of(kind)
+        package = into.name.partition(".")[0]
+        which = version.rpartition("/")[2]
+        return f"converting ({which}.{other.go}) to ({package}.{into.go}): unknown conversion"
     scheme = 'in scheme "pkg/runtime/scheme.go:111"'
     return f'no kind "{name}" is registered for version "{version}" {scheme}'
 

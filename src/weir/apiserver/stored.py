@@ -76,8 +76,8 @@ _PREFIXES = frozenset(kind.prefix for kind in KINDS if kind.stored)
 def _prefix_of(folder: str) -> str:
     """Return the prefix of the kind whose objects lie in *folder*.
 
-    >>> _prefix_of("/registry/pods/default/"), _prefix_of("/registry/minions/")
-    ('/registry/pods/', '/registry/minions/')
+    >>> _prefix_of("/registry/pods/default/"), _prefix_of("/registry/nodes/")
+    ('/registry/pods/', '/registry/nodes/')
     """
     _, _, first, second, *_ = (*folder.split("/"), "")
     under = f"/registry/{first}/"

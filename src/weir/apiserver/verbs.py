@@ -291,6 +291,9 @@ class Verbs:
         metadata["name"] = name
         manager = options.field_manager or manager_of(request)
         sent_version = metadata.get("resourceVersion") or ""
+        if sent_version == "0":  # any version
+            sent_version = ""
+            metadata.pop("resourceVersion")
         expected = parse_version(sent_version) if sent_version else 0
         live = self.store.get(kind.key(namespace, name))
         strategy = for_kind(kind)

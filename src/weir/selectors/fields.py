@@ -109,7 +109,7 @@ _OFFERED: dict[tuple[str, str], dict[str, Getter]] = {
     ("resource.k8s.io", "ResourceSlice"): _plain("spec.driver", "spec.nodeName", "spec.pool.name"),
 }
 #: kinds that refuse the namespace they have not
-_WITHOUT_NAMESPACE = frozenset({("resource.k8s.io", "ResourceSlice")})
+_WITHOUT_NAMESPACE = frozenset({("resource.k8s.io", "ResourceSlice"), ("", "Node"), ("", "Namespace")})
 #: kinds whose conversion words the refusal of an unknown field in its own way, where it is not the common one
 _OWN_WORDING: dict[tuple[str, str], str] = {
     ("batch", "Job"): 'field label "{field}" not supported for Job',

@@ -76,7 +76,8 @@ def _operations(body: bytes) -> list[dict[str, Any]]:
                 _wrong_type(field, f"Go struct field jsonPatchOp.{key} of type string")
     if len(value) > MOST_OPERATIONS:
         raise RequestTooLarge(
-            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(value)}"
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{MOST_OPERATIONS}, got {len(value)}"
         )
     operations: list[dict[str, Any]] = [plain(item) if item is not None else {} for item in value]
     return operations

@@ -43,10 +43,15 @@ def test_anything_but_an_object_cannot_be_read(body: bytes, word: str) -> None:
         patch({}, body)
 
 
-@pytest.mark.parametrize("body", [b'{"metadata":', b"null", b""])
+@pytest.mark.parametrize("body", [b'{"metadata":', b""])
 def test_anything_but_json_is_an_invalid_patch(body: bytes) -> None:
     with pytest.raises(BadRequest, match=r"^invalid JSON patch$"):
         patch({}, body)
+
+
+def test_null_is_refused_by_the_merge_itself() -> None:
+    with pytest.raises(BadRequest, match=r"^Invalid JSON Patch$"):
+        patch({}, b"null")
 
 
 @given(DOCUMENTS)
