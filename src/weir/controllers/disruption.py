@@ -76,22 +76,31 @@ class Disruption:
 
     def __init__(self, gates: Gates) -> None:
         self._told: dict[BudgetKey, frozenset[str]] = {}  # what is odd about each budget, as last told
+        self._there: dict[str, set[str]] = {}  # namespaces that have budgets, and which
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield the budget that changed, or all of a namespace whose pods or owners did."""
         if kind is BUDGETS:
             metadata = (new or old)["metadata"]
+            self._count(metadata["namespace"], metadata["name"], there=new is not None)
             yield BudgetKey(metadata["namespace"], metadata["name"])
         elif kind is PODS:
             metadata = (new or old).metadata
-            yield NamespaceBudgets(metadata.namespace)
-            if new is not None:
-                if old is None or (old.metadata.labels, old.ready) != (new.metadata.labels, new.ready):
+            if new is not None and _picked_at(new) is not None:
+                yield PickedPod(metadata.namespace, metadata.name)
+            if metadata.namespace in self._there:
+                yield NamespaceBudgets(metadata.namespace)
+                if new is not None and _face(old) != _face(new):
                     yield BudgetedPod(metadata.namespace, metadata.name)
-                if _picked_at(new) is not None:
-                    yield PickedPod(metadata.namespace, metadata.name)
         elif old is None or new is None or old["spec"].get("replicas") != new["spec"].get("replicas"):
             yield NamespaceBudgets((new or old)["metadata"]["namespace"])
+
+    def _count(self, namespace: str, name: str, *, there: bool) -> None:
+        """Note a budget that came, or went: where there is none, pods need not be looked at."""
+        names = self._there.setdefault(namespace, set())
+        (names.add if there else names.discard)(name)
+        if not names:
+            del self._there[namespace]
 
     def reconcile(self, key: Key, known: Known, now: datetime) -> Iterator[Action]:
         """Yield the status of a budget when it is no longer true."""
@@ -180,6 +189,10 @@ class Disruption:
         for reason in sorted(now - before):
             type, message, _ = odd[reason]
             yield Record(about(budget, BUDGETS), type, reason, message)
+
+
+def _face(pod: Pod | None) -> tuple[Any, ...] | None:
+    return (pod.metadata.labels, pod.ready) if pod is not None else None
 
 
 def _selects(budget: Document, pod: Pod) -> bool:
