@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from weir.objects import core
-from weir.objects.core import View
+from weir.objects.core import ENDED, View
 
 
 class Condition(View, frozen=True):
@@ -92,8 +92,10 @@ class Pod(core.Pod, frozen=True):
 
     @property
     def ready(self) -> bool:
-        found = self.status.condition("Ready")
-        return found is not None and found.status == "True"
+        for condition in self.status.conditions or ():
+            if condition.type == "Ready":
+                return condition.status == "True"
+        return False
 
     @property
     def deleting(self) -> bool:
@@ -102,7 +104,7 @@ class Pod(core.Pod, frozen=True):
     @property
     def active(self) -> bool:
         """Whether the pod still counts for its owner: neither ended nor being deleted."""
-        return not self.terminated and not self.deleting
+        return self.metadata.deletion_timestamp is None and self.status.phase not in ENDED
 
     @property
     def controller_uid(self) -> str:
