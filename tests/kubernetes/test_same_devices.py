@@ -18,13 +18,14 @@ import pytest
 
 from tests.kubernetes.device_documents import (
     CLAIM,
+    DRIVER,
     RULE,
     SOUND,
     STATUS,
     Document,
     Spoiler,
 )
-from tests.kubernetes.requests import PARTIAL, TABLE
+from tests.kubernetes.requests import APPLY, MERGE, PARTIAL, STRATEGIC, TABLE
 from tests.kubernetes.test_same_requests import TOKEN, UNVERIFIED, both_servers, masked
 from weir.objects.device_versions import from_v1
 
@@ -49,15 +50,15 @@ class Door:
     """One server, asked over one connection."""
 
     def __init__(self, server: str) -> None:
-        self.connection = http.client.HTTPSConnection(
-            urlsplit(server).netloc, context=UNVERIFIED, timeout=60
-        )
+        self.connection = http.client.HTTPSConnection(urlsplit(server).netloc, context=UNVERIFIED, timeout=60)
 
-    def ask(self, method: str, path: str, body: Any = None, accept: str = "application/json") -> Any:
+    def ask(
+        self, method: str, path: str, body: Any = None, accept: str = "application/json", content: str = ""
+    ) -> Any:
         headers = {"Authorization": f"Bearer {TOKEN}", "User-Agent": "same/1", "Accept": accept}
         sent = None
         if body is not None:
-            sent, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+            sent, headers["Content-Type"] = json.dumps(body).encode(), content or "application/json"
         self.connection.request(method, path, sent, headers)
         answer = self.connection.getresponse()
         told = compared((answer.status, json.loads(answer.read()), answer.headers.get_all("Warning") or []))
@@ -216,3 +217,62 @@ def test_statuses_of_rules_are_taken_or_refused_alike(both) -> None:
             sent["apiVersion"] = f"resource.k8s.io/{version}"
             both.ask(f"{n}", "PUT", at("DeviceTaintRule", version, "/told/status?dryRun=All"), sent)
     assert both.different == []
+
+
+CONDITION = {**STATUS["devices"][0]["conditions"][0], "type": "EvictionInProgress", "observedGeneration": 1}
+DEVICE = {"driver": DRIVER, "pool": "n", "device": "g"}
+
+
+def rule_in(version: str, effect: str) -> Document:
+    taint = {**RULE["spec"]["taint"], "effect": effect}
+    return {**written_in(version, named(RULE, "owned")), "spec": {**RULE["spec"], "taint": taint}}
+
+
+def told_in(version: str, kind: str, **status: Any) -> Document:
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": kind,
+        "metadata": {"name": "owned"},
+        "status": status,
+    }
+
+
+def consumer(name: str) -> Document:
+    return {"resource": "pods", "name": name, "uid": name}
+
+
+#: kind, version, subresource and field manager, how, what: one after the other
+WRITES: list[tuple[str, str, str, str, Any]] = [
+    ("DeviceTaintRule", "v1alpha3", "?fieldManager=a", APPLY, rule_in("v1alpha3", "NoSchedule")),
+    ("DeviceTaintRule", "v1", "?fieldManager=b", APPLY, rule_in("v1", "NoSchedule")),
+    ("DeviceTaintRule", "v1", "?fieldManager=b", APPLY, rule_in("v1", "None")),
+    ("DeviceTaintRule", "v1beta2", "?fieldManager=b&force=true", APPLY, rule_in("v1beta2", "None")),
+    *(
+        ("DeviceTaintRule", version, "/status?fieldManager=c", APPLY,
+         told_in(version, "DeviceTaintRule", conditions=[{**CONDITION, "message": version}]))
+        for version in ("v1", "v1beta2", "v1alpha3")
+    ),
+    ("DeviceTaintRule", "v1", "/status", STRATEGIC, {"status": {"conditions": [{**CONDITION, "type": "Other"}]}}),
+    ("DeviceTaintRule", "v1", "", MERGE, {"spec": {"taint": {"value": "w"}}}),
+    ("DeviceTaintRule", "v1", "", MERGE, {"spec": {"taint": None}}),
+    ("DeviceTaintRule", "v1beta2", "", MERGE, rule_in("v1beta2", "None")),
+    ("ResourceClaim", "v1beta1", "?fieldManager=a", APPLY, written_in("v1beta1", named(CLAIM, "owned"))),
+    ("ResourceClaim", "v1", "?fieldManager=a", APPLY, named(CLAIM, "owned")),
+    ("ResourceClaim", "v1", "", MERGE, {"spec": {"devices": {"requests": []}}}),
+    ("ResourceClaim", "v1", "/status", MERGE,
+     {"status": {"allocation": {"devices": {"results": [{"request": "r", **DEVICE}]}},
+                 "reservedFor": [consumer("p")]}}),
+    ("ResourceClaim", "v1", "/status", STRATEGIC, {"status": {"reservedFor": [consumer("q")]}}),
+    ("ResourceClaim", "v1", "/status", STRATEGIC, {"status": {"reservedFor": [{"uid": "p", "$patch": "delete"}]}}),
+    ("ResourceClaim", "v1beta2", "/status?fieldManager=d", APPLY,
+     told_in("v1beta2", "ResourceClaim", devices=[{**DEVICE, "data": {"a": 1}, "conditions": [CONDITION]}])),
+    ("ResourceClaim", "v1", "/status", MERGE, {"metadata": {"labels": {"a": "b"}, "finalizers": ["x.io/y"]}}),
+    ("ResourceClaim", "v1", "/status", MERGE, {"status": {"allocation": None, "reservedFor": None}}),
+]  # fmt: skip
+
+
+def test_writes_in_every_version_leave_the_same_owners(both) -> None:
+    for number, (kind, version, rest, how, body) in enumerate(WRITES):
+        both.ask(f"write {number}", "PATCH", at(kind, version, f"/owned{rest}"), body, content=how)
+        both.ask(f"read after {number}", "GET", at(kind, "v1", "/owned"))
+    assert both.accepted and both.different == []
