@@ -3,7 +3,8 @@
 Deciding is elsewhere and pure. All controllers of one process share one copy of each collection. A key that fails
 comes again after a pause that doubles; a created or deleted object holds its key back until the copy shows it, so
 that nobody decides on what is no longer so. With leader election only the elected process acts.
-Not here: which controllers there are (weir.controllers.catalog), what each decides (its own module).
+Not here: which controllers there are (weir.controllers.catalog), what each decides (its own module), when the copy
+shows what was done (weir.controllers.unseen).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from weir.controllers.disruption_target import condition_patch, disruption_targe
 from weir.controllers.known import PODS, Known, decoder, prepare
 from weir.controllers.metrics import ControllerMetrics
 from weir.controllers.refusals import Refusals
+from weir.controllers.unseen import Unseen, is_deleting, key_of
 from weir.objects.kinds import Kind
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
@@ -47,7 +49,6 @@ WORKERS: Final = 8
 EVICTIONS_AT_ONCE: Final = 32
 EVICTION_TRIES: Final = 5
 EVICTION_PAUSE_SECONDS: Final = 0.01
-SEEN_WITHIN_SECONDS: Final = 30.0
 
 
 class Controller(Protocol):
@@ -206,8 +207,7 @@ class _Worker:
         self.tasks: list[asyncio.Task[None]] = []
         self._evicting: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(EVICTIONS_AT_ONCE)
-        self._waiting: dict[tuple[Kind, ObjectKey], list[asyncio.Future[None]]] = {}
-        self._waiting_for: dict[tuple[Kind, ObjectKey], list[tuple[int, asyncio.Future[None]]]] = {}
+        self._unseen = Unseen(owner.informers, owner.clock)
         self._refusals = Refusals()
         waiting = owner.metrics.refused_workloads.child(controller.name)
         waiting.look = lambda: len(self._refusals)
@@ -232,8 +232,8 @@ class _Worker:
 
     def _listener(self, kind: Kind) -> Callable[[Any, Any], None]:
         def changed(old: Any, new: Any) -> None:
-            if self._waiting or self._waiting_for:
-                self._saw(kind, old if new is None else new, gone=new is None)
+            if self._unseen:
+                self._unseen.saw(kind, old if new is None else new, gone=new is None)
             for key in self.controller.changed(kind, old, new):
                 self.queue.add(key)
 
@@ -273,7 +273,7 @@ class _Worker:
         if not refused:
             self._refusals.forget(key)
         if seen:
-            await self._all_seen(seen)
+            await self._unseen.wait(seen)
         if stopped is not None:
             raise stopped
         self._owner.metrics.reconcile_duration.child(name).observe(self._clock.monotonic() - started)
@@ -299,7 +299,7 @@ class _Worker:
             return error
         finally:
             for kind, key in hands.made:
-                seen += self._unseen(kind, key, created=True)
+                seen += self._unseen.presence(kind, key, created=True)
         carried_out = getattr(self.controller, "carried_out", None)
         if carried_out is not None:
             for each in carried_out(action, outcome, self._clock.now()):
@@ -373,7 +373,7 @@ class _Worker:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
             message = action.told or f"Created {noun}: {name}"
             self.recorder.record(action.about, "Normal", "SuccessfulCreate", message)
-        return self._unseen(action.kind, ObjectKey(action.namespace, name), created=True)
+        return self._unseen.presence(action.kind, ObjectKey(action.namespace, name), created=True)
 
     async def _delete(self, action: Delete) -> list[asyncio.Future[None]]:
         key = ObjectKey(action.namespace, action.name)
@@ -401,12 +401,12 @@ class _Worker:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
             message = action.told or f"Deleted {noun}: {action.name}"
             self.recorder.record(action.about, "Normal", "SuccessfulDelete", message)
-        return self._unseen(action.kind, key, created=False)
+        return self._unseen.presence(action.kind, key, created=False)
 
     async def _patch(self, action: Patch) -> list[asyncio.Future[None]]:
         for kind, name, uid in action.while_present:
             found = await self._client.find(kind, name, action.namespace if kind.namespaced else "")
-            if found is None or found["metadata"]["uid"] != uid or _deleting(found):
+            if found is None or found["metadata"]["uid"] != uid or is_deleting(found):
                 return []  # it is going, or another one of the same name; the copy had not heard of it yet
         try:
             made = await self._client.patch(
@@ -422,7 +422,7 @@ class _Worker:
             )
         except errors.NotFound:
             return []
-        return self._unseen_version(action.kind, made) if action.held else []
+        return self._unseen.version(action.kind, made) if action.held else []
 
     # ── eviction ─────────────────────────────────────────────────────────────────────────────────
 
@@ -474,63 +474,6 @@ class _Worker:
         self._owner.metrics.pod_deletions.child().inc()
         self._owner.metrics.pod_deletion_duration.child().observe(max(late, 0.0))
 
-    # ── waiting for the copy to show what was done ───────────────────────────────────────────────
-
-    def _unseen(self, kind: Kind, key: ObjectKey, *, created: bool) -> list[asyncio.Future[None]]:
-        informer = self._owner.informers.get(kind)
-        if informer is None:
-            return []
-        found = informer.cache.get(key)
-        if created == (found is not None and not _deleting(found)):
-            return []
-        if not created and found is not None and _deleting(found):
-            return []
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault((kind, key), []).append(waiter)
-        return [waiter]
-
-    def _unseen_version(self, kind: Kind, made: dict[str, Any]) -> list[asyncio.Future[None]]:
-        """Return what to wait for until the copy is as new as *made*."""
-        informer, key = self._owner.informers.get(kind), _key(made)
-        if informer is None:
-            return []
-        found, version = informer.cache.get(key), _version(made)
-        if found is None or _version(found) >= version:
-            return []
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting_for.setdefault((kind, key), []).append((version, waiter))
-        return [waiter]
-
-    def _saw(self, kind: Kind, item: Any, *, gone: bool) -> None:
-        """Tell those who wait for a change of *item*."""
-        place = (kind, _key(item))
-        waiters = self._waiting.pop(place, [])
-        if place in self._waiting_for:
-            seen = _version(item)
-            waiting = self._waiting_for.pop(place)
-            waiters += [waiter for version, waiter in waiting if gone or version <= seen]
-            later = [each for each in waiting if not gone and each[0] > seen]
-            if later:
-                self._waiting_for[place] = later
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def _all_seen(self, waiters: list[asyncio.Future[None]]) -> None:
-        limit = asyncio.ensure_future(self._clock.sleep(SEEN_WITHIN_SECONDS))
-        try:
-            seen = asyncio.ensure_future(asyncio.wait(waiters))
-            await asyncio.wait({seen, limit}, return_when=asyncio.FIRST_COMPLETED)
-            seen.cancel()
-        finally:
-            limit.cancel()
-
-
-def _key(item: Any) -> ObjectKey:
-    if isinstance(item, dict):
-        return ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
-    return ObjectKey(item.metadata.namespace, item.metadata.name)
-
 
 def _tells_of_success(action: Action) -> bool:
     """Return whether an action is only right when everything before it in the round went well."""
@@ -539,25 +482,9 @@ def _tells_of_success(action: Action) -> bool:
     return isinstance(action, Count | Observe) or (isinstance(action, Record) and action.type != "Warning")
 
 
-def _version(item: Any) -> int:
-    """Return the version of an object; versions of one kind grow."""
-    text = (
-        item["metadata"].get("resourceVersion", "")
-        if isinstance(item, dict)
-        else item.metadata.resource_version
-    )
-    return int(text) if text.isdigit() else 0
-
-
-def _deleting(item: Any) -> bool:
-    if isinstance(item, dict):
-        return bool(item["metadata"].get("deletionTimestamp"))
-    return item.metadata.deletion_timestamp is not None
-
-
 def about(item: Any, kind: Kind) -> ObjectReference:
     """Return a reference for events about *item*."""
-    key = _key(item)
+    key = key_of(item)
     metadata = item["metadata"] if isinstance(item, dict) else None
     uid = metadata["uid"] if metadata is not None else item.metadata.uid
     version = metadata.get("resourceVersion", "") if metadata is not None else item.metadata.resource_version
