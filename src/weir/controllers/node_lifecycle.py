@@ -397,8 +397,9 @@ def wanted_keys(node: Node) -> Iterator[str]:
 
 
 def unknown_conditions(node: Node, now: datetime) -> Iterator[dict[str, Any]]:
-    """Yield the conditions of a node that fell silent, where they do not say so already."""
-    for type in REPORTED:
+    """Yield the conditions of a node that fell silent, where they do not say so already; in the node's own order."""
+    own = [each.type for each in node.status.conditions or ()]
+    for type in sorted(REPORTED, key=lambda each: own.index(each) if each in own else len(own)):
         present: Condition | None = node.status.condition(type)
         if present is None:
             reason, message = "NodeStatusNeverUpdated", "Kubelet never posted node status."

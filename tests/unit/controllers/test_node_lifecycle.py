@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from weir.controllers.actions import Patch, Record, WakeAt
 from weir.controllers.known import NODES, Known
-from weir.controllers.node_lifecycle import LEASES, CheckKey, NodeLifecycle
+from weir.controllers.node_lifecycle import LEASES, CheckKey, NodeLifecycle, unknown_conditions
 from weir.gates import ALL_FEATURES
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -251,3 +251,12 @@ class TestLookingAtFew:
     @given(steps)
     def test_it_decides_the_same_at_the_same_times(self, script):
         assert live(NodeLifecycle, script) == live(Everybody, script)
+
+
+def test_conditions_of_a_node_that_fell_silent_stay_in_the_order_they_were_in():
+    present = [
+        {"type": type, "status": "False"} for type in ("DiskPressure", "MemoryPressure", "Other", "Ready")
+    ]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"conditions": present}}
+    told = unknown_conditions(Known.of([node]).node("n"), T0)
+    assert [each["type"] for each in told] == ["DiskPressure", "MemoryPressure", "Ready", "PIDPressure"]
