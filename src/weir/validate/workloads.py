@@ -48,7 +48,8 @@ def _parts(
 ) -> tuple[Document, Document | None, Options]:
     """Return the new spec, the old one, and the options the old template earns."""
     before = None if old is None else old.get("spec") or {}
-    template = ((before or {}).get("template") or {}).get("spec")
+    # A status says nothing about pods: what their template may keep is not asked for then.
+    template = ((before or {}).get("template") or {}).get("spec") if context.subresource != "status" else None
     return new.get("spec") or {}, before, pod_options(context.gates, template, context.raw)
 
 
