@@ -40,7 +40,7 @@ from weir.client.local import LocalTransport
 from weir.client.older import OlderTransport, forget
 from weir.clock import Clock, VirtualClock
 from weir.controllers.catalog import choose
-from weir.controllers.node_lifecycle import NodeLifecycle
+from weir.controllers.node_lifecycle import OWNED, NodeLifecycle
 from weir.controllers.run import Controllers
 from weir.controllers.volume_provisioner import NAME as PROVISIONER
 from weir.errors import NotFound
@@ -67,21 +67,6 @@ STORAGE_CLASSES: Final = by_kind("storage.k8s.io/v1", "StorageClass")
 SETTLE_SECONDS: Final = 0.001
 AT_ONCE: Final = 50
 UPKEEP_SECONDS: Final = 60.0  # how long an event may outlive its hour
-#: What the node lifecycle controller sets and takes away (core.md 4.6).
-CONDITION_TAINTS: Final = frozenset(
-    f"node.kubernetes.io/{name}"
-    for name in (
-        "not-ready",
-        "unreachable",
-        "unschedulable",
-        "memory-pressure",
-        "disk-pressure",
-        "pid-pressure",
-        "network-unavailable",
-    )
-)
-
-
 #: The components that ask whether a toleration tolerates a taint; the API server never does (core.md 8.5).
 READERS: Final = ("scheduler", "controllers", "kubelet")
 
@@ -448,7 +433,7 @@ class Cluster:
         found = self.get("Node", node)
         if found is None:
             raise NotFound(f'nodes "{node}" not found')
-        own = [t for t in found["spec"].get("taints") or () if t["key"] in CONDITION_TAINTS]
+        own = [t for t in found["spec"].get("taints") or () if t["key"] in OWNED]
         wanted = [_plain(parse_taint(text)) for text in taints]
         self.patch("Node", node, {"spec": {"taints": [*own, *wanted]}})
 
