@@ -881,17 +881,13 @@ CASES: list[Asked] = [*objects(), *lists(), *patches(), *applies(), *subresource
 
 #: cases in which weir answers otherwise on purpose, with the reason
 DIFFERENT: dict[str, str] = {
-    "ReplicationController: bad names and labels": "the same errors; upstream moves the name to the end for this kind",
     "Service: empty body": "upstream allocates an address before it validates, and that fails without a name",
     "lists: limit=2&continue=nonsense": "the decoder names the byte of a text that is not UTF-8",
     "lists: path /api/v1/namespaces/default/pods/l1/log": "simulated nodes have no logs, and say so",
     "lists: path /apis/autoscaling/v1/namespaces/default/scales": "decision G-06: the group has no kind weir acts on",
-    "applies: body 2": "the YAML reader words its errors in its own way",
-    "applies: body 10": "a key that is written twice is reported as a duplicate field",
     "applies: scale": "applying a Scale takes the field over; upstream tells a conflict with who applied the workload",
     "sub: status bad ip strat": "an address that is none is told once",
     "sub: ephemeral changes other": "upstream notes an owner of the field it then puts back",
     "sub: resize bad": "a negative amount is told once",
     "updates: claim template": "the value is shown in the API's spelling, upstream's in that of its Go struct",
-    "updates: body bad yaml": "the YAML reader words its errors in its own way",
 }

@@ -18,10 +18,14 @@ import yaml
 
 from tests.contract.etcd_server import free_port, running_etcd
 from tests.e2e.server import running_server
+from tests.kubernetes import requests
+from tests.kubernetes.more_requests import MORE, MORE_DIFFERENT
 from tests.kubernetes.programs import running
-from tests.kubernetes.requests import CASES, DIFFERENT, Asked
+from tests.kubernetes.requests import Asked
 from tests.kubernetes.test_same_answers import running_keys
 
+CASES = [*requests.CASES, *MORE]
+DIFFERENT = {**requests.DIFFERENT, **MORE_DIFFERENT}
 TOKEN = "admintoken"
 GATES = "TaintTolerationComparisonOperators=true"
 PATIENCE_SECONDS = 90
@@ -45,6 +49,7 @@ MASKS = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
     (re.compile(r'(?<=patch: Invalid value: )"\{.*\}"(?=: )'), "OBJECT"),  # in the order of the stored text
     (re.compile(r'^Invalid value: "\{.*\}"(?=: )'), "Invalid value: OBJECT"),
+    (re.compile(r'"pkg/[\w/]+/scheme.go:\d+"'), "SCHEME"),  # where the server was built
     (re.compile(r"current: \d+"), "current: N"),
     (re.compile(r"record \(\d+\)"), "record (N)"),
     (re.compile(r"resourceVersion(\W+)\d+"), r"resourceVersion\1N"),

@@ -406,7 +406,7 @@ class Verbs:
         metadata, was = new["metadata"], old["metadata"]
         name, namespace = was["name"], was.get("namespace", "")
         sent = metadata.get("resourceVersion")
-        if sent and sent != was["resourceVersion"]:
+        if sent and sent not in ("0", was["resourceVersion"]):
             parse_version(sent)
             raise errors.Conflict.object(kind, name)
         if metadata.get("uid") and metadata["uid"] != was["uid"] and not patched:

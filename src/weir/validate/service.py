@@ -223,7 +223,8 @@ def validate_endpoint_slice(new: Document, old: Document | None, context: Contex
     if len(endpoints) > 1000:
         yield too_many("endpoints", len(endpoints), 1000)
     for i, endpoint in enumerate(endpoints):
-        yield from _validate_endpoint(endpoint, kind, f"endpoints[{i}]")
+        # The type cannot change, so what is wrong with a new one is not also wrong with every address.
+        yield from _validate_endpoint(endpoint, (old or new).get("addressType") or "", f"endpoints[{i}]")
     ports: list[Any] = new.get("ports") or []
     names: set[str] = set()
     for i, port in enumerate(ports):
