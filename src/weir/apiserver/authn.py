@@ -17,6 +17,7 @@ import csv
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -196,6 +197,7 @@ def is_health(path: str) -> bool:
     return path.startswith(("/healthz", "/livez", "/readyz")) and path.split("/")[1] in HEALTH
 
 
+@lru_cache(256)  # the same few clients ask again and again
 def parse_bearer(authorization: str) -> str | None:
     """Return the token of an Authorization header, None when it is of another scheme or empty.
 

@@ -42,7 +42,7 @@ EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 LONGEST_BASE: Final = 57  # the server appends five characters, and a label ends at 63
 MOST_CONSUMERS: Final = 256
 REMEMBERED: Final = 10_000  # pods known to be gone
-WORKERS: Final = 50  # each waits for the server most of the time
+WORKERS: Final = 64  # each waits for the server most of the time
 
 Document = dict[str, Any]
 

@@ -30,6 +30,10 @@ _DAY: Final = 86400
 _JITTER: Final = 1.2
 
 
+#: Most of a binding is waiting for the server, which takes 200 writes at once from everybody together.
+BINDINGS: Final = 96
+
+
 @dataclass(frozen=True)
 class SchedulerConfig:
     """Everything the scheduler can be told."""
@@ -43,7 +47,7 @@ class SchedulerConfig:
     retry_seconds: float = 2.0
     initial_backoff_seconds: float = 1.0
     max_backoff_seconds: float = 10.0
-    parallelism: int = 64  #: bindings under way at once
+    parallelism: int = BINDINGS  #: bindings under way at once
     kubeconfig: str = ""  #: the file that says where the cluster is; "": as the command line says
 
 
@@ -83,7 +87,7 @@ class _Reader(Fields):
             self._profiles(fields.get("profiles"), share),
             initial_backoff_seconds=float(initial),
             max_backoff_seconds=float(longest),
-            parallelism=self.number(fields.get("parallelism", 64), "parallelism", 1, 10_000),
+            parallelism=self.number(fields.get("parallelism", BINDINGS), "parallelism", 1, 10_000),
             kubeconfig=self._kubeconfig(fields.get("clientConnection")),
         )
         return self._election(config, fields.get("leaderElection"))

@@ -99,16 +99,23 @@ def created(new: dict[str, Any], zero: dict[str, Any], node: Node, skip: FieldSe
 
 def compare(old: Any, new: Any, node: Node) -> Comparison:
     """Return what changed between two values that are both there."""
+    return Comparison({}, {}, {}) if old == new else _compare_different(old, new, node)
+
+
+def _compare_different(old: Any, new: Any, node: Node) -> Comparison:
     added: FieldSet = {}
     modified: FieldSet = {}
     removed: FieldSet = {}
-    if old == new:
-        return Comparison(added, modified, removed)
+    found = Comparison(added, modified, removed)
     relation = node.relation
     if relation is _LEAF or (not old and not new):
-        return Comparison(added, {".": {}}, removed)
+        modified["."] = {}
+        return found
     if relation in (_KEYED, _SET):
-        pairs = _item_pairs(old or [], new or [], node)
+        left, right = index_items(old or (), node), index_items(new or (), node)
+        pairs = _item_pairs(left, right, node)
+        if len(left) < len(old or ()) or len(right) < len(new or ()):
+            _compare_doubled(left, right, node, found)
     else:
         pairs = _field_pairs(old or {}, new or {}, node)
     for key, before, after, child in pairs:
@@ -117,13 +124,11 @@ def compare(old: Any, new: Any, node: Node) -> Comparison:
         elif after is _NOTHING:
             removed[key] = present(before, child)
         else:
-            below = compare(before, after, child)
+            below = _compare_different(before, after, child)
             for part, into in zip(below, (added, modified, removed), strict=True):
                 if part:
                     into[key] = {} if part == {".": {}} else part
-    if relation in (_KEYED, _SET):
-        _compare_doubled(old or [], new or [], node, Comparison(added, modified, removed))
-    return Comparison(added, modified, removed)
+    return found
 
 
 class _Mark:
@@ -145,24 +150,26 @@ def _field_pairs(old: dict[str, Any], new: dict[str, Any], node: Node) -> list[t
     return out
 
 
-def _item_pairs(old: list[Any], new: list[Any], node: Node) -> list[tuple[str, Any, Any, Node]]:
-    before, after = index_items(old, node), index_items(new, node)
+def _item_pairs(
+    old: dict[str, list[Any]], new: dict[str, list[Any]], node: Node
+) -> list[tuple[str, Any, Any, Node]]:
     item = node.item or LEAF
     out = []
-    for key in {**before, **after}:
-        left, right = before.get(key, ()), after.get(key, ())
-        if len(left) > 1 or len(right) > 1:
+    for key in {**old, **new}:
+        left, right = old.get(key, ()), new.get(key, ())
+        if len(left) > 1 or len(right) > 1 or left == right:
             continue
         out.append((key, left[0] if left else _NOTHING, right[0] if right else _NOTHING, item))
     return out
 
 
-def _compare_doubled(old: list[Any], new: list[Any], node: Node, into: Comparison) -> None:
+def _compare_doubled(
+    old: dict[str, list[Any]], new: dict[str, list[Any]], node: Node, into: Comparison
+) -> None:
     """Items that share their key are one leaf: it comes, changes and goes as a whole."""
-    before, after = index_items(old, node), index_items(new, node)
     item = node.item or LEAF
-    for key in {**before, **after}:
-        left, right = before.get(key, []), after.get(key, [])
+    for key in {**old, **new}:
+        left, right = old.get(key, []), new.get(key, [])
         if len(left) > 1 and len(right) > 1:
             if left != right:
                 into.modified[key] = {}
