@@ -145,8 +145,10 @@ def _for_pods(resource: str) -> bool:
 
 
 def says_what_it_has(pod: Pod) -> bool:
-    """Return whether a kubelet has said how much *pod* was given, which may differ from what it asks for now."""
+    """Return whether a kubelet has said how much *pod* was given, or that it cannot have what it asks for now."""
     status = pod.status
+    if status.conditions and _infeasible(pod):
+        return True
     if status.resources is not None or status.allocated_resources is not None:
         return True
     statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))

@@ -132,7 +132,7 @@ def class_key(pod: Pod) -> Hashable:
         # The claim of an ephemeral volume has the pod's name in its own and the pod as its owner.
         (metadata.name, metadata.uid) if spec.volumes and any(v.ephemeral for v in spec.volumes) else None,
         bool(metadata.deletion_timestamp),  # a pod that is leaving does not count in topology spread
-        resources_set_aside(pod) if pod.status.container_statuses or pod.status.resources else None,
+        resources_set_aside(pod),
         spec.node_name,
         spec.host_network,
         spec.host_users,

@@ -134,7 +134,7 @@ DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
             2000,
         ),  # the node refused: what it asks for does not count
         ("1", of_container("2", "3"), (), 3000),
-        ("3", {}, (INFEASIBLE,), 3000),
+        ("3", {}, (INFEASIBLE,), None),  # refused, and nothing was ever given
     ],
 )
 def test_a_pod_being_resized_counts_at_the_most_of_what_it_asks_for_was_given_and_has(
