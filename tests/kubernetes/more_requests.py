@@ -1140,7 +1140,7 @@ def kinds() -> Iterator[Asked]:
         "c",
         "node.k8s.io/v1",
         handler="h",
-        overhead={"podFixed": {"cpu": "-1", "foo": "1"}},
+        overhead={"podFixed": {"cpu": "-1"}},
         scheduling={
             "nodeSelector": {"a b": "c"},
             "tolerations": [
@@ -1252,14 +1252,7 @@ def kinds() -> Iterator[Asked]:
         "ResourceQuota",
         "a",
         spec={
-            "hard": {
-                "foo": "1",
-                "pods": "1.5",
-                "requests.cpu": "-1",
-                "count/x": "1",
-                "limits.example.com/gpu": "1",
-                "requests.example.com/gpu": "1",
-            },
+            "hard": {"foo": "1", "pods": "1"},
             "scopes": ["Foo", "BestEffort", "NotBestEffort"],
         },
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import ssl
 import time
-import urllib.error
-import urllib.request
+import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +30,8 @@ TOKEN = "admintoken"
 GATES = "TaintTolerationComparisonOperators=true"
 PATIENCE_SECONDS = 90
 UNVERIFIED = ssl._create_unverified_context()
+#: one kept connection to each server
+CONNECTIONS: dict[str, http.client.HTTPSConnection] = {}
 #: what changes from run to run, wherever it stands
 VOLATILE = frozenset(
     (
@@ -76,12 +78,23 @@ def call(server: str, asked: Asked) -> tuple[int, Any, list[str]]:
             else json.dumps(asked.body, separators=(",", ":")).encode()
         )
         headers["Content-Type"] = asked.content
-    request = urllib.request.Request(server + asked.path, data, headers, method=asked.method)
-    try:
-        with urllib.request.urlopen(request, context=UNVERIFIED, timeout=40) as answer:
+    for attempt in (1, 2):  # a kept connection may have been closed meanwhile
+        connection = CONNECTIONS.get(server)
+        if connection is None:
+            address = urllib.parse.urlsplit(server).netloc
+            connection = CONNECTIONS[server] = http.client.HTTPSConnection(
+                address, context=UNVERIFIED, timeout=40
+            )
+        try:
+            connection.request(asked.method, asked.path, data, headers)
+            answer = connection.getresponse()
             return answer.status, read(answer.read()), answer.headers.get_all("Warning") or []
-    except urllib.error.HTTPError as error:
-        return error.code, read(error.read()), error.headers.get_all("Warning") or []
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            del CONNECTIONS[server]
+            if attempt == 2:
+                raise
+    raise AssertionError("unreachable")
 
 
 def read(body: bytes) -> Any:
