@@ -299,7 +299,7 @@ def running(rng, made):
              "resources": {"requests": {"cpu": rng.choice(["20m", "600m"]), "memory": "256Mi"}}}
             for each in made["spec"]["containers"]
         ]  # fmt: skip
-        if rng.random() < 0.4:
-            reason = rng.choice(["Infeasible", "Deferred"])
-            status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+    if rng.random() < 0.2:
+        reason = rng.choice(["Infeasible", "Deferred"])
+        status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
     return status
