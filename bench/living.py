@@ -14,7 +14,7 @@ from pathlib import Path
 from bench import Figure, day
 from weir.apiserver.run import Options, Running, build, open_store
 from weir.clock import RealClock
-from weir.cluster import ComponentGates, ControlPlane, local_client
+from weir.control_plane import ComponentGates, ControlPlane, local_client
 from weir.controllers.run import Controllers
 from weir.controllers.taint_eviction import TaintEviction
 from weir.gates import ALL_FEATURES

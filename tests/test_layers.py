@@ -19,7 +19,7 @@ ROWS: list[set[str]] = [
     {"validate", "lint", "world"},
     {"store", "client", "observe"},
     {"apiserver", "scheduler", "controllers", "kubelet", "webhook"},
-    {"cluster", "explain"},
+    {"cluster", "control_plane", "explain"},
     {"cli", "dashboard", "demo", "library", "pytest_plugin"},
 ]
 LEVEL = {package: level for level, row in enumerate(ROWS) for package in row}

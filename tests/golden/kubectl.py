@@ -29,7 +29,7 @@ from tests.golden.report import Report
 from weir.apiserver import http
 from weir.apiserver.run import Options, Running, build, open_store, serve
 from weir.clock import RealClock
-from weir.cluster import local_client
+from weir.control_plane import local_client
 from weir.controllers.catalog import choose
 from weir.controllers.node_lifecycle import NodeLifecycle
 from weir.controllers.run import Controllers

@@ -10,7 +10,7 @@ from pathlib import Path
 from weir.apiserver import stored
 from weir.apiserver.run import Options, build, open_store
 from weir.clock import RealClock
-from weir.cluster import ComponentGates, ControlPlane, local_client
+from weir.control_plane import ComponentGates, ControlPlane, local_client
 from weir.kubelet.classes import CLASSES, node_document
 from weir.objects.kinds import by_kind
 from weir.store import Write

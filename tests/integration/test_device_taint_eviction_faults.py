@@ -26,7 +26,7 @@ from tests.unit.controllers.test_device_taint_eviction_state import (
     pod_document,
 )
 from weir.client.api import Reply, Unreachable
-from weir.cluster import local_client
+from weir.control_plane import local_client
 from weir.controllers.device_taint_eviction import DeviceTaintEviction
 from weir.controllers.run import Controllers
 from weir.gates import ALL_FEATURES

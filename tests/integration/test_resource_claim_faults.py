@@ -10,7 +10,8 @@ import pytest
 
 from tests.integration.test_device_taint_eviction_faults import Weather
 from tests.unit.controllers.test_resource_claim import ALLOCATION, FINALIZER, consumer, plain, pod, template
-from weir.cluster import Cluster, local_client
+from weir.cluster import Cluster
+from weir.control_plane import local_client
 from weir.controllers.claim_steps import CLAIMS
 from weir.controllers.garbage_collector import GarbageCollector
 from weir.controllers.resource_claim import ResourceClaims

@@ -20,7 +20,7 @@ from weir.gates import FEATURES, GateError, Gates
 
 if TYPE_CHECKING:
     from weir.apiserver.run import Options
-    from weir.cluster import ComponentGates
+    from weir.control_plane import ComponentGates
 
 _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
 
@@ -106,7 +106,7 @@ def up(
 
 
 def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) -> ComponentGates:
-    from weir.cluster import ComponentGates
+    from weir.control_plane import ComponentGates
 
     found = dict.fromkeys(_COMPONENTS, everywhere)
     for text in apart:
@@ -133,7 +133,7 @@ async def _up(
     from weir.apiserver.run import build, open_store, serve
     from weir.cli._holder import lease_of
     from weir.clock import RealClock
-    from weir.cluster import ControlPlane, ensure_nodes, ensure_storage_class, local_client
+    from weir.control_plane import ControlPlane, ensure_nodes, ensure_storage_class, local_client
     from weir.kubelet.classes import CLASSES
 
     clock = RealClock()

@@ -5,7 +5,7 @@ Spec: core.md 8.4 "Old component that does not know `expression`", D-22. A compo
 which tolerates every taint whose value is empty, the taints of node conditions among them.
 What surprises: this is not the same as the gate being off, where the field is known and nothing matches. What such a
 component writes back lacks the field as well, as it would.
-Not here: which components are old (weir.cluster), what a toleration matches (weir.taints.toleration).
+Not here: which components are old (weir.control_plane), what a toleration matches (weir.taints.toleration).
 """
 
 from __future__ import annotations
