@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.golden.cluster import GATES_ON, Cluster
 
+from tests.golden.cluster import GATES_ON, Cluster
 from weir.apiserver import openapi
 
 #: answers above 499 that the API defines: upstream returns these errors without a Status of their own
 DEFINED = (
     "resourceVersion should not be set on objects to be created",
     "strconv.ParseUint: parsing",
+    "resourceVersion: Invalid value",
     "target.name: Required value",
     "target.kind: Unsupported value",
     "does not contain declared merge key",

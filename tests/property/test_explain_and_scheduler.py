@@ -7,9 +7,9 @@ import random
 import msgspec
 import pytest
 from hypothesis import given
+
 from tests.property.test_explain import gates, pods, slow, worlds
 from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
-
 from weir.explain.node import Filters
 from weir.explain.pod import explain
 from weir.explain.subject import Subject

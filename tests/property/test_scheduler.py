@@ -4,8 +4,8 @@ import random
 
 import msgspec
 import pytest
-from tests.reference.scheduler import Cluster
 
+from tests.reference.scheduler import Cluster
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine, Placement

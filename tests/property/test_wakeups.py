@@ -4,8 +4,8 @@ import random
 
 import msgspec
 import pytest
-from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
 
+from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
 from weir.gates import ALL_FEATURES
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.wakeups import Hints, node_events, pod_events

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from tests.unit.devices.builders import DRIVER, T0, device, device_class, slice_of
-
 from weir.devices.tracker import Update
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Node, Pod, read

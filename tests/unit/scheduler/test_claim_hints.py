@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.unit.devices.builders import DRIVER, device_class, rule, slice_of, taint_slice
 from tests.unit.scheduler.claim_scene import Scene, allocation, ask, pod
-
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Pod, read
 from weir.scheduler.claim_hints import ClaimHints

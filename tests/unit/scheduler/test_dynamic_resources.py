@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of
 from tests.unit.scheduler.claim_scene import Scene, allocation, ask, pod
-
 from weir.devices.allocation import Allocator
 from weir.devices.outcome import Allocation
 from weir.devices.usage import InUse

@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.unit.devices.builders import DRIVER, rule
 from tests.unit.scheduler.claim_scene import Scene, devices_of
-
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.objects.resource import DeviceClass

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.integration.test_scheduler import PODS, a_cluster, taint
 
+from tests.integration.test_scheduler import PODS, a_cluster, taint
 from weir.objects.kinds import by_kind
 from weir.observe.endpoint import answer
 from weir.scheduler.metrics import SchedulerMetrics
