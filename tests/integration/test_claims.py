@@ -277,6 +277,70 @@ def test_pods_wait_until_a_device_is_attached(cluster: Cluster) -> None:
     assert node_of(cluster, "p")
 
 
+def far_device(cluster: Cluster, *near: Document) -> Document:
+    """Let a pod get a device that waits to be attached, beside *near*; return the device's place."""
+    waits = {"name": "far", "bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    for node in ("node-0", "node-1"):
+        cluster.apply(slice_of(node, waits, *near))
+    cluster.create(claim("c", count=1 + len(near)))
+    cluster.create(pod("p", resourceClaimName="c"))
+    cluster.advance(20)
+    found = cluster.get("ResourceClaim", "c")
+    assert found is not None
+    results = found["status"]["allocation"]["devices"]["results"]
+    (result,) = (each for each in results if each["device"] == "far")
+    return {k: result[k] for k in ("driver", "pool", "device")}
+
+
+def say_of_device(cluster: Cluster, device: Document, condition: str) -> None:
+    stamp = {"reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    said = [{"type": condition, "status": "True", **stamp}]
+    status = {"devices": [{**device, "conditions": said}]}
+    cluster._do(cluster.client.patch(_claims(), "c", {"status": status}, "default", subresource="status"))
+
+
+def waits_counted(cluster: Cluster, outcome: str) -> tuple[float, int]:
+    """Return how many devices with conditions, and how many devices at all, were waited for."""
+    metrics, labels = cluster.plane.scheduler.metrics, ("default-scheduler", DRIVER, outcome)
+    return metrics.conditions_allocations.child(*labels).value, metrics.conditions_duration.child(
+        *labels
+    ).count
+
+
+@pytest.mark.parametrize(("condition", "outcome"), [("attached", "success"), ("broken", "failure")])
+def test_waiting_for_a_device_is_counted_with_its_outcome(
+    cluster: Cluster, condition: str, outcome: str
+) -> None:
+    device = far_device(cluster, {"name": "near"})
+    say_of_device(cluster, device, condition)
+    cluster.advance(1)
+    assert waits_counted(cluster, outcome) == (1, 2)
+
+
+def test_how_long_a_device_was_waited_for_is_told(cluster: Cluster) -> None:
+    say_of_device(cluster, far_device(cluster), "attached")
+    cluster.advance(1)
+    waited = cluster.plane.scheduler.metrics.conditions_duration.child("default-scheduler", DRIVER, "success")
+    assert 19 < waited.sum < 21
+
+
+def test_a_device_that_never_gets_ready_is_counted_as_a_timeout(cluster: Cluster) -> None:
+    far_device(cluster)
+    cluster.advance(620)
+    assert waits_counted(cluster, "timeout") == (1, 1)
+
+
+def test_a_claim_that_vanishes_while_its_device_is_waited_for_is_counted_as_an_error(
+    cluster: Cluster,
+) -> None:
+    far_device(cluster)
+    cluster.delete("ResourceClaim", "c")
+    finalizers = {"metadata": {"finalizers": None}}
+    cluster._do(cluster.client.patch(_claims(), "c", finalizers, "default"))
+    cluster.advance(1)
+    assert waits_counted(cluster, "error") == (1, 1)
+
+
 def test_a_driver_that_never_rests_does_not_hold_up_pods_without_claims(cluster: Cluster) -> None:
     for number in range(8):
         cluster.create(pod(f"waiting-{number}", resourceClaimTemplateName="one"))
@@ -328,6 +392,20 @@ def test_a_pod_that_asks_for_an_extended_resource_gets_a_claim_of_its_own(cluste
     ]
     assert [each["name"] for each in special["status"]["reservedFor"]] == ["p"]
     assert found["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize(("room", "outcome"), [("9", "success"), ("0", "failure")])
+def test_claims_made_for_extended_resources_are_counted(cluster: Cluster, room: str, outcome: str) -> None:
+    offers = {**DEVICE_CLASS["spec"], "extendedResourceName": "example.com/gpu"}
+    cluster.apply({**DEVICE_CLASS, "spec": offers})
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+    cluster.create({**quota, "spec": {"hard": {"count/resourceclaims.resource.k8s.io": room}}})
+    cluster.advance(1)
+    wanted = pod("p")
+    wanted["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "2"}}
+    cluster.create(wanted)
+    cluster.advance(0.5)
+    assert cluster.plane.scheduler.metrics.claim_creates.child(outcome, "false", "", "Pod").value == 1
 
 
 def test_the_claim_for_extended_resources_goes_with_its_pod(cluster: Cluster) -> None:

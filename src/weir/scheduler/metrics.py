@@ -3,7 +3,8 @@
 Spec: core.md 3.11 "Metrics". Names, labels and buckets are upstream's.
 What surprises: verdicts on nodes are kept and only brought up to date, so plugin evaluations count the nodes that were
 really looked at, and Filter and Score of an attempt are one step, timed under Filter. Numeric comparisons count each
-distinct taint once per distinct toleration, however many nodes carry it.
+distinct taint once per distinct toleration, however many nodes carry it. A wait for binding conditions is noted for
+every device of the pod's claims, as upstream does, also for those without conditions.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
+from weir.objects.resource import DeviceRequestAllocationResult
 from weir.observe.metrics import Registry, exponential
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis
@@ -109,6 +111,22 @@ class SchedulerMetrics:
             "Bound pods that carry at least one Lt or Gt toleration.",
             ("profile",),
         )
+        self.conditions_allocations = counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "Allocated devices with binding conditions that attempts waited for, by driver and outcome.",
+            ("profile", "driver", "status"),
+        )
+        self.conditions_duration = histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "How long binding conditions of devices were waited for, by driver and outcome.",
+            ("profile", "driver", "status"),
+            buckets=exponential(0.1, 2, 14),
+        )
+        self.claim_creates = counter(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            "ResourceClaims made for extended resources, by outcome, admin access and owner.",
+            ("status", "admin_access", "owner_api_group", "owner_api_kind"),
+        )
         self._told: set[tuple[str, str]] = set()  # plugins and profiles that had sleeping pods once
 
     # ── noting ──
@@ -118,6 +136,19 @@ class SchedulerMetrics:
 
     def note_point(self, point: str, status: str, profile: str, seconds: float) -> None:
         self.extension_point.child(point, status, profile).observe(seconds)
+
+    def note_claim_created(self, *, well: bool) -> None:
+        """Count a claim for extended resources that was made, or was refused."""
+        self.claim_creates.child("success" if well else "failure", "false", "", "Pod").inc()
+
+    def note_conditions(
+        self, results: Iterable[DeviceRequestAllocationResult], profile: str, outcome: str, seconds: float
+    ) -> None:
+        """Count a wait for binding conditions: it is every device's wait, but only some had conditions."""
+        for result in results:
+            self.conditions_duration.child(profile, result.driver, outcome).observe(seconds)
+            if result.binding_conditions:
+                self.conditions_allocations.child(profile, result.driver, outcome).inc()
 
     def note_decision(
         self, engine: Engine, standing: Any, answer: Placement | Diagnosis, profile: str, seconds: float

@@ -18,7 +18,8 @@ from weir.errors import WeirError
 from weir.objects.kinds import by_kind
 from weir.scheduler.claim_writes import reserve_claims, unreserve
 from weir.scheduler.framework import PluginError
-from weir.scheduler.plugins.claim_reservation import ClaimReservation
+from weir.scheduler.metrics import SchedulerMetrics
+from weir.scheduler.plugins.claim_reservation import ClaimReservation, NotReady
 from weir.scheduler.plugins.volume_reservation import Reservation as VolumeReservation
 from weir.scheduler.profile import Reservation
 from weir.scheduler.telling import Teller
@@ -29,8 +30,16 @@ _CHECK_SECONDS: Final = 0.2
 class PreBind:
     """Keeps promises, or takes them back."""
 
-    def __init__(self, client: Client, clock: Clock, room: asyncio.Semaphore, teller: Teller) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        room: asyncio.Semaphore,
+        teller: Teller,
+        metrics: SchedulerMetrics,
+    ) -> None:
         self._client, self._clock, self._room, self._teller = client, clock, room, teller
+        self._metrics = metrics
 
     async def keep(self, promises: Iterable[Reservation], patience: float) -> None:
         """Write what was promised and wait until it is so, *patience* seconds at most; raises PluginError."""
@@ -51,17 +60,32 @@ class PreBind:
                 promise.wrote(write, answer["metadata"].get("resourceVersion", ""))
         except (WeirError, OSError, TimeoutError) as error:
             raise PluginError(f"binding volumes: {error}") from error
-        await self._settle(promise, patience, "binding volumes: context deadline exceeded")
+        late = PluginError("binding volumes: context deadline exceeded")
+        await self._settle(promise, patience, late)
 
     async def _keep_claims(self, promise: ClaimReservation) -> None:
-        await reserve_claims(promise, self._client, self._clock)
+        try:
+            await reserve_claims(promise, self._client, self._clock)
+        finally:
+            if promise.extended is not None:
+                self._metrics.note_claim_created(well=promise.extended.written is not None)
         if promise.waits():
             note = f"waiting for binding conditions for device on node {promise.node}"
             self._teller.tell(promise.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
-            late = "device binding timeout: context deadline exceeded"
-            await self._settle(promise, promise.binding_seconds, late)
+            late = NotReady("device binding timeout: context deadline exceeded", "timeout")
+            began = self._clock.monotonic()
+            try:
+                await self._settle(promise, promise.binding_seconds, late)
+            except NotReady as error:
+                self._note_conditions(promise, error.outcome, began)
+                raise
+            self._note_conditions(promise, "success", began)
 
-    async def _settle(self, promise: Reservation, patience: float, late: str) -> None:
+    def _note_conditions(self, promise: ClaimReservation, outcome: str, began: float) -> None:
+        waited = self._clock.monotonic() - began
+        self._metrics.note_conditions(promise.results(), promise.pod.spec.scheduler_name, outcome, waited)
+
+    async def _settle(self, promise: Reservation, patience: float, late: PluginError) -> None:
         """Wait until the promise is kept; others are bound meanwhile."""
         if promise.settled():
             return
@@ -70,7 +94,7 @@ class PreBind:
             deadline = self._clock.monotonic() + patience
             while not promise.settled():
                 if self._clock.monotonic() >= deadline:
-                    raise PluginError(late)
+                    raise late
                 await self._clock.sleep(_CHECK_SECONDS)
         finally:
             await self._room.acquire()

@@ -100,7 +100,7 @@ class Scheduler:
             for name in self.known.engines
         }
         self._teller = Teller(client, clock, self.recorders, self._log)
-        self._prebind = PreBind(client, clock, self._room, self._teller)
+        self._prebind = PreBind(client, clock, self._room, self._teller, self.metrics)
         self.informers: dict[str, Informer[Any]] = {
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
             "pods": Informer(client, PODS, clock, _decoder(Pod), seed=seed + 1),

@@ -7,18 +7,27 @@ What surprises: the finalizer needs a write of its own, because a write of the s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from weir.devices.claims import reserved_for
 from weir.objects.core import Pod
-from weir.objects.resource import ResourceClaim
+from weir.objects.resource import DeviceRequestAllocationResult, ResourceClaim
 from weir.scheduler.claims import BINDING_TIMEOUT_SECONDS, BindingFailed, Claims, Readiness
 from weir.scheduler.framework import PluginError
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 Document = dict[str, Any]
+
+
+class NotReady(PluginError):
+    """A device will not be ready; *outcome* is what metrics call that."""
+
+    def __init__(self, text: str, outcome: str) -> None:
+        super().__init__(text)
+        self.outcome = outcome
 
 
 @dataclass(slots=True)
@@ -126,22 +135,25 @@ class ClaimReservation:
 
     def waits(self) -> bool:
         """Return whether a device of the pod has conditions to be met before the pod is bound."""
-        return self.stamped and any(
-            result.binding_conditions for claim in self._uses.values() for result in claim.results
-        )
+        return self.stamped and any(result.binding_conditions for result in self.results())
+
+    def results(self) -> Iterator[DeviceRequestAllocationResult]:
+        """Yield every device of the pod's claims."""
+        for claim in self._uses.values():
+            yield from claim.results
 
     def settled(self) -> bool:
         """Return whether every device is ready; raise PluginError when one never will be."""
         for key in self._uses:
             claim = self.claims.claims.get(key)
             if claim is None:
-                raise PluginError(f'could not find ResourceClaim "{key}"')
+                raise NotReady(f'could not find ResourceClaim "{key}"', "error")
             try:
                 ready = self.claims.readiness(claim, self.binding_seconds)
             except BindingFailed as error:
-                raise PluginError(str(error)) from None
+                raise NotReady(str(error), "failure") from None
             if ready is Readiness.TIMED_OUT:
-                raise PluginError(f"device binding timeout: claim={claim.metadata.name}")
+                raise NotReady(f"device binding timeout: claim={claim.metadata.name}", "timeout")
             if ready is not Readiness.READY:
                 return False
         return True
