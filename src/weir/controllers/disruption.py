@@ -93,10 +93,12 @@ class Disruption:
                 if new is not None and _face(old) != _face(new):
                     yield BudgetedPod(metadata.namespace, metadata.name)
         elif old is None or new is None or old["spec"].get("replicas") != new["spec"].get("replicas"):
-            yield NamespaceBudgets((new or old)["metadata"]["namespace"])
+            namespace = (new or old)["metadata"]["namespace"]
+            if namespace in self._there:
+                yield NamespaceBudgets(namespace)
 
     def _count(self, namespace: str, name: str, *, there: bool) -> None:
-        """Note a budget that came, or went: where there is none, pods need not be looked at."""
+        """Note a budget that came, or went: where there is none, nothing else need be looked at."""
         names = self._there.setdefault(namespace, set())
         (names.add if there else names.discard)(name)
         if not names:

@@ -7,8 +7,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from weir.controllers.actions import Patch, Record, WakeAt
-from weir.controllers.disruption import BudgetedPod, BudgetKey, Disruption, PickedPod
-from weir.controllers.known import Known
+from weir.controllers.disruption import (
+    BUDGETS,
+    BudgetedPod,
+    BudgetKey,
+    Disruption,
+    NamespaceBudgets,
+    PickedPod,
+)
+from weir.controllers.expected_pods import SIZED
+from weir.controllers.known import PODS, Known
 from weir.gates import Gates
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -129,3 +137,45 @@ def test_what_the_kubelet_picked_may_take_its_time():
         "lastTransitionTime": since,
     }
     assert look(pod("a", conditions=[picked]), key=PickedPod("default", "a")) == []
+
+
+def seen(*changes):
+    """Return what the last of *changes* makes worth looking at."""
+    controller, keys = Disruption(Gates()), []
+    for kind, old, new in changes:
+        keys = list(controller.changed(kind, old, new))
+    return keys
+
+
+def viewed(document):
+    found = Known.of([document], Disruption(Gates()).kinds).pod("default", document["metadata"]["name"])
+    assert found is not None
+    return found
+
+
+CAME, GOES = (BUDGETS, None, budget()), (BUDGETS, budget(), None)
+WEB = next(kind for kind in SIZED.values() if kind.kind == "ReplicaSet")
+CHANGES = {
+    "a pod": (PODS, None, viewed(pod("a"))),
+    "a workload": (WEB, replicaset("web", 1), replicaset("web", 2)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("before", [(), (CAME, GOES)], ids=["never", "no longer"])
+def test_where_there_is_no_budget_nothing_is_looked_at(before, change):
+    assert seen(*before, change) == []
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_where_there_is_a_budget_changes_are_looked_at(change):
+    assert NamespaceBudgets("default") in seen(CAME, change)
+
+
+def test_a_pod_picked_to_go_is_looked_at_without_any_budget():
+    picked = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    assert seen((PODS, None, viewed(pod("a", conditions=[picked])))) == [PickedPod("default", "a")]
+
+
+def test_a_budget_that_comes_after_its_pods_is_looked_at_itself():
+    assert seen(*CHANGES.values(), CAME) == [BudgetKey("default", "b")]
