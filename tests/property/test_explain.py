@@ -126,6 +126,17 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         selector = {"nodeSelectorTerms": draw(st.lists(terms, min_size=1, max_size=2))}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
+    if draw(st.integers(0, 3)) == 0:
+        values = st.sampled_from(["5", "many", "", "007"])
+        preferred = [
+            {
+                "weight": 1,
+                "preference": {"matchExpressions": [{"key": "size", "operator": "Gt", "values": [value]}]},
+            }
+            for value in draw(st.lists(values, min_size=1, max_size=2))
+        ]
+        node_affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        node_affinity["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
     if draw(st.integers(0, 7)) == 0:
         spec["schedulingGates"] = [{"name": "example.com/wait"}]
     elif draw(st.integers(0, 7)) == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,12 +11,17 @@ from hypothesis import given
 
 from tests.property.test_explain import gates, pods, slow, worlds
 from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
+from weir.explain.message import scheduler_message
 from weir.explain.node import Filters
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
+from weir.explain.whatif import place
 from weir.gates import ALL_FEATURES, Gates
-from weir.objects.core import Namespace, Pod, read
-from weir.scheduler.cycle import Engine
+from weir.objects.core import Namespace, Node, Pod, read
+from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.plugins import volume_plugins
+from weir.scheduler.plugins.node_declared_features import RESTART_ALL
+from weir.scheduler.volumes import Storage
 from weir.world import World
 
 
@@ -101,3 +107,64 @@ def test_pods_loaded_at_once_count_like_pods_added_one_by_one(seed):
         one_by_one.statuses(asked),
         one_by_one.table.state.tolist(),
     )
+
+
+# ── what a snapshot without claims still says: disks, features, preferences, resizes ─────────────
+
+DISKS = (
+    {"gcePersistentDisk": {"pdName": "d"}},
+    {"gcePersistentDisk": {"pdName": "d", "readOnly": True}},
+    {"awsElasticBlockStore": {"volumeID": "d"}},
+    {"iscsi": {"iqn": "d", "targetPortal": "p", "lun": 0}},
+    {"rbd": {"monitors": ["m"], "image": "d"}},
+)
+
+
+def odd_pod(rng: random.Random, name: str) -> dict[str, Any]:
+    """A pod that names disks, needs features, prefers what may be unreadable and is perhaps being resized."""
+    container: dict[str, Any] = {"name": "c", "resources": {"requests": {"cpu": rng.choice(["1", "2"])}}}
+    if rng.random() < 0.3:
+        rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+        container |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    status: dict[str, Any] = {"phase": "Pending"}
+    if rng.random() < 0.3:
+        status["containerStatuses"] = [{"name": "c", "allocatedResources": {"cpu": rng.choice(["1", "3"])}}]
+    disks = rng.sample(DISKS, rng.choice([0, 0, 1, 2]))
+    spec: dict[str, Any] = {
+        "containers": [container],
+        "volumes": [{"name": f"v{number}", **disk} for number, disk in enumerate(disks)],
+    }
+    if rng.random() < 0.4:
+        asked = {"key": "size", "operator": "Gt", "values": [rng.choice(["5", "many"])]}
+        terms = [{"weight": 1, "preference": {"matchExpressions": [asked]}}]
+        spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_disks_features_preferences_and_resizes_are_judged_as_the_scheduler_judges_them(seed):
+    rng = random.Random(seed)
+    engine = Engine(ALL_FEATURES, volumes=volume_plugins(Storage(), ALL_FEATURES))
+    documents = []
+    for number in range(rng.randrange(1, 5)):
+        amounts = {"cpu": rng.choice(["3", "8"]), "memory": "8Gi", "pods": "9"}
+        features = rng.choice([[], [RESTART_ALL], [RESTART_ALL, "Other"]])
+        status = {"allocatable": amounts, "declaredFeatures": features}
+        documents.append({"kind": "Node", "metadata": {"name": f"n{number}"}, "status": status})
+        engine.table.put_node(read(Node, documents[-1]))
+    for number in range(rng.randrange(5)):
+        there = odd_pod(rng, f"there-{number}")
+        home = f"n{rng.randrange(len(engine.table))}"
+        engine.assume(f"default/there-{number}", read(Pod, there), home)
+        documents.append({**there, "spec": {**there["spec"], "nodeName": home}})
+    asked = odd_pod(rng, "new")
+    answer = explain(Subject.of(asked, stored=True), World.of(documents), ALL_FEATURES)
+    found = place(engine, read(Pod, asked))
+    refused = {name: status.reasons for name, status in engine.statuses(read(Pod, asked)).items()}
+    broken = "PreScore" in found if isinstance(found, str) else False
+    assert (
+        {v.node: tuple(r.message() for r in v.deciding) for v in answer.nodes if v.reasons},
+        answer.fits,
+        scheduler_message(answer) if broken else "",
+    ) == (refused, isinstance(found, Placement), found if broken else "")

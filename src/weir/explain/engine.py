@@ -5,7 +5,8 @@ more about a refusal than the filter itself does, its words are used; any other 
 What surprises: the scheduler stops at the first filter that refuses a node; here every filter is asked, because
 a person wants all the reasons at once, and so that a proposed change is proven against all of them.
 A snapshot is rarely whole. What it does not say is not held against a node: room on nodes without allocatable,
-volumes when none were collected, classes nobody described. The answer names it under "not considered".
+claims when none were collected (the disks that pods name themselves are judged all the same), classes
+nobody described. The answer names it under "not considered".
 A pod that names its node never meets the scheduler: for it the kubelet's rules hold (weir.explain.node).
 Cost: the table of nodes is built once for a world; each pod and each set of gates is judged over columns.
 """
@@ -34,7 +35,9 @@ from weir.scheduler.framework import Code, Status
 from weir.scheduler.plugins import device_plugins, volume_plugins
 from weir.scheduler.plugins.dynamic_resources import NAME as DEVICES
 from weir.scheduler.plugins.dynamic_resources import BoundDynamicResources
-from weir.scheduler.podclass import PodClasses
+from weir.scheduler.plugins.volume_restrictions import NAME as RESTRICTIONS
+from weir.scheduler.plugins.volume_restrictions import BoundVolumeRestrictions, VolumeRestrictions
+from weir.scheduler.podclass import PodClass, PodClasses
 from weir.scheduler.table import USED_CPU, USED_MEMORY, USED_PODS, NodeTable
 from weir.scheduler.volumes import BIND_COMPLETED, Storage, storage_class_of
 from weir.world import World
@@ -65,12 +68,12 @@ class Engines:
 
     def engine(self, pod: Pod, gates: Gates) -> Engine:
         """Return the engine that judges *pod*."""
-        names = tuple(sorted({*pod_requests(pod), *self.resources, "cpu", "memory", PODS}))
+        names = tuple(sorted({*pod_requests(pod, set_aside=True), *self.resources, "cpu", "memory", PODS}))
         key = (names, gates)
         if key not in self._engines:
             if names not in self._tables:
                 self._tables[names] = self._table(names)
-            volumes = volume_plugins(self.storage(), gates) if self.world.claims else ()
+            volumes = volume_plugins(self.storage(), gates) if self.world.claims else (_NamedDisks(),)
             labels: Mapping[str, Mapping[str, str]] = {
                 name: each.metadata.labels or {} for name, each in self.world.namespaces.items()
             }
@@ -125,6 +128,21 @@ class Engines:
         return self._storage
 
 
+class _NamedDisks:
+    """VolumeRestrictions where nobody collected claims: only the disks that pods name themselves are judged."""
+
+    name = RESTRICTIONS
+
+    def bind(self, pod: PodClass, table: NodeTable) -> BoundVolumeRestrictions | None:
+        named = tuple(
+            volume
+            for volume in pod.pod.spec.volumes or ()
+            if volume.persistent_volume_claim is None and volume.ephemeral is None
+        )
+        bare = msgspec.structs.replace(pod.pod, spec=msgspec.structs.replace(pod.pod.spec, volumes=named))
+        return VolumeRestrictions(Storage()).bind(PodClasses().of(bare), table)
+
+
 def with_room(node: Node, names: tuple[str, ...]) -> Node:
     """Return *node* with plenty of everything it does not say anything about."""
     said = node_allocatable(node)
@@ -176,7 +194,7 @@ class EngineJudge:
         if self._engine is not None:
             room = TableRoom(engines.world, engines.without, table=self._engine.table)
         self._words = Filters(pod, engines.world, gates, room)
-        self._names = tuple(sorted({*pod_requests(pod), "cpu", "memory", PODS}))
+        self._names = tuple(sorted({*pod_requests(pod, set_aside=True), "cpu", "memory", PODS}))
         self._unusable = bool(self._words.blockers())
         self._refusals: dict[int, list[Status]] | None = None
 

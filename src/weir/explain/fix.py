@@ -23,6 +23,7 @@ from weir.explain.edits import (
     ChangeThreshold,
     ClearNodeName,
     DropAffinity,
+    DropPreferences,
     Edit,
     EnableGate,
     LowerRequest,
@@ -41,6 +42,7 @@ from weir.explain.reasons import (
     Refused,
     TooFew,
     UnmetAffinity,
+    UnreadablePreference,
     UntoleratedTaint,
     WrongLabel,
 )
@@ -88,10 +90,18 @@ class Case:
     blockers: Sequence[Reason]
     judge: Callable[[Pod, World, Gates], Judge]
     refusals: Callable[[Subject, Gates], Sequence[Reason]]
+    undecided: UnreadablePreference | None = None  #: what breaks the attempt as soon as several nodes fit
     _plans: dict[int, tuple[float, Edits, list[list[Edits]]]] = field(default_factory=dict)
 
     def after(self, edits: Edits) -> Iterator[str]:
         """Yield the nodes that take the pod once *edits* are made; the pod is judged anew."""
+        names = self._taking(edits)
+        if self.undecided is not None and not any(isinstance(edit, DropPreferences) for edit in edits):
+            found = list(names)
+            names = iter(found if len(found) == 1 else ())
+        yield from names
+
+    def _taking(self, edits: Edits) -> Iterator[str]:
         if not all(_touched(reason, edits) for reason in self.blockers):
             return
         candidates = [g for g in self.groups if all(_touched(r, edits) for r in g.verdict.reasons)]
@@ -131,7 +141,8 @@ class Case:
     def _plan(self, verdict: NodeVerdict) -> tuple[float, Edits, list[list[Edits]]]:
         node = self.world.nodes[verdict.node]
         choices = [
-            answers(reason, node, self.pod, self.gates) for reason in (*self.blockers, *verdict.reasons)
+            answers(reason, node, self.pod, self.gates)
+            for reason in (*self.blockers, *((self.undecided,) if self.undecided else ()), *verdict.reasons)
         ]
         if not all(choices):
             return float("inf"), (), choices
@@ -156,7 +167,11 @@ class Case:
 def find_fix(case: Case) -> Fix | None:
     """Return the smallest change that helps, or None when nothing weir can propose does."""
     plans = sorted(
-        ((*case.plan(group)[:2], group) for group in case.groups if group.verdict.reasons or case.blockers),
+        (
+            (*case.plan(group)[:2], group)
+            for group in case.groups
+            if group.verdict.reasons or case.blockers or case.undecided
+        ),
         key=lambda plan: (plan[0], -len(plan[2].nodes), plan[2].verdict.node),
     )
     for cost, edits, group in plans[:_MOST_CANDIDATES]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from weir.explain.explanation import Explanation
-from weir.explain.reasons import Gated, Reason, Refused, UntoleratedTaint
+from weir.explain.reasons import Gated, Reason, Refused, UnreadablePreference, UntoleratedTaint
 from weir.objects.core import Pod
 from weir.selectors.node import NODE_NAME_FIELD, required_selector
 
@@ -33,6 +33,8 @@ def scheduler_message(explanation: Explanation, *, upstream: bool = False) -> st
         return "no nodes available to schedule pods"
     head = f"0/{total} nodes are available:"
     useless = f"preemption: {head} {total} {_NOT_HELPFUL}."
+    if isinstance(explanation.blockers[0] if explanation.blockers else None, UnreadablePreference):
+        return explanation.blockers[0].message()
     if explanation.blockers:
         # Upstream's device plugin loses its state here and says so; an accident worth repeating only verbatim.
         return f"{head} {explanation.blockers[0].message()}. {'not found' if upstream else useless}"

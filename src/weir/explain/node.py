@@ -1,9 +1,9 @@
 """Would this node take this pod, and if not, why not?
 
-Spec: core.md 3.7: NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit and
-the bound volumes of VolumeBinding. Unlike the scheduler, which stops at the first refusing filter, every
-filter is asked, because a person wants all the reasons at once. A pod that names its node skips the scheduler:
-there the kubelet's admission decides (core.md 6), which looks at NoExecute taints only.
+Spec: core.md 3.7: NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit,
+NodeDeclaredFeatures and the bound volumes of VolumeBinding. Unlike the scheduler, which stops at the first refusing
+filter, every filter is asked, because a person wants all the reasons at once. A pod that names its node skips the
+scheduler: there the kubelet's admission decides (core.md 6), which looks at NoExecute taints only.
 Cost: what is equal is judged once: a taint, a combination of the labels the pod asks about. A cluster of 5,000
 nodes has few of either.
 Not here: the answer for a whole cluster (weir.explain.pod).
@@ -27,6 +27,7 @@ from weir.explain.reasons import (
     Reason,
     TooFew,
     TooManyPods,
+    UndeclaredFeatures,
     Unmet,
     UnmetAffinity,
     UnmetTerm,
@@ -44,8 +45,10 @@ from weir.objects.requests import (
     host_ports,
     node_allocatable,
     pod_requests,
+    says_what_it_has,
     total_requests,
 )
+from weir.scheduler.plugins.node_declared_features import declared_features, required_features
 from weir.scheduler.plugins.node_unschedulable import CORDONED
 from weir.selectors.node import (
     NODE_NAME_FIELD,
@@ -89,7 +92,12 @@ class Room:
             pods = self.world.pods_on(node)
             if self.without:
                 pods = tuple(pod for pod in pods if pod.key != self.without)
-            self._used[node] = (total_requests(pods), len(pods))
+            resized = [pod for pod in pods if says_what_it_has(pod)]
+            amounts = total_requests([pod for pod in pods if not says_what_it_has(pod)])
+            for pod in resized:
+                for name, amount in pod_requests(pod, set_aside=True).items():
+                    amounts[name] = amounts.get(name, 0) + amount
+            self._used[node] = (amounts, len(pods))
         return self._used[node]
 
     def ports(self, node: str) -> Iterator[tuple[tuple[str, str, int], str]]:
@@ -106,8 +114,9 @@ class Filters:
     def __init__(self, pod: Pod, world: World, gates: Gates, room: Room | None = None) -> None:
         self._pod, self._world, self._gates = pod, world, gates
         self._room = room or Room(world)
-        self._requests = dict(sorted(pod_requests(pod).items(), key=_reported))
+        self._requests = dict(sorted(pod_requests(pod, set_aside=True).items(), key=_reported))
         self._ports = tuple(host_ports(pod))
+        self._features = required_features(pod)
         self._volumes = tuple(_volumes(pod, world))
         self._keys, self._by_name = _labels_asked(pod, world)
         self._untolerated: dict[tuple[str, str, str], UntoleratedTaint | None] = {}
@@ -147,6 +156,8 @@ class Filters:
         reasons += self._taken_ports(node)
         reasons += self._shortages(node)
         reasons += volumes
+        if lacking := self._features - declared_features(node):
+            reasons.append(UndeclaredFeatures(tuple(sorted(lacking))))
         return NodeVerdict(
             node.name,
             tuple(reasons),

@@ -15,12 +15,14 @@ from weir.explain.engine import Engines
 from weir.explain.explanation import Explanation
 from weir.explain.fix import Case, find_fix
 from weir.explain.node import Judge, binding_mode, is_bound, pod_claims
-from weir.explain.reasons import Reason, Refused, TooFew
+from weir.explain.reasons import Reason, Refused, TooFew, UnreadablePreference
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict, count
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
+from weir.scheduler.plugins.node_affinity import unreadable, unreadable_preferences
+from weir.selectors.node import preferred_terms
 from weir.world import World
 
 #: The parts of a pod spec that decide where it runs; other mistakes are lint's business.
@@ -59,7 +61,10 @@ def explain(
         if tick and done % 500 == 499:
             tick(done + 1, len(world.nodes))
     nodes = tuple(verdicts)
-    case = Case(subject, view, world, gates, group(nodes), blockers, judge, refusals)
+    undecided = unreadable_preference(view)
+    case = Case(subject, view, world, gates, group(nodes), blockers, judge, refusals, undecided)
+    if undecided and sum(verdict.fits for verdict in nodes) > 1:
+        blockers = (*blockers, undecided)
     fits = not blockers and any(verdict.fits for verdict in nodes)
     return Explanation(
         subject=subject,
@@ -73,6 +78,20 @@ def explain(
         placed_on=placed_on,
         counts=count(nodes),
     )
+
+
+def unreadable_preference(pod: Pod) -> UnreadablePreference | None:
+    """Return the preferred node affinity that breaks the attempt once it has to choose between nodes, or None."""
+    text = unreadable_preferences(pod)
+    if not text:
+        return None
+    found = {
+        number: tuple(each for each in term.preference.match_expressions or () if unreadable(each))
+        for number, term in enumerate(preferred_terms(pod))
+        if term.weight
+    }
+    terms = tuple(number for number, requirements in found.items() if requirements)
+    return UnreadablePreference(text, terms, tuple(each for number in terms for each in found[number]))
 
 
 def selects_namespaces(pod: Pod) -> bool:

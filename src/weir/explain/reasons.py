@@ -18,7 +18,14 @@ from weir.selectors.node import Match
 from weir.taints.toleration import Outcome
 
 #: Filters whose refusals have a kind of their own.
-_FILTER_KINDS: Final = {"PodTopologySpread": "topology-spread", "InterPodAffinity": "pod-affinity"}
+_FILTER_KINDS: Final = {
+    "PodTopologySpread": "topology-spread",
+    "InterPodAffinity": "pod-affinity",
+    "VolumeRestrictions": "volume",
+    "NodeVolumeLimits": "volume",
+    "VolumeBinding": "volume",
+    "VolumeZone": "volume",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +196,21 @@ class OtherNode(Reason):
 
     def data(self) -> dict[str, Any]:
         return {"wanted": self.wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class UndeclaredFeatures(Reason):
+    """The pod needs features that the node's kubelet does not say it has."""
+
+    kind: ClassVar[str] = "features"
+    plugin: ClassVar[str] = "NodeDeclaredFeatures"
+    features: tuple[str, ...]  #: those it does not declare
+
+    def message(self) -> str:
+        return "node(s) didn't match Pod's required features"
+
+    def data(self) -> dict[str, Any]:
+        return {"features": list(self.features)}
 
 
 # ── room ─────────────────────────────────────────────────────────────────────────────────────────
@@ -369,6 +391,26 @@ class Gated(Reason):
 
     def data(self) -> dict[str, Any]:
         return {"gates": list(self.gates)}
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadablePreference(Reason):
+    """Several nodes fit, and the preferred node affinity that has to choose between them cannot be read."""
+
+    kind: ClassVar[str] = "preference"
+    plugin: ClassVar[str] = "NodeAffinity"
+    text: str  #: the scheduler's
+    terms: tuple[int, ...]  #: the preferred terms that cannot be read
+    requirements: tuple[NodeSelectorRequirement, ...]  #: what in them cannot
+
+    def message(self) -> str:
+        return f'running PreScore plugin "{self.plugin}": {self.text}'
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "preferredTerms": list(self.terms),
+            "requirements": [plain(each) for each in self.requirements],
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,11 @@ from weir.explain.reasons import (
     Refused,
     TooFew,
     TooManyPods,
+    UndeclaredFeatures,
     Unmet,
     UnmetAffinity,
     UnmetTerm,
+    UnreadablePreference,
     UntoleratedTaint,
     VolumeElsewhere,
     VolumeMissing,
@@ -59,6 +61,7 @@ HEADINGS: Final = {
     "allocated-claim": "an allocated device claim cannot be used there",
     "topology-spread": "would break the topology spread constraints",
     "pod-affinity": "affinity or anti-affinity between pods",
+    "features": "its kubelet lacks a feature the pod needs",
     "filter": "another filter of the scheduler",
 }
 #: What the scheduler says about other pods, for people.
@@ -70,6 +73,7 @@ _NEIGHBOURS: Final = {
     "node(s) didn't match pod affinity rules": "no pod nearby that the affinity asks for",
     "node(s) didn't match pod anti-affinity rules": "a pod nearby that the anti-affinity avoids",
     "node(s) didn't satisfy existing pods anti-affinity rules": "a pod nearby avoids this one",
+    "node(s) had no available disk": "a pod there uses the same disk",
 }
 # ── taints ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -193,6 +197,8 @@ def sentence(reason: Reason) -> str:
             return f"{has}, needs {short(wanted, 40)}"
         case UnmetAffinity():
             return terms(reason.terms)
+        case UndeclaredFeatures(features):
+            return f"its kubelet does not declare {listed(features, 5)}"
         case OtherNode(wanted):
             return f"nodeName asks for {wanted}"
         case TooFew():
@@ -217,6 +223,9 @@ def sentence(reason: Reason) -> str:
             return _NEIGHBOURS.get(text, text.removeprefix("node(s) "))
         case Gated(gates):
             return f"held back by the scheduling gates {listed(gates, 5)}"
+        case UnreadablePreference():
+            said = listed(tuple(f"{each.key} {requires(each)}" for each in reason.requirements), 3)
+            return f"the scheduler cannot choose between nodes by the preference {said}: not an integer"
         case Refused(errors):
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             return f"the API server would refuse it: {short(errors[0], 300)}{more}"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from weir.explain.explanation import Explanation
+from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
 from weir.explain.words import node_sentence
 from weir.gates import ALL_FEATURES
@@ -156,3 +157,115 @@ def test_a_claim_that_waits_is_placed_where_a_volume_can_be_had():
     pod = web("new", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     answer = ask(pod, node("a1", "a"), node("b1", "b"), claim, storage_class, volume)
     assert said(answer) == {"a1": "fits", "b1": "didn't find available persistent volumes to bind"}
+
+
+# ── disks that pods name themselves ──
+
+DISKS = {
+    "gcePersistentDisk": {"pdName": "d"},
+    "awsElasticBlockStore": {"volumeID": "d"},
+    "iscsi": {"iqn": "d", "targetPortal": "p", "lun": 0},
+    "rbd": {"monitors": ["m"], "image": "d"},
+}
+CLAIMED = {"name": "c", "persistentVolumeClaim": {"claimName": "data"}}
+
+
+@pytest.mark.parametrize("kind", DISKS)
+def test_a_disk_in_use_is_seen_in_a_snapshot_without_claims(kind):
+    volumes = [{"name": "v", kind: DISKS[kind]}]
+    answer = ask(web("new", volumes=volumes), node("a1"), node("b1"), web("old", "a1", volumes=volumes))
+    assert said(answer) == {"a1": "a pod there uses the same disk", "b1": "fits"}
+
+
+def test_a_claim_is_not_held_against_a_pod_in_a_snapshot_without_claims():
+    answer = ask(web("new", volumes=[CLAIMED]), node("a1"), web("old", "a1", volumes=[CLAIMED]))
+    assert (said(answer), answer.not_considered[0]) == (
+        {"a1": "fits"},
+        "the volumes of data (no claims in the snapshot)",
+    )
+
+
+def test_beside_a_claim_nobody_collected_a_disk_is_judged_all_the_same():
+    disk = {"name": "v", "gcePersistentDisk": {"pdName": "d"}}
+    answer = ask(
+        web("new", volumes=[disk, CLAIMED]), node("a1"), node("b1"), web("old", "a1", volumes=[disk])
+    )
+    assert said(answer) == {"a1": "a pod there uses the same disk", "b1": "fits"}
+
+
+# ── features ──
+
+RESTARTS = {"name": "c", "restartPolicy": "Never", "restartPolicyRules": [{"action": "RestartAllContainers"}]}
+FEATURE = "RestartAllContainersOnContainerExits"
+
+
+def test_a_node_that_declares_nothing_lacks_what_the_pod_needs():
+    able = node("b1", status={"declaredFeatures": [FEATURE]})
+    answer = ask(web("new", containers=[RESTARTS]), node("a1"), able)
+    assert said(answer) == {"a1": f"its kubelet does not declare {FEATURE}", "b1": "fits"}
+
+
+def test_what_the_scheduler_says_where_no_kubelet_declares_anything():
+    answer = ask(web("new", hostNetwork=True, hostUsers=False), node("a1"), node("b1"))
+    assert scheduler_message(answer) == (
+        "0/2 nodes are available: 2 node(s) didn't match Pod's required features. "
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    )
+
+
+# ── preferences that cannot be read ──
+
+
+def preferring(*values: str) -> dict[str, Any]:
+    terms = [
+        {
+            "weight": 1,
+            "preference": {"matchExpressions": [{"key": "size", "operator": "Gt", "values": [value]}]},
+        }
+        for value in values
+    ]
+    return web("new", affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}})
+
+
+def test_a_preference_that_cannot_be_read_keeps_a_pod_off_all_nodes_that_fit():
+    answer = ask(preferring("5", "many"), node("a1"), node("b1"))
+    assert str(answer) == (
+        "Pod default/new fits nowhere: the scheduler cannot choose between nodes by the preference "
+        "size > many: not an integer"
+    )
+
+
+def test_a_preference_that_cannot_be_read_is_told_as_the_scheduler_tells_it():
+    assert scheduler_message(ask(preferring("5", "many"), node("a1"), node("b1"))) == (
+        'running PreScore plugin "NodeAffinity": [1].matchExpressions[0].values[0]: Invalid value: "many": '
+        "for 'Gt', 'Lt' operators, the value must be an integer"
+    )
+
+
+def test_where_one_node_fits_nobody_reads_the_preference():
+    cordoned = node("b1", spec={"unschedulable": True})
+    assert ask(preferring("many"), node("a1"), cordoned).fitting == ("a1",)
+
+
+def test_only_the_preference_that_cannot_be_read_is_taken_away():
+    fix = ask(preferring("5", "many"), node("a1"), node("b1")).fix
+    kept = fix.patch["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [term["preference"]["matchExpressions"][0]["values"] for term in kept] == [["5"]]
+
+
+def test_a_change_that_opens_several_nodes_takes_the_unreadable_preference_away_too():
+    taints = {"taints": [{"key": "x", "effect": "NoSchedule"}]}
+    fix = ask(preferring("many"), node("a1", spec=taints), node("b1", spec=taints)).fix
+    assert [type(edit).__name__ for edit in fix.edits] == ["DropPreferences", "AddToleration"]
+
+
+# ── pods that are being resized ──
+
+
+def test_a_pod_that_is_being_resized_counts_at_the_most_it_has():
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    given = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "3"}}]}
+    old = web("old", "a1", containers=[container]) | {"status": given}
+    room = {"allocatable": {"cpu": "3", "memory": "1Gi", "pods": "9"}}
+    answer = ask(web("new", containers=[container]), node("a1", status=room), old)
+    assert said(answer) == {"a1": "cpu: needs 1, 0 free of 3"}

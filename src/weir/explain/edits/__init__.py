@@ -11,7 +11,13 @@ from typing import Any
 from weir.explain.device_reasons import ClaimTied, NoDevices
 from weir.explain.edits.devices import AddDeviceToleration, RemoveRule, for_devices, for_tied
 from weir.explain.edits.edit import Edit
-from weir.explain.edits.labels import ChangeRequirement, ChangeSelector, DropAffinity, for_term
+from weir.explain.edits.labels import (
+    ChangeRequirement,
+    ChangeSelector,
+    DropAffinity,
+    DropPreferences,
+    for_term,
+)
 from weir.explain.edits.room import LowerRequest, for_shortage
 from weir.explain.edits.taints import (
     GATES_OPTION,
@@ -31,6 +37,7 @@ from weir.explain.reasons import (
     Refused,
     TooFew,
     UnmetAffinity,
+    UnreadablePreference,
     UntoleratedTaint,
     WrongLabel,
 )
@@ -47,6 +54,7 @@ __all__ = [
     "ChangeThreshold",
     "ClearNodeName",
     "DropAffinity",
+    "DropPreferences",
     "Edit",
     "EnableGate",
     "LowerRequest",
@@ -120,6 +128,8 @@ def answers(reason: Reason, node: Node, pod: Pod, gates: Gates) -> list[tuple[Ed
             found = list(for_devices(reason, pod))
         case ClaimTied():
             found = list(for_tied(reason))
+        case UnreadablePreference(_, terms, requirements):
+            found = [(DropPreferences(terms, requirements),)]
         case Refused():
             off = tuple(EnableGate(gate) for gate in sorted(gates_used(pod)) if not gates.enabled(gate))
             found = [off] if off else []

@@ -13,12 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from weir.explain.edits.edit import Edit, distance_between, moved_threshold
-from weir.explain.phrases import requires
+from weir.explain.phrases import listed, requires
 from weir.explain.reasons import Unmet, UnmetTerm
+from weir.objects.core import NodeSelectorRequirement
 from weir.selectors.node import Match
 from weir.values.names import check_label_value
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True)
@@ -112,11 +114,38 @@ class DropAffinity(Edit):
         drop_required_affinity(spec)
 
 
+@dataclass(frozen=True)
+class DropPreferences(Edit):
+    """No longer prefer what nobody can read."""
+
+    terms: tuple[int, ...]
+    requirements: tuple[NodeSelectorRequirement, ...]
+
+    @property
+    def cost(self) -> float:
+        return 5
+
+    def say(self) -> str:
+        said = listed(tuple(f"{each.key} {requires(each)}" for each in self.requirements), 3)
+        return f"remove the preferred node affinity that cannot be read: {said}"
+
+    def on_pod(self, spec: dict[str, Any]) -> None:
+        affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+        kept = [term for index, term in enumerate(affinity.get(PREFERRED) or ()) if index not in self.terms]
+        affinity[PREFERRED] = kept
+        if not kept:
+            _drop_affinity(spec, PREFERRED)
+
+
 def drop_required_affinity(spec: dict[str, Any]) -> None:
     """Remove the required node affinity of a pod spec, and what is left empty by it."""
+    _drop_affinity(spec, REQUIRED)
+
+
+def _drop_affinity(spec: dict[str, Any], part: str) -> None:
     affinity = spec.get("affinity") or {}
     node_affinity = affinity.get("nodeAffinity") or {}
-    node_affinity.pop(REQUIRED, None)
+    node_affinity.pop(part, None)
     if not node_affinity:
         affinity.pop("nodeAffinity", None)
     if not affinity:

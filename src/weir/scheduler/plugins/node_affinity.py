@@ -136,6 +136,11 @@ def unreadable_preferences(pod: Pod) -> str:
     return ", ".join(found) if len(found) < 2 else f"[{', '.join(found)}]"
 
 
+def unreadable(requirement: NodeSelectorRequirement) -> bool:
+    """Return whether *requirement* compares with something that is no integer."""
+    return requirement.operator in ("Gt", "Lt") and not all(map(_is_integer, requirement.values or ()))
+
+
 def _is_integer(text: str) -> bool:
     try:
         parse_int64(text)
