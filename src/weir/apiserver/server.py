@@ -49,8 +49,9 @@ from weir.apiserver.representation import (
     to_yaml,
     wants_pretty,
 )
+from weir.apiserver.scale import SCALE, Scales
 from weir.apiserver.service_account_tokens import Signer
-from weir.apiserver.subresources import SCALE, STREAMS, Subresources
+from weir.apiserver.subresources import STREAMS, Subresources
 from weir.apiserver.verbs import Outcome, Parts, Verbs
 from weir.apiserver.watch import Watches
 from weir.objects import document
@@ -106,6 +107,7 @@ class ApiServer:
         self.watches = Watches(parts.store, self.lists, parts.clock, metrics)
         self.deletion = Deletion(self.verbs)
         self.subresources = Subresources(self.verbs, self.deletion, security.signer)
+        self.scales = Scales(self.verbs)
         self.ready = True
         if metrics is not None:
             metrics.stored = partial(_stored, parts.store)
@@ -346,9 +348,9 @@ class ApiServer:
         elif sub.name == "scale":
             shown = SCALE
             if verb == "get":
-                outcome = self.subresources.get_scale(kind, namespace, name)
+                outcome = self.scales.get(kind, namespace, name)
             else:
-                outcome = await self.subresources.set_scale(request, kind, namespace, name, warnings)
+                outcome = await self.scales.set(request, kind, namespace, name, warnings)
         elif sub.name in _OBJECT_SUBRESOURCES:
             if verb == "get":
                 outcome = self.verbs.get(kind, namespace, name)

@@ -1,9 +1,10 @@
-"""Paths below an object that are not the object itself: binding, eviction, scale, token.
+"""Paths below an object that are not the object itself: binding, eviction, token.
 
 Spec: apiserver.md 12 "Subresources", core.md 3.1 (binding errors). Logs, exec and the other streams of a real
 kubelet answer that simulated nodes do not support them.
 What surprises: only binding validation comes back as 500, as upstream returns it without a Status.
-Not here: status, ephemeralcontainers, resize and finalize, which are updates of the object (weir.apiserver.verbs).
+Not here: scale (weir.apiserver.scale); status, ephemeralcontainers, resize and finalize, which are updates of the
+object (weir.apiserver.verbs).
 """
 
 from __future__ import annotations
@@ -14,18 +15,16 @@ from typing import Any
 from weir import errors
 from weir.apiserver import stored
 from weir.apiserver.admission.attributes import CREATE, Attributes
-from weir.apiserver.bodies import decode, manager_of, media_type
+from weir.apiserver.bodies import decode, manager_of
 from weir.apiserver.deletion import Deletion, success
 from weir.apiserver.http import Request
 from weir.apiserver.identity import check_namespace, uid_text
 from weir.apiserver.options import DeleteOptions, WriteOptions
-from weir.apiserver.patching import PATCHES, check_patched, patched
 from weir.apiserver.service_account_tokens import Signer, token_request
 from weir.apiserver.verbs import Outcome, Verbs, body_of
 from weir.objects.kinds import Kind, by_kind
 from weir.selectors import labels
 from weir.store import KeyValue, Write
-from weir.validate.field import invalid
 from weir.values.quoting import quote
 
 __all__ = ["Subresources"]
@@ -33,7 +32,6 @@ __all__ = ["Subresources"]
 Document = dict[str, Any]
 POD = by_kind("v1", "Pod")
 BUDGET = by_kind("policy/v1", "PodDisruptionBudget")
-SCALE = by_kind("autoscaling/v1", "Scale")
 _CREATED = body_of(success(code=201))
 STREAMS = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -246,55 +244,6 @@ class Subresources:
         ]
         return Outcome(201, body_of(answer))
 
-    # ------------------------------------------------------------------------------------------- scale
-
-    def get_scale(self, kind: Kind, namespace: str, name: str) -> Outcome:
-        """Return the Scale of a workload."""
-        workload = stored.decode(kind, self._verbs.find(kind, namespace, name).value)
-        return Outcome(200, body_of(scale_of(kind, workload)))
-
-    async def set_scale(
-        self, request: Request, kind: Kind, namespace: str, name: str, warnings: list[str]
-    ) -> Outcome:
-        """Change the replicas of a workload by PUT or PATCH of its Scale."""
-        patching = request.method == "PATCH"
-        options = WriteOptions.parse(request.params, "PatchOptions" if patching else "UpdateOptions")
-        media = media_type(request)
-        if patching and media not in PATCHES:
-            raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
-
-        def compute(old: Document) -> Document:
-            current = scale_of(kind, old)
-            if patching:
-                wanted = patched(media, current, request.body, SCALE)
-                wanted, found = check_patched(wanted, SCALE, options.field_validation)
-            else:
-                wanted, found = decode(request, SCALE, options.field_validation)
-            warnings.extend(found)
-            replicas = (wanted.get("spec") or {}).get("replicas", 0)
-            if replicas < 0:
-                problem = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-                raise errors.Invalid.of("autoscaling", "Scale", name, [problem])
-            sent = wanted["metadata"].get("resourceVersion")
-            if sent and sent != old["metadata"]["resourceVersion"]:
-                raise errors.Conflict.object(kind, name)
-            new = {**old, "metadata": dict(old["metadata"]), "spec": {**old["spec"], "replicas": replicas}}
-            new["metadata"].pop("resourceVersion")
-            return new
-
-        await self._verbs.change(
-            kind,
-            namespace,
-            name,
-            "scale",
-            compute,
-            user=request.user,
-            manager=options.field_manager or manager_of(request),
-            dry_run=options.dry_run,
-            warnings=warnings,
-        )
-        return self.get_scale(kind, namespace, name)
-
 
 # ------------------------------------------------------------------------------------------------- rules
 
@@ -401,26 +350,3 @@ def check_budget(budget: Document) -> None:
         )
         cause = {"reason": "DisruptionBudget", "message": text}
         raise errors.TooManyRequests(BLOCKED, details={"causes": [cause]})
-
-
-def scale_of(kind: Kind, workload: Document) -> Document:
-    """Return the Scale of a workload."""
-    metadata, spec = workload["metadata"], workload.get("spec") or {}
-    status: Document = {"replicas": (workload.get("status") or {}).get("replicas", 0)}
-    selector = spec.get("selector")
-    if kind.kind == "ReplicationController":
-        selector = {"matchLabels": selector} if selector else None
-    text = str(labels.from_object(selector) or "")
-    if text:
-        status["selector"] = text
-    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    shown: Document = {}
-    if spec.get("replicas"):
-        shown["replicas"] = spec["replicas"]
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {key: metadata[key] for key in names if key in metadata},
-        "spec": shown,
-        "status": status,
-    }

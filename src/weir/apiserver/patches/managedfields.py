@@ -9,6 +9,7 @@ Not here: server-side apply (weir.apiserver.patches.apply), comparing (weir.apis
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +21,16 @@ from weir.objects import schema
 from weir.objects.document import KindRow, root_of
 from weir.objects.exact import printed
 
-__all__ = ["Entry", "Managed", "Owner", "own_all", "read_managed", "update_managed_fields", "write_managed"]
+__all__ = [
+    "Entry",
+    "Managed",
+    "Owner",
+    "own_all",
+    "read_managed",
+    "update_managed_fields",
+    "write_managed",
+    "written",
+]
 
 MOST_UPDATE_MANAGERS: Final = 10
 ANCIENT: Final = "ancient-changes"
@@ -144,9 +154,12 @@ def write_managed(document: dict[str, Any], managed: Managed) -> None:
     metadata = document.setdefault("metadata", {})
     metadata.pop("managedFields", None)
     if managed:
-        metadata["managedFields"] = [
-            _written(owner, entry) for owner, entry in sorted(managed.items(), key=_order)
-        ]
+        metadata["managedFields"] = written(managed.items())
+
+
+def written(items: Iterable[tuple[Owner, Entry]]) -> list[dict[str, Any]]:
+    """Return `metadata.managedFields` of these owners, in the order the real server keeps."""
+    return [_written(owner, entry) for owner, entry in sorted(items, key=_order)]
 
 
 def _order(item: tuple[Owner, Entry]) -> tuple[str, str, str, str, str]:
