@@ -175,8 +175,11 @@ def _kind(name: str) -> str:
 def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]]) -> Subject:
     """Return what the cluster holds under `[kind/]name`."""
     from weir.explain.subject import subjects
+    from weir.objects.templates import TEMPLATE_PATHS
 
     kind, bare = _kind(name), name.rpartition("/")[2]
+    if kind.lower() not in {each.lower() for each in TEMPLATE_PATHS}:
+        raise click.UsageError(f"kind {kind[:60]!r} has no pods; expected one of {', '.join(TEMPLATE_PATHS)}")
     wanted = namespace or "default"
     names = []
     for subject in (found for _, document in documents for found in subjects(document)):
@@ -184,7 +187,8 @@ def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]
             if (subject.namespace, subject.name) == (wanted, bare):
                 return replace(subject, stored=subject.kind == "Pod")
             names.append(f"{subject.namespace}/{subject.name}")
-    close = get_close_matches(f"{wanted}/{bare}", names, n=1, cutoff=0.6)
+    elsewhere = [each for each in names if each.rpartition("/")[2] == bare]
+    close = elsewhere or get_close_matches(f"{wanted}/{bare}", names, n=1, cutoff=0.6)
     hint = f"; did you mean {close[0]}?" if close else f" (it holds {len(names)} of that kind)"
     raise click.UsageError(f"no {kind} {wanted}/{bare} in the cluster{hint}")
 
@@ -231,12 +235,13 @@ def text(
         yield from _fix(answer, answer.fix, colour)
     elif not good and answer.nodes:
         yield ""
-        refused = any(reason.kind == "invalid" for reason in answer.blockers)
-        yield (
-            "First correct what the API server refuses, then ask again."
-            if refused
-            else "weir knows no change to the pod that would help: what is missing is in the cluster."
-        )
+        kinds = {reason.kind for reason in answer.blockers}
+        if "over" in kinds:
+            yield "Nothing brings this pod back; ask about its workload, or about the pod's manifest."
+        elif "invalid" in kinds:
+            yield "First correct what the API server refuses, then ask again."
+        else:
+            yield "weir knows no change to the pod that would help: what is missing is in the cluster."
     yield ""
     if message := scheduler_message(answer):
         yield paint(f"The scheduler would say: {short(message, 600)}", DIM, on=colour)

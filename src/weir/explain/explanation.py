@@ -20,7 +20,7 @@ from typing import Any
 
 from weir.explain.fix import Fix
 from weir.explain.phrases import counted, duration, listed
-from weir.explain.reasons import Reason
+from weir.explain.reasons import Over, Reason
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict
 from weir.explain.words import sentence
@@ -92,6 +92,11 @@ def _placed_line(explanation: Explanation) -> str:
     verdict = next((verdict for verdict in explanation.nodes if verdict.node == node), None)
     if verdict is None:
         return f"{title} is bound to {node}, which is not among the nodes"
+    match explanation.blockers:
+        case (Over(""), *_):
+            return f"{title} runs on {node} and is being deleted"
+        case (Over(phase), *_):
+            return f"{title} has ended on {node} ({phase})"
     stay = verdict.stay
     if stay.limit is not None and not stay.limit:
         return f"{title} runs on {node} and would be deleted at once"

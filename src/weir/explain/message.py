@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from weir.explain.explanation import Explanation
-from weir.explain.reasons import Gated, Reason, Refused, UnreadablePreference, UntoleratedTaint
+from weir.explain.reasons import Gated, Over, Reason, Refused, UnreadablePreference, UntoleratedTaint
 from weir.objects.core import Pod
 from weir.selectors.node import NODE_NAME_FIELD, required_selector
 
@@ -26,7 +26,7 @@ def scheduler_message(explanation: Explanation, *, upstream: bool = False) -> st
     """
     if explanation.fits or explanation.placed_on or explanation.pod.spec.node_name:
         return ""
-    if any(isinstance(reason, Gated | Refused) for reason in explanation.blockers):
+    if any(isinstance(reason, Gated | Over | Refused) for reason in explanation.blockers):
         return ""
     total = len(explanation.nodes)
     if not total:

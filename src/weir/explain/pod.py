@@ -15,7 +15,8 @@ from weir.explain.engine import Engines
 from weir.explain.explanation import Explanation
 from weir.explain.fix import Case, find_fix
 from weir.explain.node import Judge, binding_mode, is_bound, pod_claims
-from weir.explain.reasons import Reason, Refused, TooFew, UnreadablePreference
+from weir.explain.phrases import counted
+from weir.explain.reasons import Over, Reason, Refused, TooFew, UnreadablePreference
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict, count
 from weir.gates import Gates
@@ -54,7 +55,7 @@ def explain(
     if judge is None:
         judge = Engines(world, without=view.key if stored else "")
     judge_node = judge(view, world, gates)
-    blockers = (*refusals(subject, gates), *judge_node.blockers())
+    blockers = (*over(subject, view), *refusals(subject, gates), *judge_node.blockers())
     verdicts = []
     for done, node in enumerate(world.nodes.values()):
         verdicts.append(judge_node(node))
@@ -78,6 +79,15 @@ def explain(
         placed_on=placed_on,
         counts=count(nodes),
     )
+
+
+def over(subject: Subject, pod: Pod) -> Iterator[Reason]:
+    """Yield why the scheduler does not look at *pod* any more: it has ended, or is being deleted."""
+    if subject.kind == "Pod":
+        if pod.terminated:
+            yield Over(pod.status.phase)
+        elif pod.metadata.deletion_timestamp:
+            yield Over("")
 
 
 def unreadable_preference(pod: Pod) -> UnreadablePreference | None:
@@ -169,7 +179,7 @@ def not_considered(pod: Pod, subject: Subject, world: World, gates: Gates) -> It
         yield f"room for all {number} replicas at once (one is judged)"
     silent = [n for n in world.nodes.values() if n.status.allocatable is None and n.status.capacity is None]
     if silent and pod_requests(pod):
-        which = "all nodes" if len(silent) == len(world.nodes) else f"{len(silent)} nodes"
+        which = "all nodes" if len(silent) == len(world.nodes) else counted(len(silent), "node")
         yield f"room on {which} (no allocatable in the snapshot)"
     elif not world.pods and pod_requests(pod):
         yield "pods already running (none in the snapshot)"

@@ -394,6 +394,20 @@ class Gated(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class Over(Reason):
+    """The pod has ended or is being deleted; the scheduler does not look at it."""
+
+    kind: ClassVar[str] = "over"
+    phase: str  #: Succeeded or Failed; "" while it is being deleted
+
+    def message(self) -> str:
+        return f"it has ended ({self.phase})" if self.phase else "it is being deleted"
+
+    def data(self) -> dict[str, Any]:
+        return {"phase": self.phase}
+
+
+@dataclass(frozen=True, slots=True)
 class UnreadablePreference(Reason):
     """Several nodes fit, and the preferred node affinity that has to choose between them cannot be read."""
 

@@ -18,9 +18,12 @@ import msgspec
 
 from weir.apiserver.admission.default_toleration_seconds import DEFAULT_SECONDS, missing_defaults
 from weir.controllers.daemon_rule import daemon_tolerations
+from weir.explain.phrases import short
 from weir.objects.core import Pod, Toleration, View, ViewError, read
 from weir.objects.templates import TEMPLATE_PATHS
 
+#: The longest name the API server takes; a longer one is cut where it is shown.
+_LONGEST_NAME: Final = 253
 _PATH: Final = re.compile(r"\.([^.\[\]`]+)|\[(\d+)\]")
 
 
@@ -76,7 +79,7 @@ class Subject:
 
     @property
     def title(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
+        return f"{self.kind} {short(self.namespace, _LONGEST_NAME)}/{short(self.name, _LONGEST_NAME)}"
 
     def pod(self) -> Pod:
         """Return the pod as the scheduler would see it; a wrong shape raises ViewError."""

@@ -280,7 +280,10 @@ def _turns(before: World, after: World, gates: Gates) -> tuple[tuple[Turn, ...],
     waiting = [
         pod
         for pod in after.pods.values()
-        if not pod.spec.node_name and not pod.terminated and not pod.spec.scheduling_gates
+        if not pod.spec.node_name
+        and not pod.terminated
+        and not pod.metadata.deletion_timestamp
+        and not pod.spec.scheduling_gates
     ]
     if not waiting:
         return (), ()

@@ -22,6 +22,7 @@ from weir.explain.reasons import (
     FilterRefusal,
     Gated,
     OtherNode,
+    Over,
     PortTaken,
     Reason,
     Refused,
@@ -223,6 +224,8 @@ def sentence(reason: Reason) -> str:
             return _NEIGHBOURS.get(text, text.removeprefix("node(s) "))
         case Gated(gates):
             return f"held back by the scheduling gates {listed(gates, 5)}"
+        case Over():
+            return f"{reason.message()}, so nobody places it"
         case UnreadablePreference():
             said = listed(tuple(f"{each.key} {requires(each)}" for each in reason.requirements), 3)
             return f"the scheduler cannot choose between nodes by the preference {said}: not an integer"

@@ -109,6 +109,37 @@ def test_a_workload_of_the_snapshot_by_kind_and_name(here, capsys):
     assert document["pods"][0]["kind"] == "Deployment"
 
 
+def test_a_name_asked_for_in_the_wrong_namespace_is_answered_with_where_it_is(here, capsys):
+    (here / "dump.yaml").write_text(POD)
+    assert (
+        "did you mean default/web?" in answer(capsys, "web", "-n", "production", "--cluster", "dump.yaml")[1]
+    )
+
+
+def test_a_kind_without_pods_is_told_so(here, capsys):
+    code, said = answer(capsys, "service/web", "--cluster", "nodes.yaml")
+    assert (code, "kind 'service' has no pods; expected one of Pod" in said) == (USAGE, True)
+
+
+def test_a_pod_that_is_being_deleted_is_not_said_to_need_a_change(here, capsys):
+    leaving = yaml.safe_load(POD)
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    (here / "dump.yaml").write_text(yaml.safe_dump_all([NODE, leaving]))
+    code = run(["explain", "web", "--cluster", "dump.yaml"])
+    assert (code, "Nothing brings this pod back" in capsys.readouterr().out) == (FINDINGS, True)
+
+
+def test_a_preference_that_cannot_be_read_is_answered_with_a_patch(here, capsys):
+    pod = yaml.safe_load(POD)
+    asked = {"key": "size", "operator": "Gt", "values": ["many"]}
+    terms = [{"weight": 1, "preference": {"matchExpressions": [asked]}}]
+    pod["spec"]["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    (here / "pod.yaml").write_text(yaml.safe_dump(pod))
+    (here / "nodes.yaml").write_text(yaml.safe_dump_all([NODE, {**NODE, "metadata": {"name": "n2"}}]))
+    code, document = answer(capsys, "-f", "pod.yaml", "--cluster", "nodes.yaml")
+    assert (code, document["pods"][0]["fix"]["patch"]) == (FINDINGS, {"spec": {"affinity": None}})
+
+
 def test_a_mistyped_name_is_answered_with_a_near_one(here, capsys):
     (here / "dump.yaml").write_text(POD)
     assert "did you mean default/web?" in answer(capsys, "wbe", "--cluster", "dump.yaml")[1]

@@ -9,6 +9,7 @@ import pytest
 from weir.explain.explanation import Explanation
 from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
+from weir.explain.subject import Subject
 from weir.explain.words import node_sentence
 from weir.gates import ALL_FEATURES
 from weir.world import World
@@ -269,3 +270,36 @@ def test_a_pod_that_is_being_resized_counts_at_the_most_it_has():
     room = {"allocatable": {"cpu": "3", "memory": "1Gi", "pods": "9"}}
     answer = ask(web("new", containers=[container]), node("a1", status=room), old)
     assert said(answer) == {"a1": "cpu: needs 1, 0 free of 3"}
+
+
+# ── pods nobody places any more ──
+
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def stored(pod: dict[str, Any], *documents: dict[str, Any]) -> Explanation:
+    return explain(Subject.of(pod, stored=True), World.of([pod, *documents]), ALL_FEATURES)
+
+
+@pytest.mark.parametrize(
+    "on, metadata, phase, line",
+    [
+        ("a1", {}, "Succeeded", "Pod default/p has ended on a1 (Succeeded)"),
+        ("a1", LEAVING, "Running", "Pod default/p runs on a1 and is being deleted"),
+        ("", {}, "Failed", "Pod default/p fits nowhere: it has ended (Failed), so nobody places it"),
+        ("", LEAVING, "Pending", "Pod default/p fits nowhere: it is being deleted, so nobody places it"),
+    ],
+)
+def test_a_pod_that_is_over_is_not_said_to_fit_or_to_run(on, metadata, phase, line):
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "p", **metadata},
+        "spec": {"nodeName": on},
+        "status": {"phase": phase},
+    }
+    assert str(stored(pod, node("a1"))) == line
+
+
+def test_the_scheduler_says_nothing_about_a_pod_that_is_over():
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {}, "status": {"phase": "Failed"}}
+    assert scheduler_message(stored(pod, node("a1"))) == ""

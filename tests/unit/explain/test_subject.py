@@ -101,3 +101,7 @@ def test_editing_leaves_the_original_alone():
     edited, spec = subject.edited()
     spec["nodeName"] = "n2"
     assert (subject.pod().spec.node_name, edited.pod().spec.node_name) == ("n1", "n2")
+
+
+def test_a_name_no_server_takes_is_cut_where_it_is_shown():
+    assert len(Subject.of({"kind": "Pod", "metadata": {"name": "x" * 5000}}).title) < 300

@@ -222,3 +222,41 @@ def test_two_pods_do_not_get_the_same_device():
         rules.append(rule(effect="NoExecute") | {"metadata": {"name": pool}})
         rules[-1]["spec"]["deviceSelector"] = {"driver": "gpu.example.com", "pool": pool}
     assert sorted(one.goes_to for one in ask(before, *rules).leaving) == ["", "c"]
+
+
+DISK = [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]
+
+
+def test_a_replacement_does_not_go_where_its_disk_is_in_use():
+    before = [node("a"), node("b"), pod("p", "a", volumes=DISK), pod("q", "b", volumes=DISK)]
+    found = ask(before, node("a", "sla=500:NoExecute"))
+    assert "1 node(s) had no available disk" in found.lost[0].why_nowhere
+
+
+def test_a_replacement_does_not_go_where_the_kubelet_lacks_what_it_needs():
+    before = [node("a"), node("b"), pod("p", "a", hostNetwork=True, hostUsers=False)]
+    found = ask(before, node("a", "sla=500:NoExecute"))
+    assert "1 node(s) didn't match Pod's required features" in found.lost[0].why_nowhere
+
+
+def test_a_waiting_pod_whose_preference_cannot_be_read_is_hindered_by_a_second_node_that_fits():
+    asked = {"key": "size", "operator": "Gt", "values": ["many"]}
+    terms = [{"weight": 1, "preference": {"matchExpressions": [asked]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    found = ask([node("a"), node("b", "hot:NoSchedule"), pod("w", affinity=affinity)], node("b"))
+    assert [(turn.pod, "the value must be an integer" in turn.why_not) for turn in found.hindered] == [
+        ("default/w", True)
+    ]
+
+
+def test_room_left_is_counted_at_the_most_a_resized_pod_has():
+    big = pod("q", "b", cpu="1")
+    big["status"]["containerStatuses"] = [{"name": "c", "allocatedResources": {"cpu": "4"}}]
+    found = ask([node("a"), node("b"), pod("p", "a"), big], node("a", "sla=500:NoExecute"))
+    assert "1 Insufficient cpu" in found.lost[0].why_nowhere
+
+
+def test_a_waiting_pod_that_is_being_deleted_is_not_helped():
+    waiting = pod("w")
+    waiting["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert ask([node("a", "hot:NoSchedule"), waiting], node("a")).helped == ()
