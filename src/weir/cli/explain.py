@@ -188,7 +188,8 @@ def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]
                 return replace(subject, stored=subject.kind == "Pod")
             names.append(f"{subject.namespace}/{subject.name}")
     elsewhere = [each for each in names if each.rpartition("/")[2] == bare]
-    close = elsewhere or get_close_matches(f"{wanted}/{bare}", names, n=1, cutoff=0.6)
+    by_name = {each.rpartition("/")[2]: each for each in names}
+    close = elsewhere or [by_name[each] for each in get_close_matches(bare, by_name, n=1, cutoff=0.6)]
     hint = f"; did you mean {close[0]}?" if close else f" (it holds {len(names)} of that kind)"
     raise click.UsageError(f"no {kind} {wanted}/{bare} in the cluster{hint}")
 

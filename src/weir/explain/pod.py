@@ -22,6 +22,7 @@ from weir.explain.verdict import Group, NodeVerdict, count
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
+from weir.scheduler.migration import inline_handle
 from weir.scheduler.plugins.node_affinity import unreadable, unreadable_preferences
 from weir.selectors.node import preferred_terms
 from weir.world import World
@@ -184,6 +185,8 @@ def not_considered(pod: Pod, subject: Subject, world: World, gates: Gates) -> It
     elif not world.pods and pod_requests(pod):
         yield "pods already running (none in the snapshot)"
     yield from _open_claims(pod, world)
+    if any(inline_handle(volume) for volume in pod.spec.volumes or ()):
+        yield "how many disks each node can attach (CSINodes are not read)"
     if subject.kind == "StatefulSet":
         spec = subject.document.get("spec")
         if isinstance(spec, dict) and spec.get("volumeClaimTemplates"):

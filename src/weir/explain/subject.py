@@ -84,6 +84,10 @@ class Subject:
     def pod(self) -> Pod:
         """Return the pod as the scheduler would see it; a wrong shape raises ViewError."""
         part: Any = self.document
+        own = part.get("metadata")
+        if own is not None and not isinstance(own, dict):
+            wrong = f"metadata: expected an object, got {type(own).__name__}"
+            raise SubjectError(f"{self.title}: {wrong}", ("metadata",))
         for depth, key in enumerate(self.path):
             part = part.get(key)
             if part is None:

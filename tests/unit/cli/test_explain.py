@@ -116,6 +116,11 @@ def test_a_name_asked_for_in_the_wrong_namespace_is_answered_with_where_it_is(he
     )
 
 
+def test_a_name_that_is_near_to_none_gets_no_guess(here, capsys):
+    (here / "dump.yaml").write_text(POD)
+    assert "did you mean" not in answer(capsys, "zzz", "--cluster", "dump.yaml")[1]
+
+
 def test_a_kind_without_pods_is_told_so(here, capsys):
     code, said = answer(capsys, "service/web", "--cluster", "nodes.yaml")
     assert (code, "kind 'service' has no pods; expected one of Pod" in said) == (USAGE, True)

@@ -178,6 +178,19 @@ def test_a_disk_in_use_is_seen_in_a_snapshot_without_claims(kind):
     assert said(answer) == {"a1": "a pod there uses the same disk", "b1": "fits"}
 
 
+@pytest.mark.parametrize("monitors", [5, "m", [["m"]], [{}], None])
+def test_monitors_of_another_shape_are_no_traceback(monitors):
+    volumes = [{"name": "v", "rbd": {"monitors": monitors, "image": ["d"]}}]
+    answer = ask(web("new", volumes=volumes), node("a1"), web("old", "a1", volumes=volumes))
+    assert said(answer) == {"a1": "fits"}
+
+
+def test_how_many_disks_a_node_can_attach_is_said_not_to_be_considered():
+    disk = {"name": "v", "awsElasticBlockStore": {"volumeID": "d"}}
+    answer = ask(web("new", volumes=[disk]), node("a1"))
+    assert answer.not_considered[0] == "how many disks each node can attach (CSINodes are not read)"
+
+
 def test_a_claim_is_not_held_against_a_pod_in_a_snapshot_without_claims():
     answer = ask(web("new", volumes=[CLAIMED]), node("a1"), web("old", "a1", volumes=[CLAIMED]))
     assert (said(answer), answer.not_considered[0]) == (

@@ -105,3 +105,9 @@ def test_editing_leaves_the_original_alone():
 
 def test_a_name_no_server_takes_is_cut_where_it_is_shown():
     assert len(Subject.of({"kind": "Pod", "metadata": {"name": "x" * 5000}}).title) < 300
+
+
+def test_metadata_of_another_shape_is_refused_with_its_place():
+    with pytest.raises(SubjectError, match="metadata: expected an object, got int") as caught:
+        Subject.of({"kind": "Pod", "metadata": 7}).pod()
+    assert caught.value.path == ("metadata",)

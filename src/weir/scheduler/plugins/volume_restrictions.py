@@ -41,10 +41,16 @@ def disks_conflict(mine: Volume, theirs: Volume) -> bool:
         return mine.iscsi.get("iqn") == theirs.iscsi.get("iqn") and not _both_read(mine.iscsi, theirs.iscsi)
     if mine.rbd and theirs.rbd:
         a, b = mine.rbd, theirs.rbd
-        monitors = bool(set(a.get("monitors") or ()) & set(b.get("monitors") or ()))
+        monitors = bool(_monitors(a) & _monitors(b))
         same = monitors and (a.get("pool", "rbd"), a.get("image")) == (b.get("pool", "rbd"), b.get("image"))
         return same and not _both_read(a, b)
     return False
+
+
+def _monitors(rbd: dict[str, Any]) -> set[str]:
+    """Return the monitors that *rbd* lists; a snapshot written by hand may hold anything there."""
+    listed = rbd.get("monitors")
+    return {one for one in listed if isinstance(one, str)} if isinstance(listed, list) else set()
 
 
 def _both_read(a: dict[str, Any], b: dict[str, Any]) -> bool:
