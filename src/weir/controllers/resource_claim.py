@@ -4,8 +4,10 @@ Spec: KEP-4381 "Resource claims of pods", dra.md 6 "ResourceClaim controller", 4
 Pods that name templates get a claim each, owned by the pod; the pod's status says its name. When a pod has ended, or
 was deleted before it had a node, it leaves the reservations of its claims; a claim that loses its last one is
 deallocated and may go.
-What surprises: a claim that was never reserved is not deallocated. A pod that is only being deleted still runs and
-keeps its claims. A pod that this process has not heard of may just be new: it is asked for anew.
+What surprises: a claim that was never reserved is not deallocated. A generated claim that is deleted is made anew; one
+that its pod no longer owns is replaced only when the pod needs something else, too, as upstream does it. A pod that is
+only being deleted still runs and keeps its claims. A pod that this process has not heard of may just be new: it is
+asked for anew.
 Not here: deleting claims of pods that are gone (weir.controllers.garbage_collector), allocating and reserving for
 pods without a node (weir.scheduler).
 """
@@ -165,7 +167,7 @@ class ResourceClaims:
 
     def _pod(self, key: PodKey, known: Known) -> Iterator[Action]:
         pod = known.pod(key.namespace, key.pod)
-        if pod is None or pod.deleting or pod.terminated:
+        if pod is None or not _needs_work(pod, known):
             return
         recorded = _recorded(pod)
         names = {name: claim for name, claim in recorded.items() if claim is not None}
@@ -336,14 +338,22 @@ def _made_before(pod: Pod, pod_claim: str, known: Known) -> str | None:
 def _look_at(pods: list[Pod], known: Known, now: datetime) -> Iterator[Action]:
     """Yield the pods that have something to be done for."""
     for pod in pods:
-        if pod.deleting or pod.terminated:
-            continue
-        recorded = _recorded(pod)
-        entries = pod.spec.resource_claims or ()
-        if any(_lacks(pod, e.name, e.resource_claim_template_name, recorded, known) for e in entries) or (
-            pod.spec.node_name and any(True for _ in _reservations(pod, known))
-        ):
+        if _needs_work(pod, known):
             yield WakeAt(PodKey(pod.metadata.namespace, pod.metadata.name), now)
+
+
+def _needs_work(pod: Pod, known: Known) -> bool:
+    """Return whether the pod lacks a claim or a reservation; a claim it no longer owns is not missed by itself."""
+    if pod.deleting or pod.terminated:
+        return False
+    recorded = _recorded(pod)
+    for entry in pod.spec.resource_claims or ():
+        if not entry.resource_claim_template_name:
+            continue
+        name = recorded.get(entry.name, "")
+        if name is not None and (not name or known.get(CLAIMS, name, pod.metadata.namespace) is None):
+            return True
+    return bool(pod.spec.node_name) and any(True for _ in _reservations(pod, known))
 
 
 def _reservations(pod: Pod, known: Known) -> Iterator[Patch]:

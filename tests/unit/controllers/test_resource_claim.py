@@ -161,6 +161,22 @@ def test_a_recorded_claim_that_vanished_is_asked_for_and_made_anew():
     assert made.wanted[0].recorded == "p-gpu-x"
 
 
+def test_a_deleted_claim_wakes_the_pod_it_was_made_for():
+    assert decide(CLAIM, pod(statuses=[("gpu", "c")]), template()) == [WakeAt(POD, NOW)]
+
+
+@pytest.mark.parametrize("key", [POD, CLAIM], ids=["pod", "claim"])
+def test_a_claim_that_its_pod_no_longer_owns_is_not_replaced_by_itself(key):
+    assert decide(key, pod(statuses=[("gpu", "c")]), template(), claim(pod_claim="gpu")) == []
+
+
+def test_a_claim_that_its_pod_no_longer_owns_is_replaced_along_with_one_that_is_missing():
+    two = pod(statuses=[("gpu", "c")])
+    two["spec"]["resourceClaims"].append({**two["spec"]["resourceClaims"][0], "name": "more"})
+    (made,) = decide(POD, two, template(), claim(pod_claim="gpu"))
+    assert [each.pod_claim for each in made.wanted] == ["gpu", "more"]
+
+
 @pytest.mark.parametrize(
     "documents",
     [
