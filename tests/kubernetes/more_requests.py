@@ -1656,8 +1656,6 @@ MORE_DIFFERENT: dict[str, str] = {
     "more kinds 127: Job f": "upstream prints the selector once more, with the label it adds",
     "more kinds 133: Job m": "an empty list prints as an absent one",
     "more kinds 185: EndpointSlice c": "upstream drops deprecatedTopology before it looks",
-    "more kinds 232: ValidatingWebhookConfiguration w14": "expressions of webhooks are compiled when they are asked, not before",
-    "more kinds 252: MutatingWebhookConfiguration w14": "expressions of webhooks are compiled when they are asked, not before",
     "more kinds 275: Node e": "nobody is warned about externalID",
     "more kinds 279: Node i": "declaredFeatures are stored as they come",
     "more kinds 280: Node j": "annotations of a scheduler long gone are not read",

@@ -32,11 +32,13 @@ from weir.apiserver.audit_log import AuditLog, Keep
 from weir.apiserver.authn import MASTERS, Authenticator, StaticTokens, User, proven
 from weir.apiserver.authz import Authorizer
 from weir.apiserver.bootstrap import bootstrap, furnish
+from weir.apiserver.claim_rights import ClaimStatusRights
+from weir.apiserver.create_rights import CreateRights
 from weir.apiserver.escalation import EscalationCheck
 from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.limits import InFlight
 from weir.apiserver.metrics import Metrics
-from weir.apiserver.patches.json import patch as apply_json_patch
+from weir.apiserver.patches.json import patch_of_webhook
 from weir.apiserver.protocol import Connections
 from weir.apiserver.reviews import Reviews
 from weir.apiserver.server import ApiServer, Security
@@ -199,11 +201,11 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         reader,
         options.admission,
         more=[NodeRestriction(reader)],
-        guards=[EscalationCheck(authorizer)],
+        guards=[CreateRights(authorizer), EscalationCheck(authorizer), ClaimStatusRights(authorizer)],
         webhooks=Webhooks(
             reader,
             webhook_client,
-            apply_json_patch,
+            patch_of_webhook,
             _settled,
             metrics.webhooks,
             decide=authorizer.decide,

@@ -219,7 +219,9 @@ class Verbs:
             if known is not None and "managedFields" in metadata:  # shared: not a webhook's to change
                 metadata["managedFields"] = copied(metadata["managedFields"])
             await pending
-            new, metadata = attributes.object or new, (attributes.object or new)["metadata"]
+            new = attributes.object or new
+            metadata = new.setdefault("metadata", {})
+            check_namespace(kind, metadata, namespace)  # a webhook moves nothing
         prefix = metadata.get("generateName")
         generated = bool(prefix) and not metadata.get("name")
         if generated:
@@ -313,7 +315,7 @@ class Verbs:
                 manager=manager,
                 dry_run=options.dry_run,
                 warnings=warnings,
-                options=options.document,
+                options={"kind": "UpdateOptions", **options.document},
             )
         if not expected and not kind.unconditional_update:
             problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
@@ -419,10 +421,6 @@ class Verbs:
             server_side.update_managed_fields(
                 new, old, kind, manager=manager, subresource=subresource, now=self.now
             )
-            if subresource == "scale":
-                for entry in new["metadata"].get("managedFields") or ():
-                    if entry.get("subresource") == "scale":
-                        entry.pop("time", None)  # upstream builds this entry without one
         served, kind = kind, hub_of(kind)
         if served is not kind:
             new, old = conversion.to_storage(served, new), conversion.to_storage(served, old)
@@ -447,7 +445,8 @@ class Verbs:
         if pending is not None:
             await pending
             new = attributes.object or new
-            metadata = new["metadata"]
+            metadata = new.setdefault("metadata", {})
+            check_namespace(kind, metadata, namespace)
         strategy.prepare_update(kind, new, old, self)
         relaxed = served.version == device_dialect.VERSION or strategy.relaxes(kind, new, self)
         problems = [
@@ -455,7 +454,7 @@ class Verbs:
             *validate_served(new, old, kind, self.gates, subresource=subresource, relaxed=relaxed),
         ]
         if problems:
-            raise errors.Invalid.from_field_errors(kind, name, problems)
+            raise errors.Invalid.from_field_errors(kind, metadata.get("name") or name, problems)
         warnings.extend(strategy.warnings(kind, new, old))
         pending = self.admission.validate(attributes)
         if pending is not None:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.webhook_review import CallFailed
 from weir.objects.kinds import by_kind
@@ -148,13 +150,11 @@ class WebhookClient:
                     allow_redirects=False,
                 ) as response:
                     answer = await _bounded(response)
+                    kind = response.headers.get("Content-Type", "")
                     if not 200 <= response.status < 300:
-                        raise CallFailed(
-                            f"failed to call webhook: {_status_text(response.status, answer)}",
-                            response.status,
-                        )
+                        text = _status_text(response.status, answer, kind)
+                        raise CallFailed(f"failed to call webhook: {text}", response.status)
                     if not answer:
-                        kind = response.headers.get("Content-Type", "")
                         raise CallFailed(
                             f"failed to call webhook: 0-length response with status code: {response.status} "
                             f"and content type: {kind}"
@@ -218,24 +218,45 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     return bytes(found)
 
 
-def _status_text(code: int, body: bytes) -> str:
+def _status_text(code: int, body: bytes, media_type: str) -> str:
     """Return what an HTTP status that is no success means, as clients say it."""
+    told = _told_status(body)
+    if told is not None:
+        return told
     known = {
         400: "the server rejected our request for an unknown reason",
         401: "the server has asked for the client to provide credentials",
         404: "the server could not find the requested resource",
         405: "the server does not allow this method on the requested resource",
+        409: "the server reported a conflict",
+        422: "the server rejected our request due to an error in our request",
         429: "the server has received too many requests and has asked us to try again later",
         503: "the server is currently unable to handle the request",
+        504: "the server was unable to return a response in the time allotted, but may still be processing "
+        "the request",
     }
     if code in known:
         return known[code]
-    text = body.decode("utf-8", "replace").strip()[:2048] or "unknown"
-    if code == 403:
+    is_text = not media_type or media_type.startswith("text/")
+    text = body.decode("utf-8", "replace").strip()[:2048] if is_text else "unknown"
+    if code == 406 and text in ("", "unknown"):
+        return "the server was unable to respond with a content type that the client supports"
+    if code in (403, 406, 415):
         return text
     if code >= 500:
         return f"an error on the server ({quote(text)}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"
+
+
+def _told_status(body: bytes) -> str | None:
+    """Return the message of a body that is a Status of failure."""
+    try:
+        status = msgspec.json.decode(body)
+    except (msgspec.DecodeError, ValueError):
+        return None
+    if not isinstance(status, dict) or (status.get("kind"), status.get("apiVersion")) != ("Status", "v1"):
+        return None
+    return str(status.get("message") or "unknown") if status.get("status") != "Success" else None
 
 
 def _in_go_words(error: Exception, place: Place) -> str:

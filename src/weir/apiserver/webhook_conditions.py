@@ -37,11 +37,15 @@ def conditions_hold(
     """Return whether every condition holds; raises Forbidden for a failed one that is not to be ignored."""
     from weir.cel.values import CelError
 
+    asker = Asker(decide or _nobody_may, a.user)
+    asked = Action("", a.kind.group, a.kind.plural, a.subresource, a.namespace, a.name)
     variables = {
         "object": a.object,
         "oldObject": a.old,
+        "namespaceObject": None,  # declared, but not given to webhooks
         "request": request_of(a, ""),
-        "authorizer": Asker(decide or _nobody_may, a.user),
+        "authorizer": asker,
+        "authorizer.requestResource": ResourceCheck(asker, asked),
     }
     problems: list[str] = []
     for condition in conditions:
@@ -73,8 +77,9 @@ def environment() -> Env:
     from weir.cel.library import KUBERNETES
 
     libraries = tuple(_answered(library) if library.name == "authz" else library for library in KUBERNETES)
-    variables = dict.fromkeys(("object", "oldObject", "request"), types.DYN)
-    return Env(libraries, {**variables, "authorizer": _type("Authorizer")})
+    variables = dict.fromkeys(("object", "oldObject", "namespaceObject", "request"), types.DYN)
+    rights = {"authorizer": _type("Authorizer"), "authorizer.requestResource": _type("ResourceCheck")}
+    return Env(libraries, {**variables, **rights})
 
 
 @cache

@@ -11,7 +11,7 @@ Not here: HTTP (weir.apiserver.webhook_client).
 from __future__ import annotations
 
 import base64
-import binascii
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,10 @@ import msgspec
 
 from weir.apiserver.admission.attributes import Attributes
 from weir.errors import ApiError, BadRequest, InternalError, from_status
+from weir.objects.document import yaml_to_json
 from weir.objects.jsontext import JsonError, parse_json, plain
+from weir.objects.kinds import Kind, by_kind
+from weir.objects.zero import zero
 from weir.values.quoting import quote
 
 Document = Mapping[str, Any]
@@ -28,6 +31,17 @@ VERSIONS = ("v1", "v1beta1")
 KIND_STRUCT = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
+SCHEME = '"pkg/runtime/scheme.go:111"'
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+_FIELDS: Mapping[str, tuple[str, type[Any]]] = {
+    "uid": ("types.UID", str),
+    "allowed": ("bool", bool),
+    "status": ("v1.Status", dict),
+    "patch": ("[]uint8", str),
+    "patchType": ("v1.PatchType", str),
+    "auditAnnotations": ("map[string]string", dict),
+    "warnings": ("[]string", list),
+}
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
@@ -87,11 +101,19 @@ def request_of(a: Attributes, uid: str) -> dict[str, Any]:
     return request | {
         "operation": a.operation,
         "userInfo": a.user.info(),
-        "object": a.object,
+        "object": _printed(a),
         "oldObject": a.old,
         "dryRun": a.dry_run,
         "options": _options(a),
     }
+
+
+def _printed(a: Attributes) -> Document | None:
+    """Return the object as it is sent: a status that is still empty is printed too."""
+    if a.object is None or a.subresource or "status" in a.object or not a.kind.has_status:
+        return a.object
+    empty = zero(a.kind)
+    return {**a.object, "status": empty["status"]} if "status" in empty else a.object
 
 
 def _spoken_kind(a: Attributes) -> dict[str, str]:
@@ -107,7 +129,8 @@ def _options(a: Attributes) -> Document | None:
     if kind is None:
         return None
     dry_run = {"dryRun": ["All"]} if a.dry_run else {}
-    return {"kind": kind, "apiVersion": "meta.k8s.io/v1", **dry_run, **a.options}
+    given = {name: value for name, value in a.options.items() if name != "force"}  # a patch is an update here
+    return {**dry_run, **given, "kind": kind, "apiVersion": "meta.k8s.io/v1"}
 
 
 def encoded(a: Attributes, uid: str, version: str) -> bytes:
@@ -119,26 +142,98 @@ def encoded(a: Attributes, uid: str, version: str) -> bytes:
 def read_answer(body: bytes, uid: str, version: str, *, mutating: bool) -> Answer:
     """Return what the webhook said; raises CallFailed for an answer that is not one."""
     review = _review(body)
-    kind, api_version = str(review.get("kind") or ""), str(review.get("apiVersion") or "")
-    if kind and (kind != "AdmissionReview" or not api_version.startswith("admission.k8s.io/")):
-        raise CallFailed(
-            f"failed to call webhook: no kind {quote(kind)} is registered for version {quote(api_version)} in "
-            'scheme "pkg/runtime/scheme.go:111"'
-        )
+    _check_kind(review, version)
     response = review.get("response")
-    if not isinstance(response, dict):
+    if response is None:
         raise _invalid("webhook response was absent")
+    if not isinstance(response, dict):
+        raise _mistyped(response, "AdmissionReview.response", f"{version}.AdmissionResponse")
+    _check_types(response)
     if version == "v1":
         _check_identity(review, response, uid)
         _check_patch(response, mutating=mutating)
-    status = response.get("status")
-    warnings = response.get("warnings")
     return Answer(
         response.get("allowed") is True,
-        _patch(response) if mutating else b"",
-        status if isinstance(status, dict) else None,
-        tuple(str(warning) for warning in warnings) if isinstance(warnings, list) else (),
+        _patch(response) if mutating and response.get("allowed") is True else b"",
+        response.get("status"),
+        tuple(warning for warning in response.get("warnings") or () if _can_be_told(warning)),
     )
+
+
+def _can_be_told(warning: str | None) -> bool:
+    """Return whether a warning can be a header: not empty, no control characters."""
+    return bool(warning) and not any(unicodedata.category(character) == "Cc" for character in warning or "")
+
+
+def _check_kind(review: Document, version: str) -> None:
+    """Raise when the answer is of a kind that is none, or not the one asked for; what is not said is as asked."""
+    asked = f"admission.k8s.io/{version}"
+    kind, api_version = str(review.get("kind") or "AdmissionReview"), str(review.get("apiVersion") or asked)
+    if (kind, api_version) == ("AdmissionReview", asked):
+        return
+    reviews = tuple(f"admission.k8s.io/{known}" for known in VERSIONS)
+    if (kind == "AdmissionReview" and api_version in reviews) or (kind, api_version) == ("Status", "v1"):
+        given = f"{api_version.rpartition('/')[2]}.{kind}"
+        raise CallFailed(
+            f"failed to call webhook: converting ({given}) to ({version}.AdmissionReview): unknown conversion"
+        )
+    raise CallFailed(
+        f"failed to call webhook: no kind {quote(kind)} is registered for version {quote(api_version)} in "
+        f"scheme {SCHEME}"
+    )
+
+
+def _check_types(response: Document) -> None:
+    """Raise for the first field that is not of its type."""
+    for name, value in response.items():
+        if value is None or name not in _FIELDS:
+            continue
+        into, kind = _FIELDS[name]
+        at = f"AdmissionResponse.response.{name}"
+        if not isinstance(value, kind):
+            raise _mistyped(value, at, into)
+        inner = value if name == "warnings" else value.values() if name == "auditAnnotations" else ()
+        for one in inner:
+            if one is not None and not isinstance(one, str):
+                raise _mistyped(one, at, "string")
+        if name == "patch" and (offset := _illegal_base64(value)) is not None:
+            raise CallFailed(f"failed to call webhook: illegal base64 data at input byte {offset}")
+
+
+def _mistyped(value: object, field: str, into: str) -> CallFailed:
+    problem = f"json: cannot unmarshal {_word(value)} into Go struct field {field} of type {into}"
+    return CallFailed(f"failed to call webhook: {problem}")
+
+
+def _illegal_base64(text: str) -> int | None:
+    """Return where *text* stops being base64, as Go counts it; None when it is base64.
+
+    >>> [_illegal_base64(text) for text in ("YWI=", "?!", "abc", "YW=x", "YWI=x")]
+    [None, 0, 0, 2, 4]
+    """
+    taken = 0  # characters of the current group of four
+    for at, character in enumerate(text):
+        if character in "\r\n":
+            continue
+        if character == "=":
+            return _illegal_padding(text, at, taken)
+        if character not in _BASE64:
+            return at
+        taken = (taken + 1) % 4
+    return len(text) - taken if taken else None
+
+
+def _illegal_padding(text: str, at: int, taken: int) -> int | None:
+    if taken < 2:
+        return at
+    places = [place for place in range(at + 1, len(text)) if text[place] not in "\r\n"]
+    if taken == 2:
+        if not places:
+            return len(text)
+        if text[places[0]] != "=":
+            return places[0] - 1
+        places = places[1:]
+    return places[0] if places else None
 
 
 def _review(body: bytes) -> dict[str, Any]:
@@ -147,13 +242,23 @@ def _review(body: bytes) -> dict[str, Any]:
         review = plain(parse_json(body))
         problem = f"json: cannot unmarshal {_word(review)} into Go value of type {KIND_STRUCT}"
     except JsonError as error:
-        review = None
         starts_like_json = body.lstrip()[:1] in (b"{", b"[")
-        text = f"json: cannot unmarshal string into Go value of type {KIND_STRUCT}"
+        review = "" if starts_like_json else _yaml(body)
+        text = f"json: cannot unmarshal {_word(review)} into Go value of type {KIND_STRUCT}"
         problem = str(error) if starts_like_json else text
+    if review is None:
+        return {}
     if isinstance(review, dict):
         return review
     raise CallFailed(f"failed to call webhook: couldn't get version/kind; json parse error: {problem}")
+
+
+def _yaml(body: bytes) -> Any:
+    """Return what stands in a body that is no JSON: a reader of JSON upstream reads YAML too."""
+    try:
+        return plain(parse_json(yaml_to_json(body)))
+    except (JsonError, ApiError, ValueError):
+        return ""
 
 
 def _word(value: object) -> str:
@@ -196,10 +301,10 @@ def _patch(response: Document) -> bytes:
     text = response.get("patch")
     if not text:
         return b""
+    patch = base64.b64decode(text)
     try:
-        patch = base64.b64decode(str(text), validate=True)
         operations = plain(parse_json(patch))
-    except (binascii.Error, JsonError) as error:
+    except JsonError as error:
         raise CallFailed(f"received undecodable patch in webhook response: {error}") from error
     into = "jsonpatch.Patch"
     if isinstance(operations, list):
@@ -209,6 +314,27 @@ def _patch(response: Document) -> bytes:
         operations, into = odd[0], "jsonpatch.Operation"
     problem = f"json: cannot unmarshal {_word(operations)} into Go value of type {into}"
     raise CallFailed(f"received undecodable patch in webhook response: {problem}")
+
+
+def check_patched_kind(patched: Document, before: Document, kind: Kind) -> None:
+    """Raise when a patch made something else of the object; what is not said stays."""
+    was = before.get("kind") or kind.kind, before.get("apiVersion") or kind.api_version
+    named, api_version = patched.get("kind") or was[0], patched.get("apiVersion") or was[1]
+    if (named, api_version) == was:
+        return
+    try:
+        other = by_kind(str(api_version), str(named))
+    except KeyError:
+        text = f"no kind {quote(str(named))} is registered for version {quote(str(api_version))} in scheme {SCHEME}"
+        raise InternalError(text) from None
+    package = kind.group.partition(".")[0] or "core"
+    raise Unconvertible(
+        f"converting ({other.version}.{other.kind}) to ({package}.{kind.kind}): unknown conversion"
+    )
+
+
+class Unconvertible(InternalError):
+    """A patch made an object of another kind: told without a reason."""
 
 
 def _invalid(text: str) -> CallFailed:
@@ -226,7 +352,7 @@ def refusal(hook: str, status: Document | None) -> ApiError:
     explained = told.get("message") or told.get("reason")
     told["message"] = f"{denied}: {explained}" if explained else f"{denied} without explanation"
     code = told.get("code")
-    told["code"] = code if isinstance(code, int) and 400 <= code <= 599 else 400  # it becomes an HTTP status
+    told["code"] = code if isinstance(code, int) and 400 <= code <= 999 else 400  # it becomes an HTTP status
     error = from_status(told)
     error.reason = str(told.get("reason") or "")
     return error

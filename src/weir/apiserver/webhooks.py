@@ -27,7 +27,9 @@ from weir.apiserver.webhook_match import EXEMPT_GROUPS, Hook, hooks_of, rules_ma
 from weir.apiserver.webhook_review import (
     Answer,
     CallFailed,
+    Unconvertible,
     check_dry_run,
+    check_patched_kind,
     encoded,
     read_answer,
     refusal,
@@ -168,7 +170,11 @@ class Webhooks:
                 "for this operation"
             )
         try:
-            patched = self._settle(self._patch(a.object, answer.patch), a.kind)
+            patched = self._patch(a.object, answer.patch)
+            check_patched_kind(patched, a.object, a.kind)
+            patched = self._settle(patched, a.kind)
+        except Unconvertible:
+            raise
         except ApiError as error:
             raise _internal(error.message) from error
         if patched == a.object:

@@ -18,6 +18,7 @@ from weir.validate.field import (
     invalid,
     not_supported,
     required,
+    too_many,
 )
 from weir.validate.label_selector import validate_label_selector
 from weir.validate.meta import validate_generic_meta
@@ -28,6 +29,7 @@ _SCOPES: Final = ("*", "Cluster", "Namespaced")
 _EFFECTS: Final = ("None", "NoneOnDryRun")
 _MATCH: Final = ("Equivalent", "Exact")
 _FAILURE: Final = ("Fail", "Ignore")
+MOST_CONDITIONS: Final = 64
 _REVIEWS: Final = ("v1", "v1beta1")
 _URL: Final = "; desired format: https://host[/path]"
 
@@ -65,7 +67,10 @@ def _validate_webhook(hook: Document, at: str) -> Errors:
     for field in ("namespaceSelector", "objectSelector"):
         yield from validate_label_selector(hook.get(field), f"{at}.{field}")
     names: set[str] = set()
-    for i, condition in enumerate(hook.get("matchConditions") or ()):
+    conditions = hook.get("matchConditions") or ()
+    if len(conditions) > MOST_CONDITIONS:
+        yield too_many(f"{at}.matchConditions", len(conditions), MOST_CONDITIONS)
+    for i, condition in enumerate(conditions):
         yield from _validate_condition(condition, f"{at}.matchConditions[{i}]", names)
     yield from _validate_client(hook.get("clientConfig") or {}, f"{at}.clientConfig")
     yield from _validate_versions(hook.get("admissionReviewVersions") or [], f"{at}.admissionReviewVersions")
@@ -73,8 +78,13 @@ def _validate_webhook(hook: Document, at: str) -> Errors:
 
 def _validate_condition(condition: Document, at: str, names: set[str]) -> Errors:
     name = condition.get("name") or ""
-    if not (condition.get("expression") or "").strip():
+    expression = (condition.get("expression") or "").strip()
+    if not expression:
         yield required(f"{at}.expression")
+    else:
+        from weir.validate.match_conditions import validate_expression  # CEL is loaded by the first condition
+
+        yield from validate_expression(expression, f"{at}.expression")
     if not name:
         yield required(f"{at}.name")
         return

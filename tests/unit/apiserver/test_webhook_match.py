@@ -176,7 +176,7 @@ def test_a_review_tells_the_whole_write():
             "namespace": "ns",
             "operation": "CREATE",
             "userInfo": {"username": "jane", "uid": "7", "groups": ["dev"], "extra": {"k": ["v"]}},
-            "object": pod(),
+            "object": {**pod(), "status": {}},
             "oldObject": None,
             "dryRun": True,
             "options": {
@@ -242,10 +242,9 @@ PATCH = base64.b64encode(b'[{"op":"remove","path":"/a"}]').decode()
         (b"{}", False, "webhook response was absent"),
         (body(uid="v"), False, 'expected response.uid="u", got "v"'),
         (
-            body(version="v2"),
+            body(version="v1").replace(b'"apiVersion": "admission.k8s.io/v1", ', b""),
             False,
-            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, "
-            "got admission.k8s.io/v2, Kind=AdmissionReview",
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=AdmissionReview",
         ),
         (body(patch=PATCH, patchType="JSONPatch"), False, "validating webhook may not return response.patch"),
         (body(patchType="JSONPatch"), False, "validating webhook may not return response.patchType"),
@@ -278,7 +277,48 @@ def test_a_body_that_is_no_review_is_a_failure_to_call(answer, text):
     assert text in failed.value.reason
 
 
-@pytest.mark.parametrize("patch", ["!", base64.b64encode(b"{}").decode(), base64.b64encode(b"[1]").decode()])
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (
+            body(version="v2"),
+            'no kind "AdmissionReview" is registered for version "admission.k8s.io/v2" in scheme',
+        ),
+        (
+            body(version="v1beta1"),
+            "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion",
+        ),
+        (
+            b'{"kind":"Status","apiVersion":"v1"}',
+            "converting (v1.Status) to (v1.AdmissionReview): unknown conversion",
+        ),
+        (
+            b'{"response":"x"}',
+            "json: cannot unmarshal string into Go struct field AdmissionReview.response of type",
+        ),
+        (body(patch="!", patchType="JSONPatch"), "illegal base64 data at input byte 0"),
+        (
+            body(warnings=[5]),
+            "json: cannot unmarshal number into Go struct field AdmissionResponse.response.warnings",
+        ),
+        (
+            body(status="x"),
+            "json: cannot unmarshal string into Go struct field AdmissionResponse.response.status",
+        ),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_told_as_a_go_client_tells_it(answer, text):
+    with pytest.raises(CallFailed) as failed:
+        read_answer(answer, "u", "v1", mutating=True)
+    assert failed.value.reason.startswith(f"failed to call webhook: {text}")
+
+
+def test_a_warning_that_cannot_be_a_header_is_left_out():
+    answer = read_answer(body(warnings=["a", "", "two\nlines"]), "u", "v1", mutating=False)
+    assert answer.warnings == ("a",)
+
+
+@pytest.mark.parametrize("patch", [base64.b64encode(b"{}").decode(), base64.b64encode(b"[1]").decode()])
 def test_a_patch_that_is_none_is_a_failure_to_call(patch):
     with pytest.raises(CallFailed, match="received undecodable patch in webhook response"):
         read_answer(body(patch=patch, patchType="JSONPatch"), "u", "v1", mutating=True)

@@ -2,6 +2,7 @@
 
 Spec: RFC 6902; apiserver.md 7 "Patch" (a failed test, a missing path and an unknown operation are one 422 without
 details, a body that is no list is a 400). As in the library the real server uses, `-1` counts from a list's end.
+A webhook's patch fails with the library's own words instead (`patch_of_webhook`).
 Not here: merge patches (weir.apiserver.patches.merge).
 """
 
@@ -12,21 +13,23 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from weir.errors import ApiError, BadRequest, Invalid, RequestTooLarge
+from weir.errors import ApiError, BadRequest, InternalError, Invalid, RequestTooLarge
 from weir.objects.document import copied
 from weir.objects.jsontext import JsonError, Pairs, parse_json, plain
+from weir.values.quoting import quote
 
-__all__ = ["patch"]
+__all__ = ["patch", "patch_of_webhook"]
 
 MOST_OPERATIONS: Final = 10_000
 MOST_COPIED_BYTES: Final = 3 * 1024 * 1024
 REJECTED: Final = "the server rejected our request due to an error in our request"
 _GO_TYPE: Final = "[]handlers.jsonPatchOp"
+_MISSING: Final = "missing value"
 _INDEX: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 class _Failed(Exception):
-    """An operation that does not apply."""
+    """An operation that does not apply; the text is the library's."""
 
 
 def patch(document: dict[str, Any], body: bytes) -> Any:
@@ -36,13 +39,25 @@ def patch(document: dict[str, Any], body: bytes) -> Any:
     {'a': [1, 2]}
     """
     operations = _operations(body)
-    result: Any = copied(document)
-    budget = _Budget()
     try:
-        for operation in operations:
-            result = _apply(result, operation, budget)
+        return _applied(document, operations)
     except (_Failed, RecursionError):
         raise Invalid(REJECTED, details=ApiError.EMPTY) from None
+
+
+def patch_of_webhook(document: dict[str, Any], body: bytes) -> Any:
+    """Return *document* after a webhook's operations, a list of objects; raises InternalError with what went wrong."""
+    try:
+        return _applied(document, plain(parse_json(body)))
+    except (_Failed, RecursionError) as error:
+        raise InternalError(str(error)) from None
+
+
+def _applied(document: dict[str, Any], operations: list[dict[str, Any]]) -> Any:
+    result: Any = copied(document)
+    budget = _Budget()
+    for operation in operations:
+        result = _apply(result, operation, budget)
     return result
 
 
@@ -55,7 +70,11 @@ class _Budget:
     def copy(self, value: Any) -> Any:
         self._left -= len(msgspec.json.encode(value))
         if self._left < 0:
-            raise _Failed("copies too much")
+            weight = MOST_COPIED_BYTES - self._left
+            raise _Failed(
+                "Unable to complete the copy, the accumulated size increase of copy is "
+                f"{weight}, exceeding the limit {MOST_COPIED_BYTES}"
+            )
         return copied(value)
 
 
@@ -96,80 +115,102 @@ def _wrong_type(value: Any, into: str) -> NoReturn:
 
 
 def _apply(document: Any, operation: dict[str, Any], budget: _Budget) -> Any:
-    path = operation.get("path")
-    if not isinstance(path, str):
-        raise _Failed("no path")
     match operation.get("op"):
         case "add":
-            _add(document, path, operation.get("value"))
+            path = _path(operation, "path", "add", _MISSING)
+            missing = f"add operation does not apply: doc is missing path: {_quoted(path)}"
+            _add(document, path, operation.get("value"), missing, f"error in add for path: '{path}'")
         case "remove":
-            _remove(document, path)
+            path = _path(operation, "path", "remove", _MISSING)
+            container, token = _find(
+                document, path, f"remove operation does not apply: doc is missing path: {_quoted(path)}"
+            )
+            _remove(container, token, f"error in remove for path: '{path}'")
         case "replace":
-            return _replace(document, path, operation.get("value"))
+            return _replace(document, _path(operation, "path", "replace"), operation.get("value"))
         case "test":
-            _test(document, path, operation.get("value"))
+            _test(document, _path(operation, "path", "test"), operation.get("value"))
         case "copy":
-            _add(document, path, budget.copy(_get(document, _source(operation))))
+            source = _path(operation, "from", "copy")
+            container, token = _find(
+                document, source, f"copy operation does not apply: doc is missing from path: {source}"
+            )
+            value = _child(container, token, f"error in copy for from: '{source}'")
+            path = _path(operation, "path", "copy", _MISSING)
+            missing = f"copy operation does not apply: doc is missing destination path: {path}"
+            _find(document, path, missing)
+            _add(document, path, budget.copy(value), missing, "error while adding value during copy")
         case "move":
-            source = _source(operation)
-            moved = _get(document, source)
-            _remove(document, source)
-            _add(document, path, moved)
-        case _:
-            raise _Failed("unknown operation")
+            source = _path(operation, "from", "move")
+            container, token = _find(
+                document, source, f"move operation does not apply: doc is missing from path: {source}"
+            )
+            problem = f"error in move for path: '{token}'"
+            moved = _child(container, token, problem)
+            _remove(container, token, problem)
+            path = _path(operation, "path", "move")
+            missing = f"move operation does not apply: doc is missing destination path: {path}"
+            _add(document, path, moved, missing, f"error in move for path: '{path}'")
+        case other:
+            raise _Failed(f"Unexpected kind: {other if isinstance(other, str) else 'unknown'}")
     return document
 
 
-def _source(operation: dict[str, Any]) -> str:
-    source = operation.get("from")
-    if not isinstance(source, str):
-        raise _Failed("no from")
-    return source
+def _quoted(path: str) -> str:
+    return f'"{path}"'
 
 
-def _find(document: Any, path: str) -> tuple[Any, str]:
-    """Return the container that *path* ends in and the last token."""
+def _path(operation: dict[str, Any], field: str, kind: str, problem: str = "") -> str:
+    """Return where the operation points, or from where it takes."""
+    path = operation.get(field)
+    if isinstance(path, str):
+        return path
+    absent = f"operation missing {field} field: {_MISSING}"
+    raise _Failed(f"{kind} operation failed to decode {field}: {problem or absent}")
+
+
+def _find(document: Any, path: str, problem: str) -> tuple[Any, str]:
+    """Return the container that *path* ends in and the last token; *problem* says that there is none."""
     tokens = [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")[1:]]
     if not tokens:
-        raise _Failed("the document as a whole")
+        raise _Failed(f"{problem}: {_MISSING}")
     at = document
     for token in tokens[:-1]:
-        at = _child(at, token)
+        at = _child(at, token, problem, _MISSING)
         if not isinstance(at, dict | list):
-            raise _Failed("missing path")
+            raise _Failed(f"{problem}: {_MISSING}")
     return at, tokens[-1]
 
 
-def _child(container: Any, token: str) -> Any:
+def _child(container: Any, token: str, problem: str, instead: str = "") -> Any:
     """Return the value at *token*; an absent key of an object reads as null."""
     if isinstance(container, dict):
         return container.get(token)
-    return container[_index(token, len(container))]
+    return container[_index(token, len(container), problem, instead)]
 
 
-def _index(token: str, length: int) -> int:
+def _index(token: str, length: int, problem: str, instead: str = "") -> int:
     if not _INDEX.fullmatch(token):
-        raise _Failed("not an index")
+        raise _Failed(f"{problem}: {instead or f'strconv.Atoi: parsing {quote(token)}: invalid syntax'}")
     index = int(token)
     if not -length <= index < length:
-        raise _Failed("index out of bounds")
+        raise _Failed(
+            f"{problem}: {instead or f'Unable to access invalid index: {index}: invalid index referenced'}"
+        )
     return index
 
 
-def _get(document: Any, path: str) -> Any:
-    container, token = _find(document, path)
-    return _child(container, token)
-
-
-def _add(document: Any, path: str, value: Any) -> None:
-    container, token = _find(document, path)
+def _add(document: Any, path: str, value: Any, missing: str, problem: str) -> None:
+    container, token = _find(document, path, missing)
     if isinstance(container, dict):
         container[token] = value
     elif token == "-":
         container.append(value)
     else:
         size = len(container) + 1
-        index = _index(token, size)
+        if not _INDEX.fullmatch(token):
+            problem = f"{problem}: value was not a proper array index: '{token}'"
+        index = _index(token, size, problem)
         container.insert(index if index >= 0 else index + size, value)
 
 
@@ -177,30 +218,35 @@ def _replace(document: Any, path: str, value: Any) -> Any:
     """An absent key of an object is added, an absent item of a list is not."""
     if path == "":
         if not isinstance(value, dict | list):
-            raise _Failed("not a document")
+            # the library formats an error that is not there
+            raise _Failed("replace operation value must be object or array: %!w(<nil>)")
         return value
-    container, token = _find(document, path)
+    container, token = _find(document, path, f"replace operation does not apply: doc is missing path: {path}")
     if isinstance(container, dict):
         container[token] = value
     else:
-        container[_index(token, len(container))] = value
+        problem = f"replace operation does not apply: doc is missing key: {path}"
+        container[_index(token, len(container), problem, _MISSING)] = value
     return document
 
 
-def _remove(document: Any, path: str) -> None:
-    container, token = _find(document, path)
+def _remove(container: Any, token: str, problem: str) -> None:
     if isinstance(container, dict):
         if token not in container:
-            raise _Failed("missing key")
+            raise _Failed(f"{problem}: Unable to remove nonexistent key: {token}: {_MISSING}")
         del container[token]
     else:
-        del container[_index(token, len(container))]
+        del container[_index(token, len(container), problem)]
 
 
 def _test(document: Any, path: str, expected: Any) -> None:
-    found = document if path == "" else _get(document, path)
+    found = document
+    if path != "":
+        missing = f"test operation does not apply: is missing path: {path}"
+        container, token = _find(document, path, missing)
+        found = _child(container, token, f"error in test for path: '{path}'")
     if not _equal(found, expected):
-        raise _Failed("test failed")
+        raise _Failed(f"testing value {path} failed: test failed")
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.apiserver.patches.json import patch
-from weir.errors import BadRequest, Invalid, RequestTooLarge
+from weir.apiserver.patches.json import patch, patch_of_webhook
+from weir.errors import BadRequest, InternalError, Invalid, RequestTooLarge
 
 DOCUMENT = {"metadata": {"labels": {"a": "1", "b/c": "2"}}, "list": ["x", "y"]}
 
@@ -132,3 +132,25 @@ VALUES = st.recursive(
 def test_adding_and_removing_a_field_is_nothing(document: dict[str, Any], value: Any) -> None:
     operations = [op("add", "/new", value=value), op("test", "/new", value=value), op("remove", "/new")]
     assert patch(document, json.dumps(operations).encode()) == document
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        ({"op": "test", "path": "/a", "value": 2}, "testing value /a failed: test failed"),
+        (
+            {"op": "add", "path": "/x/y", "value": 2},
+            'add operation does not apply: doc is missing path: "/x/y": missing value',
+        ),
+        (
+            {"op": "remove", "path": "/x"},
+            "error in remove for path: '/x': Unable to remove nonexistent key: x: missing value",
+        ),
+        ({"op": "nope", "path": "/a"}, "Unexpected kind: nope"),
+        ({"op": "add"}, "add operation failed to decode path: missing value"),
+    ],
+)
+def test_a_webhooks_patch_fails_with_the_librarys_words(operation, text):
+    with pytest.raises(InternalError) as failed:
+        patch_of_webhook({"a": 1}, json.dumps([operation]).encode())
+    assert failed.value.message == text
