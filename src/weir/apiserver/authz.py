@@ -164,9 +164,9 @@ def action_of(info: Info, field_selector: str = "") -> Action:
     )
 
 
-def forbidden(user: User, info: Info, decision: Decision) -> Forbidden:
+def forbidden(user: User, info: Info, decision: Decision, field_selector: str = "") -> Forbidden:
     """Return the 403 for a refused request."""
-    return forbidden_action(user, action_of(info), decision.reason)
+    return forbidden_action(user, action_of(info, field_selector), decision.reason)
 
 
 def forbidden_action(user: User, action: Action, reason: str = "") -> Forbidden:

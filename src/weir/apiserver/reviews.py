@@ -18,7 +18,7 @@ from weir.apiserver.rbac import Action
 from weir.apiserver.service_account_tokens import Verifier
 from weir.errors import BadRequest, Invalid
 from weir.objects.kinds import Kind
-from weir.validate.field import FieldError, invalid
+from weir.validate.field import FieldError, invalid, required
 
 Document = dict[str, Any]
 ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -79,9 +79,7 @@ class Reviews:
         return user, [audience for audience in audiences if audience in ours] or ours
 
     def _self(self, document: Document, user: User, namespace: str, now: str) -> Document:
-        metadata = {**(document.get("metadata") or {})}
-        if now:
-            metadata["creationTimestamp"] = now
+        metadata = {"creationTimestamp": now} if now else {}  # what was sent is forgotten
         return {**document, "metadata": metadata, "status": {"userInfo": user.info()}}
 
     def _access(self, document: Document, user: User, namespace: str, now: str) -> Document:
@@ -159,6 +157,16 @@ def _problems(spec: Mapping[str, Any]) -> Iterator[FieldError]:
     resource, plain = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (resource is None) == (plain is None):
         yield invalid("spec", _go_path(plain), ONE_OF)
+    for name in ("fieldSelector", "labelSelector"):
+        selector = (resource or {}).get(name)
+        if selector is None:
+            continue
+        at, raw = f"spec.resourceAttributes.{name}", selector.get("rawSelector")
+        if raw and selector.get("requirements"):
+            yield invalid(f"{at}.rawSelector", raw, "may not specified at the same time as requirements")
+        if not raw and not selector.get("requirements"):
+            text = f"when {at} is specified, requirements or rawSelector is required"
+            yield required(f"{at}.requirements", text)
 
 
 def _subject_problems(spec: Mapping[str, Any]) -> Iterator[FieldError]:

@@ -29,6 +29,7 @@ from weir.apiserver.authz import Authorizer, action_of, forbidden
 from weir.apiserver.bodies import JSON_TYPES, UNKNOWN_BODY, YAML_TYPES, decode, manager_of, media_type
 from weir.apiserver.deletion import Deletion, deletion_warnings
 from weir.apiserver.http import YAML, Request, Response, Stream
+from weir.apiserver.identity import check_namespace
 from weir.apiserver.impersonation import impersonate
 from weir.apiserver.limits import BODY_BYTES, InFlight, Lane, too_large
 from weir.apiserver.lists import Lists, Page, list_body, parse_list_version
@@ -154,7 +155,7 @@ class ApiServer:
             if not decision.allowed:
                 if self._metrics is not None:
                     self._metrics.authorization_denied.value += 1
-                raise forbidden(user, info, decision)
+                raise forbidden(user, info, decision, params.get("fieldSelector", ""))
             if self._metrics is not None:
                 self._metrics.authorization_allowed.value += 1
             answer = await self._act(request, info, warnings)
@@ -326,6 +327,7 @@ class ApiServer:
             raise errors.NotFound.resource()
         document, found = decode(request, kind, request.params.get("fieldValidation") or "Warn")
         warnings.extend(found)
+        check_namespace(kind, document.setdefault("metadata", {}), namespace)
         manager = request.params.get("fieldManager") or manager_of(request)
         update_managed_fields(document, None, kind, manager=manager, subresource="", now=self.verbs.now)
         answer = self._security.review(kind, document, request.user, namespace, self.verbs.now)
