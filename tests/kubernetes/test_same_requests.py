@@ -22,10 +22,12 @@ from tests.kubernetes import requests
 from tests.kubernetes.more_requests import MORE, MORE_DIFFERENT
 from tests.kubernetes.programs import running
 from tests.kubernetes.requests import Asked
+from tests.kubernetes.rights_requests import RIGHTS, RIGHTS_DIFFERENT, SETUP
 from tests.kubernetes.test_same_answers import running_keys
 
-CASES = [*requests.CASES, *MORE]
-DIFFERENT = {**requests.DIFFERENT, **MORE_DIFFERENT}
+#: roles first: a real server notices them a moment later
+CASES = [*SETUP, *requests.CASES, *MORE, *RIGHTS]
+DIFFERENT = {**requests.DIFFERENT, **MORE_DIFFERENT, **RIGHTS_DIFFERENT}
 TOKEN = "admintoken"
 GATES = "TaintTolerationComparisonOperators=true"
 PATIENCE_SECONDS = 90
@@ -125,6 +127,8 @@ def masked(value: Any, name: str = "") -> Any:
                 value,
                 key=lambda entry: [str(entry.get(part)) for part in ("manager", "operation", "subresource")],
             )
+        if name in ("resourceRules", "nonResourceRules"):  # told in the order of a map
+            value = sorted(value, key=str)
         if name == "cells":
             return [
                 "AGE" if isinstance(cell, str) and AGE.fullmatch(cell) else masked(cell) for cell in value
