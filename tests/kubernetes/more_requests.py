@@ -4,7 +4,7 @@ What tests/kubernetes/requests.py asks of every kind in the same way is asked he
 unusual field at a time, most of them as dry runs. Then the edges of HTTP: media types, options, names, YAML.
 """
 
-# ruff: noqa: E501, N806  (tables read better on long lines and in short names)
+# ruff: noqa: N806  (tables read better on long lines and in short names)
 
 from __future__ import annotations
 

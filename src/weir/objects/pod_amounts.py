@@ -77,9 +77,25 @@ def pod_total(spec: Mapping[str, Any], part: str) -> Amounts:
             _most(initial, own)
     _most(total, initial)
     for name, quantity in _of(spec, part).items():
-        if name in _QOS_RESOURCES or name.startswith("hugepages-"):
+        if _is_of_pod_level(name):
             total[name] = quantity
     return total
+
+
+def sets_pod_level(spec: Mapping[str, Any]) -> bool:
+    """Return whether the pod as a whole asks for something.
+
+    >>> sets_pod_level({"resources": {"limits": {"cpu": "1"}}}), sets_pod_level({"resources": {}})
+    (True, False)
+    """
+    resources = spec.get("resources") or {}
+    return any(
+        _is_of_pod_level(name) for part in ("requests", "limits") for name in resources.get(part) or ()
+    )
+
+
+def _is_of_pod_level(name: str) -> bool:
+    return name in _QOS_RESOURCES or name.startswith("hugepages-")
 
 
 def _of(holder: Mapping[str, Any], part: str) -> Amounts:

@@ -89,6 +89,14 @@ def test_a_quota_of_an_amount_wants_it_said():
     )
 
 
+def test_a_pod_that_says_it_as_a_whole_need_not_say_it_of_each_container():
+    whole = pod()
+    whole["spec"]["resources"] = {"requests": {"cpu": "3"}}
+    assert World(quota({"requests.cpu": "2"})).refusal(create(named("a", whole))) == (
+        "exceeded quota: q, requested: requests.cpu=3, used: requests.cpu=0, limited: requests.cpu=2"
+    )
+
+
 def test_what_is_not_said_is_told_before_what_is_too_much():
     full = {**quota({"pods": "0"}), "metadata": {"name": "a-full", "namespace": "ns"}}
     assert "must specify limits.cpu" in World(full, quota({"limits.cpu": "1"})).refusal(create(pod()))

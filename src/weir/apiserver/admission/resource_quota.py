@@ -29,7 +29,7 @@ from weir.apiserver.admission.attributes import (
 )
 from weir.apiserver.admission.quota_ledger import Ledger
 from weir.objects.kinds import Kind
-from weir.objects.pod_amounts import Amounts, amounts
+from weir.objects.pod_amounts import Amounts, amounts, sets_pod_level
 from weir.objects.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
 from weir.values.quantity import parse_quantity
 
@@ -76,7 +76,10 @@ class ResourceQuota:
         wanted = MUST_BE_SET.intersection(hard)
         if a.kind is not POD or not wanted:
             return
-        missing = unset((a.object or {}).get("spec") or {}, wanted)
+        spec = (a.object or {}).get("spec") or {}
+        if sets_pod_level(spec):
+            return  # the whole pod says what it takes
+        missing = unset(spec, wanted)
         if missing:
             told = "; ".join(f"{name} for: {','.join(sorted(who))}" for name, who in sorted(missing.items()))
             raise a.forbidden(f"failed quota: {quota['metadata']['name']}: must specify {told}")

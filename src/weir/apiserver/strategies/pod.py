@@ -13,7 +13,7 @@ from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warning
 from weir.apiserver.strategies.strategy import Context, Document, Strategy, _keep
 from weir.objects.container_totals import container_totals
 from weir.objects.kinds import Kind
-from weir.values.quantity import parse_quantity
+from weir.values.quantity import find_quantity, parse_quantity
 
 _COMPUTE = ("cpu", "memory")
 GATED_CONDITION = {
@@ -81,17 +81,41 @@ class PodStrategy(Strategy):
 
 
 def pod_resources(spec: Document) -> None:
-    """What a whole pod does not ask for is what its containers ask for, or else its limit."""
+    """What a whole pod does not ask for is what its containers ask for, or else its limit.
+
+    A limit it does not have is that of its containers, when all of them have one; it is never less than the request.
+
+    >>> container = {"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}
+    >>> spec = {"resources": {"requests": {"memory": "1Mi"}}, "containers": [container]}
+    >>> pod_resources(spec)
+    >>> spec["resources"]
+    {'requests': {'memory': '1Mi', 'cpu': '1'}, 'limits': {'cpu': '2'}}
+    """
     resources = spec["resources"]
-    requests = dict(resources.get("requests") or {})
+    requests, limits = dict(resources.get("requests") or {}), dict(resources.get("limits") or {})
+    if not requests and not limits:
+        return
+    most = container_totals(spec, "limits")
+    for name, amount in most.items():
+        if name.startswith("hugepages-") and name not in requests:
+            limits.setdefault(name, str(amount))
     for name, amount in container_totals(spec, "requests").items():
-        if name in _COMPUTE or name.startswith("hugepages-"):
+        if name in _COMPUTE:
             requests.setdefault(name, str(amount))
-    for name, limit in (resources.get("limits") or {}).items():
+    for name, limit in limits.items():
         if name in _COMPUTE or name.startswith("hugepages-"):
             requests.setdefault(name, limit)
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    bounded = [(container.get("resources") or {}).get("limits") or {} for container in containers]
+    for name, request in requests.items():
+        supported = name in _COMPUTE or name.startswith("hugepages-")
+        if supported and name not in limits and name in most and all(name in own for own in bounded):
+            asked = find_quantity(str(request))
+            limits[name] = request if asked is not None and most[name] < asked else str(most[name])
     if requests:
         resources["requests"] = requests
+    if limits:
+        resources["limits"] = limits
 
 
 def apply_label_keys(spec: Document, labels: dict[str, str]) -> None:
