@@ -12,9 +12,6 @@ from typing import Any
 
 from tests.kubernetes.requests import MERGE, Asked, Document, document, pod
 
-SETTLE_SECONDS = 0.3
-"""How long a real server's informers may take to see a LimitRange or a quota."""
-
 
 class Namespace:
     """The requests of one namespace with one LimitRange or some quotas in it."""
@@ -321,5 +318,16 @@ def quotas() -> Iterator[Namespace]:
     yield n
 
 
+def last() -> Namespace:
+    """Return the namespace made last: once all is refused there, a server has seen every LimitRange and quota."""
+    n = Namespace("last")
+    n.limits({"type": "Container", "max": {"cpu": "1m"}})
+    n.quota("q", {"count/configmaps": "0"})
+    n.pod("too-much", res({"cpu": "1"}, {"cpu": "1"}))
+    n.post("configmaps", document("ConfigMap", "one-too-many"))
+    return n
+
+
 NAMESPACES = [*limit_ranges(), *quotas()]
+LAST = last()
 CASES = [case for namespace in NAMESPACES for case in namespace.asked]

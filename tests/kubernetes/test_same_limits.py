@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from typing import Any
 
 import pytest
 
-from tests.kubernetes.quota_requests import CASES, NAMESPACES, SETTLE_SECONDS
+from tests.kubernetes.quota_requests import CASES, LAST, NAMESPACES
 from tests.kubernetes.requests import Asked
 from tests.kubernetes.test_same_requests import CONNECTIONS, PATIENCE_SECONDS, both_servers, call, masked
 
@@ -33,17 +34,27 @@ def answered(server: str, case: Asked) -> list[Any]:
     return answer
 
 
+def settle(server: str) -> None:
+    """Wait until a server's informers have seen what was made last, and so everything before it."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for case in LAST.asked:
+        dry = dataclasses.replace(case, path=f"{case.path}?dryRun=All")
+        while call(server, dry)[0] != 403 or "status unknown for quota" in str(call(server, dry)[1]):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory) -> dict[str, tuple[Any, Any]]:
     """What both servers say to every case, in order."""
     found: dict[str, list[Any]] = {case.name: [] for case in CASES}
     with both_servers(tmp_path_factory.mktemp("limits")) as servers:
         for server in servers:
-            for namespace in NAMESPACES:
+            for namespace in (*NAMESPACES, LAST):
                 for prepared in namespace.prepared:
                     code, said, _ = call(server, prepared)
                     assert code in (200, 201), said
-            time.sleep(SETTLE_SECONDS)
+            settle(server)
             for case in CASES:
                 found[case.name].append(in_order(masked(answered(server, case))))
             CONNECTIONS.pop(server).close()  # a server that stops waits for it

@@ -23,7 +23,9 @@ SPACES = by_kind("v1", "Namespace")
 EVENTS = by_kind("events.k8s.io/v1", "Event")
 BUDGETS = by_kind("policy/v1", "PodDisruptionBudget")
 PRIORITIES = by_kind("scheduling.k8s.io/v1", "PriorityClass")
-QUIET_SECONDS = 0.3
+#: How long nothing may change until all is taken to be over. A difference that goes away with more patience was a
+#: watch that had not caught up.
+QUIET_SECONDS = (0.3, 1.5, 4.0)
 PATIENCE_SECONDS = 20.0
 
 #: Profiles by the name of what they change; each has a scheduler of the one kind and one of the other.
@@ -54,8 +56,8 @@ profiles:
 class Stage:
     """One scheduler's turn at a story: what is made here is taken away again."""
 
-    def __init__(self, client, who, space):
-        self.client, self.who, self.space, self._made = client, who, space, []
+    def __init__(self, client, who, space, quiet):
+        self.client, self.who, self.space, self.quiet, self._made = client, who, space, quiet, []
 
     async def make(self, kind, document):
         metadata = document["metadata"]
@@ -101,8 +103,8 @@ class Stage:
     async def rest(self):
         """Return what is seen once nothing has changed for a moment."""
         seen, since = await self.picture(), 0.0
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while since < QUIET_SECONDS:
+        async with asyncio.timeout(PATIENCE_SECONDS + self.quiet):
+            while since < self.quiet:
                 await asyncio.sleep(0.05)
                 now = await self.picture()
                 since, seen = (since + 0.05 if now == seen else 0.0), now
@@ -199,7 +201,7 @@ async def nobody_is_nominated_when_all_nodes_are_gone(on):
     await on.pod("big", "700m", priorityClassName="high")
     await on.hears("big", "found a potential placement")
     await on.remove(NODES, "n1")
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(on.quiet)
     await on.remove(PODS, "small", grace_period_seconds=0)
     await on.hears("big", "no nodes available")
     yield await on.rest()
@@ -235,7 +237,7 @@ async def a_deleted_pod_is_not_scheduled(on):
     await on.remove(PODS, "gated")
     await on.change(PODS, "gated", {"spec": {"schedulingGates": []}})
     await on.change(NODES, "n1", {"spec": {"taints": None}})
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(on.quiet)
     yield await on.rest()
 
 
@@ -312,7 +314,7 @@ async def a_binding_is_refused(on):
         "validations": [{"expression": "object.metadata.name != 'refused'", "message": "not this one"}]}})  # fmt: skip
     await on.make(bindings, {"metadata": {"name": "no-binding"}, "spec": {
         "policyName": "no-binding", "validationActions": ["Deny"]}})  # fmt: skip
-    await asyncio.sleep(1.5)  # the server takes policies in by and by
+    await asyncio.sleep(5 * on.quiet)  # the server takes policies in by and by
     await on.node("n1")
     await on.pod("refused")
     await on.hears("refused", "not this one")
@@ -348,6 +350,21 @@ def both_schedulers(folder, kubeconfig):
             ours.wait(10)
 
 
+async def acts_of(play, stage):
+    """Return what is seen at the end of each act of a story."""
+    await stage.client.create(SPACES, {"metadata": {"name": stage.space}})
+    acts = []
+    try:
+        async for act in play(stage):
+            acts.append(act)
+    except TimeoutError:
+        acts += ["what was waited for did not happen", await stage.picture()]
+    finally:
+        await stage.clear()
+        await asyncio.sleep(stage.quiet / 3)
+    return acts
+
+
 async def play_all(kubeconfig):
     client, answers = connect(kubeconfig), {}
     try:
@@ -356,20 +373,12 @@ async def play_all(kubeconfig):
         await client.create(
             PRIORITIES, {"metadata": {"name": "meek"}, "value": 1000, "preemptionPolicy": "Never"}
         )
-        for (number, (name, play)), who in itertools.product(enumerate(STORIES.items()), ("real", "weir")):
-            space = f"{who}-{number}"
-            await client.create(SPACES, {"metadata": {"name": space}})
-            stage = Stage(client, who, space)
-            acts = []
-            try:
-                async for act in play(stage):
-                    acts.append(act)
-            except TimeoutError:
-                acts += ["what was waited for did not happen", await stage.picture()]
-            finally:
-                await stage.clear()
-                await asyncio.sleep(0.1)
-            answers.setdefault(name, {})[who] = acts
+        for (number, (name, play)), quiet in itertools.product(enumerate(STORIES.items()), QUIET_SECONDS):
+            seen = answers.setdefault(name, {})
+            if not seen or seen["real"] != seen["weir"]:
+                for who in ("real", "weir"):
+                    stage = Stage(client, who, f"{who}-{number}-{quiet * 10:.0f}", quiet)
+                    seen[who] = await acts_of(play, stage)
         return answers
     finally:
         await client.close()
