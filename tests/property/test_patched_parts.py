@@ -30,6 +30,16 @@ from weir.objects.kinds import by_kind
 JSON, MERGE = "application/json", "application/merge-patch+json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 DEVICES = "/apis/resource.k8s.io/v1"
+
+
+def workload(kind: str, **spec: object) -> dict[str, object]:
+    """Return a workload of apps/v1 with one container."""
+    labels = {"a": "b"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    whole = {"selector": {"matchLabels": labels}, "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "o"}, "spec": whole}
+
+
 SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "c"}}]}}
 OBJECTS = {
     "/api/v1/namespaces/default/pods": {
@@ -62,43 +72,9 @@ OBJECTS = {
         "metadata": {"name": "o"},
         "data": {"a": "1"},
     },
-    "/apis/apps/v1/namespaces/default/deployments": {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "o"},
-        "spec": {
-            "selector": {"matchLabels": {"a": "b"}},
-            "template": {
-                "metadata": {"labels": {"a": "b"}},
-                "spec": {"containers": [{"name": "c", "image": "i"}]},
-            },
-        },
-    },
-    "/apis/apps/v1/namespaces/default/replicasets": {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {"name": "o"},
-        "spec": {
-            "selector": {"matchLabels": {"a": "b"}},
-            "template": {
-                "metadata": {"labels": {"a": "b"}},
-                "spec": {"containers": [{"name": "c", "image": "i"}]},
-            },
-        },
-    },
-    "/apis/apps/v1/namespaces/default/statefulsets": {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": {"name": "o"},
-        "spec": {
-            "selector": {"matchLabels": {"a": "b"}},
-            "serviceName": "s",
-            "template": {
-                "metadata": {"labels": {"a": "b"}},
-                "spec": {"containers": [{"name": "c", "image": "i"}]},
-            },
-        },
-    },
+    "/apis/apps/v1/namespaces/default/deployments": workload("Deployment"),
+    "/apis/apps/v1/namespaces/default/replicasets": workload("ReplicaSet"),
+    "/apis/apps/v1/namespaces/default/statefulsets": workload("StatefulSet", serviceName="s"),
     f"{DEVICES}/devicetaintrules": {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceTaintRule",
