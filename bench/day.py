@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 
 from bench import Figure
-from weir.cluster import Cluster
-from weir.kubelet.classes import FAILED
+from weir.simulation.cluster import Cluster
+from weir.simulation.kubelet.node_classes import FAILED
 
 NODES, HOURS, STEP_MINUTES, PODS_EACH = 1_000, 24, 5, 25
 CALM, RISKY = "failure-probability=10:NoExecute", "failure-probability=25:NoExecute"

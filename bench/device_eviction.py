@@ -13,8 +13,8 @@ from contextlib import suppress
 
 from bench import Figure
 from weir.client.api import Client
-from weir.cluster import Cluster
 from weir.objects.kinds import by_kind
+from weir.simulation.cluster import Cluster
 
 PODS, RATE, PER_NODE = 2_000, 100, 8
 VERSION, DRIVER = "resource.k8s.io/v1", "gpu.example.com"

@@ -14,12 +14,12 @@ from pathlib import Path
 from bench import Figure, day
 from weir.apiserver.run import Options, Running, build, open_store
 from weir.clock import RealClock
-from weir.control_plane import ComponentGates, ControlPlane, local_client
-from weir.controllers.run import Controllers
-from weir.controllers.taint_eviction import TaintEviction
+from weir.controllers.nodes.taint_eviction import TaintEviction
+from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
-from weir.kubelet.classes import CLASSES, node_document
 from weir.objects.kinds import by_kind
+from weir.simulation.control_plane import ComponentGates, ControlPlane, local_client
+from weir.simulation.kubelet.node_classes import CLASSES, node_document
 
 PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")
 EVICTED, DEADLINES, AT_REST_NODES, AT_REST_PODS, REST_SECONDS = 10_000, 27, 2_000, 20_000, 20.0

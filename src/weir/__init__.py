@@ -25,13 +25,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weir.cluster import Cluster
     from weir.gates import Gates
     from weir.library import compile, explain, tolerates, untolerated, validate
+    from weir.simulation.cluster import Cluster
 
 __all__ = ["Cluster", "Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
 
-_HOMES = {"Cluster": "weir.cluster", "Gates": "weir.gates"}
+_HOMES = {"Cluster": "weir.simulation.cluster", "Gates": "weir.gates"}
 _PACKAGES = frozenset({"explain", "validate"})
 
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from weir.cluster import Cluster
+    from weir.simulation.cluster import Cluster
 
 
 @pytest.fixture
 def weir_cluster() -> Iterator[Cluster]:
     """A Kubernetes cluster in this process, under virtual time, with every feature on and no nodes yet."""
-    from weir.cluster import Cluster
+    from weir.simulation.cluster import Cluster
 
     with Cluster() as cluster:
         yield cluster

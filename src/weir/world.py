@@ -24,8 +24,6 @@ from weir.objects.core import (
     ViewError,
     read,
 )
-from weir.objects.device_dialect import VERSION as RELAXED
-from weir.objects.device_dialect import relax
 from weir.objects.device_versions import to_v1
 from weir.objects.resource import (
     DeviceClass,
@@ -34,6 +32,8 @@ from weir.objects.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from weir.objects.v1alpha4 import VERSION as RELAXED
+from weir.objects.v1alpha4 import relax
 
 #: Kinds a World understands, with the view that reads them and the field of World they live in.
 _PLACES: Final[Mapping[str, tuple[type[View], str]]] = {

@@ -18,8 +18,8 @@ import pytest
 
 from tests.contract.etcd_server import EtcdServer
 from weir import errors
-from weir.apiserver.http import Request
 from weir.apiserver.run import Options, Running, build, open_store, serve
+from weir.apiserver.transport.http import Request
 from weir.client.api import JSON_PATCH, STRATEGIC_MERGE_PATCH, Client, Unreachable, WatchEvent
 from weir.client.cache import Informer, decode_document
 from weir.client.events import ObjectReference, Recorder

@@ -25,7 +25,7 @@ def become_up(log: str, arguments: list[str]) -> None:
 def main() -> None:
     import weir.apiserver.run
     import weir.cli.up
-    import weir.cluster
+    import weir.simulation.cluster
     import weir.store.sqlite  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -24,9 +24,9 @@ import pytest
 
 from weir.client.api import Client, Unreachable
 from weir.client.http import connect
-from weir.cluster import Cluster
 from weir.errors import AlreadyExists, Conflict, InternalError, ServiceUnavailable, Timeout
 from weir.objects.kinds import by_kind
+from weir.simulation.cluster import Cluster
 
 KILLS = int(os.environ.get("WEIR_KILLS") or ("30" if os.environ.get("CI") else "8"))
 PODS, NODES, EVENTS = by_kind("v1", "Pod"), by_kind("v1", "Node"), by_kind("v1", "Event")

@@ -13,17 +13,17 @@ from typing import Any
 import msgspec
 
 from tests.golden.recording import Document, kind_of
-from weir.apiserver import stored
 from weir.apiserver.admission.chain import Chain
-from weir.apiserver.authn import MASTERS, Authenticator, StaticTokens, proven
-from weir.apiserver.authz import Authorizer
-from weir.apiserver.bootstrap import bootstrap, furnish
-from weir.apiserver.http import Request, Response, Stream
+from weir.apiserver.auth.authn import MASTERS, Authenticator, StaticTokens, proven
+from weir.apiserver.auth.authz import Authorizer
+from weir.apiserver.auth.reviews import Reviews
+from weir.apiserver.auth.tokens import Signer
+from weir.apiserver.bootstrap.objects import bootstrap, furnish
 from weir.apiserver.identity_lease import IdentityLease
-from weir.apiserver.reviews import Reviews
+from weir.apiserver.registry import codec
+from weir.apiserver.registry.verbs import Parts
 from weir.apiserver.server import ApiServer, Security
-from weir.apiserver.service_account_tokens import Signer
-from weir.apiserver.verbs import Parts
+from weir.apiserver.transport.http import Request, Response, Stream
 from weir.clock import VirtualClock
 from weir.gates import Gates
 from weir.objects.kinds import Kind
@@ -70,7 +70,7 @@ class Cluster:
     def __init__(self, gates: Gates, start: datetime = START) -> None:
         self.clock = VirtualClock(start)
         self.store = MemoryStore(time=self.clock.time)
-        reader = stored.Reader(self.store)
+        reader = codec.Reader(self.store)
         chain = Chain.build(reader)
         user = proven("admin", (MASTERS,), uid="admin")
         authenticator = Authenticator([StaticTokens({TOKEN: user}).find])
@@ -128,7 +128,7 @@ class Cluster:
         assert kind is not None
         key = kind.key(document["metadata"].get("namespace", ""), document["metadata"]["name"])
         document = msgspec.json.decode(msgspec.json.encode(document))
-        (result,) = await self.store.commit([Write(key, stored.encode(document, kind), None, stored.STAMP)])
+        (result,) = await self.store.commit([Write(key, codec.encode(document, kind), None, codec.STAMP)])
         result.check()
 
     async def drop(self, kind: Kind, namespace: str, name: str) -> None:
@@ -139,7 +139,7 @@ class Cluster:
 
     def find(self, kind: Kind, namespace: str, name: str) -> Document | None:
         found = self.store.get(kind.key(namespace, name))
-        return stored.decode(kind, found.value) if found is not None else None
+        return codec.decode(kind, found.value) if found is not None else None
 
 
 _KEY: list[Signer] = []

@@ -15,11 +15,11 @@ from tests.golden.cluster import GATES_ON, TOKEN, Cluster
 from tests.golden.compare import compare
 from tests.golden.recording import Document, Exchange
 from tests.golden.undo import before
-from weir.apiserver.http import Request
+from weir.apiserver.transport.http import Request
 from weir.client.api import Client
 from weir.client.local import LocalTransport
-from weir.controllers.run import Controllers
-from weir.controllers.taint_eviction import TaintEviction
+from weir.controllers.nodes.taint_eviction import TaintEviction
+from weir.controllers.runtime.runner import Controllers
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 

@@ -26,16 +26,16 @@ from tests.e2e.kubectl import find_kubectls
 from tests.golden.kubectl_compare import Command, Request, differences
 from tests.golden.kubectl_state import Missing, Named, arrange, wanted_before
 from tests.golden.report import Report
-from weir.apiserver import http
 from weir.apiserver.run import Options, Running, build, open_store, serve
+from weir.apiserver.transport import http
 from weir.clock import RealClock
-from weir.control_plane import local_client
 from weir.controllers.catalog import choose
-from weir.controllers.node_lifecycle import NodeLifecycle
-from weir.controllers.run import Controllers
+from weir.controllers.nodes.lifecycle import NodeLifecycle
+from weir.controllers.runtime.runner import Controllers
 from weir.gates import Gates
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
+from weir.simulation.control_plane import local_client
 
 GATES = Gates({"TaintTolerationComparisonOperators": True})
 NO_KUBECTL = "a current kubectl (make kubernetes builds one, KUBERNETES_BIN names a folder with one)"

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from tests.golden.kubectl_compare import Command
-from weir.apiserver import paths
+from weir.apiserver.transport import paths
 from weir.client.api import Client
 from weir.errors import NotFound
 from weir.objects.kinds import Kind, by_kind, find

@@ -19,12 +19,12 @@ from typing import Any
 from tests.golden.cluster import GATES_ON, TOKEN, Cluster
 from tests.golden.compare import compare
 from tests.golden.recording import Document, Exchange
-from weir.apiserver.http import Request
+from weir.apiserver.transport.http import Request
 from weir.client.api import Client
 from weir.client.local import LocalTransport
 from weir.controllers.catalog import choose
-from weir.controllers.node_lifecycle import NodeLifecycle
-from weir.controllers.run import Controllers
+from weir.controllers.nodes.lifecycle import NodeLifecycle
+from weir.controllers.runtime.runner import Controllers
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.profile import ProfileArguments
 from weir.scheduler.run import Scheduler

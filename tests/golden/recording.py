@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weir.apiserver import paths
-from weir.apiserver.paths import RequestInfo
+from weir.apiserver.transport import paths
+from weir.apiserver.transport.paths import RequestInfo
 from weir.objects.kinds import Kind, find_kind
 
 Document = dict[str, Any]

@@ -17,7 +17,7 @@ from tests.golden.cluster import GATES_ON, TOKEN, Cluster
 from tests.golden.compare import compare
 from tests.golden.recording import Document, Evidence, Exchange, kind_of
 from tests.golden.undo import alive, unbound
-from weir.apiserver.http import Request
+from weir.apiserver.transport.http import Request
 from weir.client.api import Client
 from weir.client.local import LocalTransport
 from weir.scheduler.config import SchedulerConfig

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from tests.golden.cluster import TOKEN, Cluster
-from weir.apiserver.http import Request
+from weir.apiserver.transport.http import Request
 from weir.client.api import Client
 from weir.client.local import LocalTransport
 from weir.gates import ALL_FEATURES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from weir.cluster import Cluster, ComponentGates
 from weir.errors import ApiError
 from weir.gates import ALL_FEATURES
+from weir.simulation.cluster import Cluster, ComponentGates
 
 COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
 #: Those that match tolerations, and those that make or bind what the rows look at.

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.faults import REASONS, STATUS, FaultyTransport
 from tests.integration.test_scheduler_faults import HEADERS, Scene, a_server
-from weir.apiserver.http import Request
+from weir.apiserver.transport.http import Request
 from weir.client.api import Reply, Unreachable
 from weir.client.local import LocalTransport
 from weir.objects.kinds import by_kind

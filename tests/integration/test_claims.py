@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weir.cluster import Cluster
+from weir.simulation.cluster import Cluster
 
 Document = dict[str, Any]
 GROUP = "resource.k8s.io/v1"

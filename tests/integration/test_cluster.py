@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from weir.cluster import Cluster, ComponentGates
 from weir.errors import Invalid
 from weir.gates import ALL_FEATURES
+from weir.simulation.cluster import Cluster, ComponentGates
 
 
 def pod(name, *tolerations, **spec):
@@ -156,7 +156,7 @@ def test_a_kubelet_with_the_gate_off_rejects():
 
 HISTORY = """
 import hashlib
-from weir.cluster import Cluster
+from weir.simulation.cluster import Cluster
 with Cluster(seed={seed}, nodes=4) as cluster:
     labels = {{"app": "web"}}
     template = {{"metadata": {{"labels": labels}}, "spec": {{"containers": [{{"name": "c", "image": "i"}}]}}}}

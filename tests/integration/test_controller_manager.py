@@ -10,14 +10,14 @@ import pytest
 
 from tests.integration.living import PODS, living
 from tests.integration.test_workloads import web
-from weir.cluster import Cluster
 from weir.controllers.catalog import choose
-from weir.controllers.metrics import ControllerMetrics
-from weir.controllers.replicaset import REPLICASETS
-from weir.controllers.rollout import DEPLOYMENTS
-from weir.controllers.run import Controllers
+from weir.controllers.runtime.metrics import ControllerMetrics
+from weir.controllers.runtime.runner import Controllers
+from weir.controllers.workloads.replicaset import REPLICASETS
+from weir.controllers.workloads.rollout import DEPLOYMENTS
 from weir.gates import ALL_FEATURES
 from weir.observe.endpoint import answer
+from weir.simulation.cluster import Cluster
 
 LEASE = "weir-controller-manager"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.cluster import Cluster
+from weir.simulation.cluster import Cluster
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.living import PODS, living
-from weir.controllers.daemonset import DAEMONSETS, DaemonSets
-from weir.controllers.run import Controllers
+from weir.controllers.runtime.runner import Controllers
+from weir.controllers.workloads.daemonset import DAEMONSETS, DaemonSets
 from weir.gates import ALL_FEATURES, DEFAULTS
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler

@@ -9,8 +9,8 @@ from tests.integration.test_cronjobs import cron
 from tests.integration.test_namespaces import in_team, quota
 from tests.integration.test_statefulset import database
 from tests.integration.test_workloads import web
-from weir.cluster import Cluster
 from weir.objects.kinds import KINDS
+from weir.simulation.cluster import Cluster
 
 HOUR = 3600
 DAYS = 3

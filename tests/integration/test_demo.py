@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from weir.cli.main import run
-from weir.demo.play import Ended, play
-from weir.demo.story import find_stories
+from weir.simulation.demo.play import Ended, play
+from weir.simulation.demo.story import find_stories
 
 STORIES = find_stories()
 ROWS = {
@@ -102,7 +102,7 @@ def test_the_output_for_programs_has_a_schema_and_the_facts(told):
     first = document["stories"][0]["steps"][0]["outcomes"][0]
     assert (code, document["schema"], document["asSpecified"], first["seen"]) == (
         1,
-        "weir.demo/v1",
+        "weir.simulation.demo/v1",
         False,
         {"phase": "Running"},
     )

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from weir.cluster import Cluster
-from weir.control_plane import local_client
-from weir.kubelet.faults import DUPLICATES, WRONG_COUNT
+from weir.simulation.cluster import Cluster
+from weir.simulation.control_plane import local_client
+from weir.simulation.drivers.faults import DUPLICATES, WRONG_COUNT
 
 GPU = "gpu.example.com"
 NOWHERE = (
@@ -187,7 +187,7 @@ def spoilt(monkeypatch):
         found._transport = Spoiling(found._transport)
         return found
 
-    monkeypatch.setattr("weir.control_plane.local_client", client)
+    monkeypatch.setattr("weir.simulation.control_plane.local_client", client)
     with Cluster() as cluster:
         yield cluster
 

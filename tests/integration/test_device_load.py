@@ -7,12 +7,12 @@ import statistics
 import time
 from pathlib import Path
 
-from weir.apiserver import stored
+from weir.apiserver.registry import codec
 from weir.apiserver.run import Options, build, open_store
 from weir.clock import RealClock
-from weir.control_plane import ComponentGates, ControlPlane, local_client
-from weir.kubelet.classes import CLASSES, node_document
 from weir.objects.kinds import by_kind
+from weir.simulation.control_plane import ComponentGates, ControlPlane, local_client
+from weir.simulation.kubelet.node_classes import CLASSES, node_document
 from weir.store import Write
 
 RULES = by_kind("resource.k8s.io/v1", "DeviceTaintRule")
@@ -99,7 +99,7 @@ async def test_pods_without_claims_do_not_wait_for_ten_thousand_rules_or_a_restl
     running = await build(options, store, clock)
     await store.commit(
         [
-            Write(RULES.key("", f"rule-{n:05}"), stored.encode(rule(n), RULES), None, stored.STAMP)
+            Write(RULES.key("", f"rule-{n:05}"), codec.encode(rule(n), RULES), None, codec.STAMP)
             for n in range(MANY)
         ]
     )

@@ -27,10 +27,10 @@ from tests.unit.controllers.test_device_taint_eviction_state import (
     pod_document,
 )
 from weir.client.api import Reply, Unreachable
-from weir.control_plane import local_client
-from weir.controllers.device_taint_eviction import DeviceTaintEviction
-from weir.controllers.run import Controllers
+from weir.controllers.devices.taint_eviction import DeviceTaintEviction
+from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
+from weir.simulation.control_plane import local_client
 
 MARKING, CANCELLING = "Marking for deletion", "Cancelling deletion"
 REFUSAL = b'{"kind":"Status","status":"Failure","reason":"InternalError","message":"made up","code":500}'

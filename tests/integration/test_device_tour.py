@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.cluster import Cluster
+from weir.simulation.cluster import Cluster
 
 VERSION, DRIVER = "resource.k8s.io/v1", "gpu.example.com"
 REQUEST = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": DRIVER}}]}}

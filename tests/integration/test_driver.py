@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from weir.cluster import Cluster
-from weir.kubelet.classes import NodeClass
+from weir.simulation.cluster import Cluster
+from weir.simulation.kubelet.node_classes import NodeClass
 
 GPU = "gpu.example.com"
 

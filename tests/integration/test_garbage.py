@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weir.cluster import Cluster
 from weir.objects.kinds import by_kind
+from weir.simulation.cluster import Cluster
 
 
 @pytest.fixture

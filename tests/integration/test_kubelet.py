@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.living import NODES, PODS, living
-from weir.controllers.node_lifecycle import NodeLifecycle
-from weir.controllers.run import Controllers
+from weir.controllers.nodes.lifecycle import NodeLifecycle
+from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES, DEFAULTS
-from weir.kubelet.classes import FAILED, NodeClass, node_document, parse_taint
-from weir.kubelet.run import Kubelets
+from weir.simulation.kubelet.node_classes import FAILED, NodeClass, node_document, parse_taint
+from weir.simulation.kubelet.run import Kubelets
 
 
 @pytest.fixture

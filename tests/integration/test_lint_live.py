@@ -6,11 +6,11 @@ import pytest
 
 from tests.integration.test_refusals import refused
 from tests.integration.test_workloads import web
-from weir.cluster import Cluster
 from weir.gates import ALL_FEATURES
 from weir.lint.check import lint
 from weir.lint.live import Troubles, is_own
 from weir.objects.manifest import Document
+from weir.simulation.cluster import Cluster
 
 KINDS = ("Node", "Pod", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob", "Event")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.test_workloads import web
-from weir.cluster import Cluster
+from weir.simulation.cluster import Cluster
 
 
 @pytest.fixture

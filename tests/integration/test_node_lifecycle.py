@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.living import NODES, PODS, living
-from weir.controllers.node_lifecycle import LEASES, NodeLifecycle
-from weir.controllers.pod_gc import PodGc
-from weir.controllers.run import Controllers
-from weir.controllers.taint_eviction import TaintEviction
+from weir.controllers.nodes.lifecycle import LEASES, NodeLifecycle
+from weir.controllers.nodes.pod_gc import PodGc
+from weir.controllers.nodes.taint_eviction import TaintEviction
+from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.test_statefulset import database
 from tests.integration.test_volumes import claim
-from weir.cluster import Cluster
+from weir.simulation.cluster import Cluster
 
 
 @pytest.fixture

@@ -9,15 +9,22 @@ from contextlib import contextmanager
 import pytest
 
 from tests.integration.test_device_taint_eviction_faults import Weather
-from tests.unit.controllers.test_resource_claim import ALLOCATION, FINALIZER, consumer, plain, pod, template
-from weir.cluster import Cluster
-from weir.control_plane import local_client
-from weir.controllers.claim_steps import CLAIMS
-from weir.controllers.garbage_collector import GarbageCollector
-from weir.controllers.resource_claim import ResourceClaims
-from weir.controllers.run import Controllers
+from tests.unit.controllers.devices.test_resource_claim import (
+    ALLOCATION,
+    FINALIZER,
+    consumer,
+    plain,
+    pod,
+    template,
+)
+from weir.controllers.cluster.garbage_collector import GarbageCollector
+from weir.controllers.devices.resource_claim import ResourceClaims
+from weir.controllers.devices.resource_claim_steps import CLAIMS
+from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
+from weir.simulation.cluster import Cluster
+from weir.simulation.control_plane import local_client
 
 PODS = by_kind("v1", "Pod")
 

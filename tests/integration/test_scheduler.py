@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.contract.test_client import a_server
-from weir.apiserver.http import Request
+from weir.apiserver.transport.http import Request
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.local import LocalTransport
 from weir.clock import RealClock

@@ -16,7 +16,7 @@ import pytest
 from tests.contract.test_client import a_server
 from tests.integration.faults import FaultyTransport
 from tests.reference.scheduler import Cluster as Reference
-from weir.apiserver.http import Request
+from weir.apiserver.transport.http import Request
 from weir.client.api import Client
 from weir.client.cache import Informer, decode_document
 from weir.client.http import connect

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.skew import COMPONENTS, FEATURES, ROWS, Walk, row
-from weir.cluster import ComponentGates
+from weir.simulation.cluster import ComponentGates
 
 ON = ComponentGates()
 EXPRESSION_ONLY = ("cel",)

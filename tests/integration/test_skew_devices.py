@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from weir.cluster import Cluster, ComponentGates
 from weir.errors import ApiError
 from weir.gates import ALL_FEATURES
+from weir.simulation.cluster import Cluster, ComponentGates
 
 COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
 TAINTS, RULES, DRA = "DRADeviceTaints", "DRADeviceTaintRules", "DynamicResourceAllocation"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weir.cluster import Cluster
 from weir.errors import TooManyRequests
+from weir.simulation.cluster import Cluster
 
 
 @pytest.fixture

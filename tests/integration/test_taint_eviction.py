@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.living import PODS, living
-from weir.controllers.run import Controllers
-from weir.controllers.taint_eviction import TaintEviction
+from weir.controllers.nodes.taint_eviction import TaintEviction
+from weir.controllers.runtime.runner import Controllers
 from weir.errors import InternalError
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from weir.cluster import Cluster
 from weir.devices.inventory import Inventory
 from weir.explain.whatif import State, what_if
 from weir.gates import ALL_FEATURES
+from weir.simulation.cluster import Cluster
 from weir.world import World
 
 KINDS = ("Node", "Pod", "Namespace")
@@ -79,5 +79,5 @@ def test_the_same_pods_leave_and_at_the_same_time(seed):
         cluster.follow("Pod", see)
         cluster.taint("n-0", f"sla={value}:NoExecute")
         cluster.advance(180)
-    happened = {name: seconds for name, seconds in left.items() if name in there}
-    assert {one.pod: round(one.cause.after.total_seconds()) for one in forecast.leaving} == happened
+    expected = {name: seconds for name, seconds in left.items() if name in there}
+    assert {one.pod: round(one.cause.after.total_seconds()) for one in forecast.leaving} == expected

@@ -6,15 +6,15 @@ import pytest
 
 from tests.integration.living import NODES, PODS, living
 from weir.controllers.catalog import choose
-from weir.controllers.replicaset import REPLICASETS
-from weir.controllers.rollout import DEPLOYMENTS
-from weir.controllers.run import Controllers
+from weir.controllers.runtime.runner import Controllers
+from weir.controllers.workloads.replicaset import REPLICASETS
+from weir.controllers.workloads.rollout import DEPLOYMENTS
 from weir.gates import ALL_FEATURES
-from weir.kubelet.classes import NodeClass, node_document
-from weir.kubelet.run import Kubelets
 from weir.objects.kinds import by_kind
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
+from weir.simulation.kubelet.node_classes import NodeClass, node_document
+from weir.simulation.kubelet.run import Kubelets
 
 NAMESPACES = by_kind("v1", "Namespace")
 

@@ -25,9 +25,9 @@ from weir.objects.core import Node, Pod, read
 from weir.objects.kinds import by_kind
 from weir.scheduler.config import read_config
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.owners import Owners, Service
+from weir.scheduler.default_spread_selector import DefaultSpreadSelectors, Service
 from weir.scheduler.preemption import preempt
-from weir.scheduler.victims import Budget, disruption_budgets
+from weir.scheduler.preemption_eviction import Budget, disruption_budgets
 
 PODS, NODES, SPACES = by_kind("v1", "Pod"), by_kind("v1", "Node"), by_kind("v1", "Namespace")
 PRIORITIES = by_kind("scheduling.k8s.io/v1", "PriorityClass")
@@ -201,7 +201,7 @@ class Arena:
 
     def ours(self, nodes, pods, others, pending):
         """Return the best nodes by our scores, or our words."""
-        wanted, owners = read(Pod, pending), Owners()
+        wanted, owners = read(Pod, pending), DefaultSpreadSelectors()
         for each in others:
             if each["kind"] == "Service":
                 owners.put_service(None, read(Service, each))

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from weir.apiserver import pki
+from weir.apiserver.auth import pki
 
 Document = dict[str, Any]
 OK = object()

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.golden.cluster import GATES_ON, Cluster
-from weir.apiserver import openapi
+from weir.apiserver.openapi import documents
 
 #: answers above 499 that the API defines: upstream returns these errors without a Status of their own
 DEFINED = (
@@ -168,7 +168,7 @@ QUERIES = st.dictionaries(
 @cache
 def operations() -> list[tuple[str, str]]:
     """Every method and path template of the served document."""
-    paths = json.loads(openapi.v2())["paths"]
+    paths = json.loads(documents.v2())["paths"]
     methods = ("get", "post", "put", "patch", "delete")
     return [(method.upper(), path) for path, found in paths.items() for method in methods if method in found]
 

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir.objects.dump import Unusual, read_dump
+from weir.objects.block_yaml import Unusual, read_dump
 from weir.objects.manifest import ManifestError, plain_scalar, read_manifest, read_values
 
 

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.apiserver.stored import _prefix_of
+from weir.apiserver.registry.codec import _prefix_of
 from weir.client.cache import decode_described, decode_document
 from weir.clock import VirtualClock
 from weir.objects.kinds import KINDS

@@ -18,11 +18,11 @@ from unittest import mock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weir.apiserver import patching
-from weir.apiserver.authn import MASTERS, proven
-from weir.apiserver.http import Request
-from weir.apiserver.patches import parts
+from weir.apiserver.auth.authn import MASTERS, proven
+from weir.apiserver.patches import partial_patch
+from weir.apiserver.registry import patching
 from weir.apiserver.run import Options, build, open_store
+from weir.apiserver.transport.http import Request
 from weir.clock import VirtualClock
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
@@ -291,7 +291,7 @@ STORED = {
 
 def named(body: bytes, subresource: str = "status") -> Any:
     now = "2026-01-01T00:00:00Z"
-    return parts.patched_parts(STORED, body, POD, subresource, patching._merge, "default", "o", now)
+    return partial_patch.patched_parts(STORED, body, POD, subresource, patching._merge, "default", "o", now)
 
 
 def test_what_a_patch_does_not_name_is_not_read_again() -> None:

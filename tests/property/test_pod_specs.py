@@ -18,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weir.apiserver.authn import MASTERS, proven
-from weir.apiserver.http import Request
-from weir.apiserver.pod_specs import POD, KnownPodSpecs, Look
+from weir.apiserver.auth.authn import MASTERS, proven
+from weir.apiserver.registry.pod_spec_cache import POD, Look, PodSpecCache
 from weir.apiserver.run import Options, build, open_store
 from weir.apiserver.server import ApiServer
+from weir.apiserver.transport.http import Request
 from weir.clock import VirtualClock
 from weir.gates import ALL_FEATURES, DEFAULTS, Gates
 from weir.objects.defaults.walk import _DEFAULTS
@@ -30,7 +30,7 @@ from weir.objects.document import root_of
 from weir.validate.ratchet import Options as Permitted
 
 
-class Forgetful(KnownPodSpecs):
+class Forgetful(PodSpecCache):
     """Knows nothing: the plain way for every pod."""
 
     def read(self, body: bytes) -> None:
@@ -262,11 +262,11 @@ def test_every_pod_of_a_template_is_stored_as_if_it_were_the_first() -> None:
     ],
 )
 def test_what_needs_a_second_look_is_not_read_here(body: bytes) -> None:
-    assert KnownPodSpecs().read(body) is None
+    assert PodSpecCache().read(body) is None
 
 
 def test_a_document_that_was_given_away_does_not_change_what_is_known() -> None:
-    known, body = KnownPodSpecs(), json.dumps(SOUND).encode()
+    known, body = PodSpecCache(), json.dumps(SOUND).encode()
     first = known.read(body)
     assert first is not None
     first.document["spec"]["containers"].clear()
@@ -281,19 +281,19 @@ def test_no_default_of_a_pod_lies_in_its_metadata() -> None:
 @pytest.mark.parametrize("status", ["", ',"status":{}'])
 def test_what_clients_usually_send_is_read_here(separators: tuple[str, str], status: str) -> None:
     text = json.dumps(SOUND, separators=separators)[:-1] + status + "}"
-    assert KnownPodSpecs().read(text.encode()) is not None
+    assert PodSpecCache().read(text.encode()) is not None
 
 
 def test_pods_that_differ_in_tolerations_share_what_is_known() -> None:
-    known = KnownPodSpecs()
+    known = PodSpecCache()
     texts = [json.dumps(SOUND, separators=(",", ":")).replace("950", str(n)).encode() for n in range(9)]
     values = [known.read(text).document["spec"]["tolerations"][0]["value"] for text in texts]  # type: ignore[union-attr]
     assert values == [str(n) for n in range(9)] and len(known._read.known) == 1
 
 
 def test_the_oldest_is_forgotten_when_too_much_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weir.apiserver.pod_specs.MOST_BYTES", 1000)
-    known = KnownPodSpecs()
+    monkeypatch.setattr("weir.apiserver.registry.pod_spec_cache.MOST_BYTES", 1000)
+    known = PodSpecCache()
     for n in range(100):
         text = json.dumps(SOUND).replace("app:1", f"app:{n}").encode()
         assert known.read(text) is not None

@@ -14,8 +14,8 @@ import msgspec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from weir.cluster import NODES, Cluster
-from weir.kubelet.classes import FAILED
+from weir.simulation.cluster import NODES, Cluster
+from weir.simulation.kubelet.node_classes import FAILED
 
 LEASES = "kube-node-lease"
 UID = rb'"uid":"[0-9a-f-]{36}",?'

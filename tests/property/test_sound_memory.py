@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weir.gates import ALL_FEATURES, Gates
-from weir.validate import sound, validate
+from weir.validate import valid_cache, validate
 
 Document = dict[str, Any]
 DRIVER = "gpu.example.com"
@@ -39,7 +39,7 @@ def memories() -> list[dict[Any, None]]:
     for module in pkgutil.iter_modules(PACKAGE.__path__, "weir.validate."):
         for rule in vars(import_module(module.name)).values():
             code = rule.__code__ if inspect.isfunction(rule) and hasattr(rule, "__wrapped__") else None
-            if code is not None and code.co_filename == sound.__file__:
+            if code is not None and code.co_filename == valid_cache.__file__:
                 memory = inspect.getclosurevars(rule).nonlocals["sound"]
                 found[id(memory)] = memory
     return list(found.values())
@@ -58,7 +58,7 @@ def forgetful() -> Iterator[None]:
     """Let nothing be remembered, not even from one part of a document to the next."""
     kept = [dict(memory) for memory in MEMORIES]
     forget()
-    with patch.object(sound, "LONGEST_BYTES", -1):
+    with patch.object(valid_cache, "LONGEST_BYTES", -1):
         yield
     assert not any(MEMORIES), "something was remembered all the same"
     for memory, before in zip(MEMORIES, kept, strict=True):

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir.apiserver.http import Request
-from weir.apiserver.lists import matcher
+from weir.apiserver.registry.lists import matcher
 from weir.apiserver.run import Options, Running, build, open_store
+from weir.apiserver.transport.http import Request
 from weir.client.api import Client, Unreachable, WatchEvent, path_of, read_event
 from weir.client.cache import Cache, ObjectKey
 from weir.client.local import LocalTransport
 from weir.clock import VirtualClock
-from weir.controllers.known import NODES, PODS, decoder
+from weir.controllers.runtime.listers import NODES, PODS, decoder
 from weir.errors import AlreadyExists, Gone, NotFound
 from weir.objects.core import Pod
 from weir.objects.kinds import KINDS, Kind, by_kind
@@ -116,7 +116,7 @@ def test_a_watch_in_process_from_a_forgotten_revision_says_that_it_is_gone() -> 
 
 
 def test_a_reader_in_process_that_is_far_behind_is_cut_off(monkeypatch: Any) -> None:
-    monkeypatch.setattr("weir.apiserver.watch.MAX_PENDING_BYTES", 100)
+    monkeypatch.setattr("weir.apiserver.registry.watch.MAX_PENDING_BYTES", 100)
 
     async def heard() -> object:
         running, transport = await a_server()

@@ -14,7 +14,7 @@ import msgspec
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import LabelSelector, LabelSelectorRequirement, Node, Pod, Taint
 from weir.objects.requests import host_ports, node_allocatable, pod_requests
-from weir.scheduler.podclass import nonzero_requests, with_tag
+from weir.scheduler.pod_class import nonzero_requests, with_tag
 from weir.selectors.labels import from_object
 from weir.selectors.node import pod_selects_node, preference
 from weir.taints.toleration import BLOCKING, SCORING, find_tolerating, untolerated

@@ -2,7 +2,7 @@
 
 The name follows from the host, so that a restarted server takes its lease over. It is renewed every ten seconds; what
 nobody renewed for its duration is removed by whoever comes by.
-Not here: leases of nodes (weir.kubelet) and of components that elect a leader (weir.client).
+Not here: leases of nodes (weir.simulation.kubelet) and of components that elect a leader (weir.client).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from weir import errors
-from weir.apiserver.authn import MASTERS, User
-from weir.apiserver.verbs import Clock, Verbs
+from weir.apiserver.auth.authn import MASTERS, User
+from weir.apiserver.registry.verbs import Clock, Verbs
 from weir.objects.kinds import by_kind
 from weir.store import StoreUnavailable, Write
 

@@ -3,7 +3,7 @@
 `build` makes the server out of its parts (store, credentials, admission, authorization), `serve` gives it sockets
 and TLS, `run` does both until it is told to stop. Stopping is graceful: readiness turns off, watches end,
 requests under way are answered, then the store is closed.
-Not here: the command line (weir.cli.apiserver), HTTP (weir.apiserver.protocol).
+Not here: the command line (weir.cli.apiserver), HTTP (weir.apiserver.transport.protocol).
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weir.apiserver import kubeconfig, pki, stored
 from weir.apiserver.admission.chain import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Chain, Settings
 from weir.apiserver.admission.node_restriction import NodeRestriction
-from weir.apiserver.audit import EVERYTHING, Audit, parse_policy
-from weir.apiserver.audit_log import AuditLog, Keep
-from weir.apiserver.authn import MASTERS, Authenticator, StaticTokens, User, proven
-from weir.apiserver.authz import Authorizer
-from weir.apiserver.bootstrap import bootstrap, furnish
-from weir.apiserver.claim_rights import ClaimStatusRights
-from weir.apiserver.create_rights import CreateRights
-from weir.apiserver.escalation import EscalationCheck
+from weir.apiserver.audit.events import EVERYTHING, Audit, parse_policy
+from weir.apiserver.audit.log import AuditLog, Keep
+from weir.apiserver.auth import kubeconfig, pki
+from weir.apiserver.auth.authn import MASTERS, Authenticator, StaticTokens, User, proven
+from weir.apiserver.auth.authz import Authorizer
+from weir.apiserver.auth.claim_status_authz import ClaimStatusRights
+from weir.apiserver.auth.create_authz import CreateRights
+from weir.apiserver.auth.escalation import EscalationCheck
+from weir.apiserver.auth.reviews import Reviews
+from weir.apiserver.auth.tokens import Signer, Verifier, key_set, openid_configuration
+from weir.apiserver.bootstrap.objects import bootstrap, furnish
 from weir.apiserver.identity_lease import IdentityLease
-from weir.apiserver.limits import InFlight
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.patches.json import patch_of_webhook
-from weir.apiserver.protocol import Connections
-from weir.apiserver.reviews import Reviews
+from weir.apiserver.registry import codec
+from weir.apiserver.registry.verbs import Parts
 from weir.apiserver.server import ApiServer, Security
-from weir.apiserver.service_account_tokens import Signer, Verifier, key_set, openid_configuration
-from weir.apiserver.verbs import Parts
-from weir.apiserver.webhook_client import WebhookClient
-from weir.apiserver.webhooks import Webhooks
+from weir.apiserver.transport.limits import InFlight
+from weir.apiserver.transport.protocol import Connections
+from weir.apiserver.webhooks.client import WebhookClient
+from weir.apiserver.webhooks.dispatch import Webhooks
 from weir.clock import Clock, RealClock
 from weir.gates import DEFAULTS, Gates
 from weir.objects.defaults import default
@@ -191,7 +192,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         credentials = await asyncio.to_thread(
             pki.ensure, options.data_dir / "pki", options.hostnames, now=clock.now()
         )
-    reader = stored.Reader(store)
+    reader = codec.Reader(store)
     registry = Registry()
     metrics = Metrics(registry)
     authorizer = Authorizer(reader, options.authorization_modes)

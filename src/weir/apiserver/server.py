@@ -22,39 +22,49 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
-from weir.apiserver import discovery, paths, protobuf, stored, tables
-from weir.apiserver.audit import Audit
-from weir.apiserver.authn import User
-from weir.apiserver.authz import Authorizer, action_of, forbidden
-from weir.apiserver.bodies import JSON_TYPES, UNKNOWN_BODY, YAML_TYPES, decode, manager_of, media_type
-from weir.apiserver.deletion import Deletion, deletion_warnings
-from weir.apiserver.http import YAML, Request, Response, Stream
-from weir.apiserver.identity import check_namespace
-from weir.apiserver.impersonation import impersonate
-from weir.apiserver.limits import BODY_BYTES, InFlight, Lane, too_large
-from weir.apiserver.lists import Lists, Page, list_body, parse_list_version
+from weir.apiserver import discovery
+from weir.apiserver.audit.events import Audit
+from weir.apiserver.auth.authn import User
+from weir.apiserver.auth.authz import Authorizer, action_of, forbidden
+from weir.apiserver.auth.impersonation import impersonate
+from weir.apiserver.auth.tokens import Signer
 from weir.apiserver.metrics import Metrics
-from weir.apiserver.options import DeleteOptions, ListOptions, parse_bool
-from weir.apiserver.pages import NO_CACHE, Pages, not_found_page
+from weir.apiserver.nonresource import NO_CACHE, Pages, not_found_page
 from weir.apiserver.patches.apply import update_managed_fields
-from weir.apiserver.patching import Patching
-from weir.apiserver.paths import RequestInfo
-from weir.apiserver.representation import (
+from weir.apiserver.printers import tables
+from weir.apiserver.registry import codec
+from weir.apiserver.registry.deletion import Deletion, deletion_warnings
+from weir.apiserver.registry.identity import check_namespace
+from weir.apiserver.registry.lists import Lists, Page, list_body, parse_list_version
+from weir.apiserver.registry.patching import Patching
+from weir.apiserver.registry.scale import SCALE, Scales
+from weir.apiserver.registry.subresources import STREAMS, Subresources
+from weir.apiserver.registry.verbs import Parts, Verbs, WriteResult
+from weir.apiserver.registry.watch import Watches
+from weir.apiserver.transport import paths, protobuf
+from weir.apiserver.transport.bodies import (
+    JSON_TYPES,
+    UNKNOWN_BODY,
+    YAML_TYPES,
+    decode,
+    manager_of,
+    media_type,
+)
+from weir.apiserver.transport.http import YAML, Request, Response, Stream
+from weir.apiserver.transport.limits import BODY_BYTES, InFlight, Lane, too_large
+from weir.apiserver.transport.negotiation import (
     JSON,
     ONLY,
     WITH_STREAMS,
-    Representation,
+    MediaTypeOptions,
     check_shape,
     negotiate,
     pretty,
     to_yaml,
     wants_pretty,
 )
-from weir.apiserver.scale import SCALE, Scales
-from weir.apiserver.service_account_tokens import Signer
-from weir.apiserver.subresources import STREAMS, Subresources
-from weir.apiserver.verbs import Outcome, Parts, Verbs
-from weir.apiserver.watch import Watches
+from weir.apiserver.transport.options import DeleteOptions, ListOptions, parse_bool
+from weir.apiserver.transport.paths import RequestInfo
 from weir.objects import document
 from weir.objects.kinds import KINDS, Kind
 from weir.store import Store, StoreUnavailable
@@ -313,7 +323,7 @@ class ApiServer:
 
     async def _create(
         self, request: Request, info: RequestInfo, kind: Kind, namespace: str, warnings: list[str]
-    ) -> Outcome:
+    ) -> WriteResult:
         if kind.stored:
             outcome = await self.verbs.create(request, kind, namespace, warnings)
             if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
@@ -331,7 +341,7 @@ class ApiServer:
         manager = request.params.get("fieldManager") or manager_of(request)
         update_managed_fields(document, None, kind, manager=manager, subresource="", now=self.verbs.now)
         answer = self._security.review(kind, document, request.user, namespace, self.verbs.now)
-        return Outcome(201, _encode(answer))
+        return WriteResult(201, _encode(answer))
 
     async def _subresource(
         self, request: Request, info: RequestInfo, kind: Kind, warnings: list[str]
@@ -378,7 +388,7 @@ class ApiServer:
             if number > self.verbs.store.revision:
                 await self.lists.wait_for(number)
 
-    async def _list(self, request: Request, kind: Kind, namespace: str, form: Representation) -> Response:
+    async def _list(self, request: Request, kind: Kind, namespace: str, form: MediaTypeOptions) -> Response:
         options = ListOptions.parse(request.params, watch=False)
         check_shape(form, kind.group, kind.kind, listed=True)
         page = await self.lists.page(kind, namespace, options)
@@ -389,10 +399,12 @@ class ApiServer:
         )
         return self._page(request, kind, page, form, include)
 
-    def _page(self, request: Request, kind: Kind, page: Page, form: Representation, include: str) -> Response:
+    def _page(
+        self, request: Request, kind: Kind, page: Page, form: MediaTypeOptions, include: str
+    ) -> Response:
         if not form.shape:
             return self._bytes(request, 200, list_body(kind, page), form)
-        documents = [stored.decode(kind, item.value) for item in page.items]
+        documents = [codec.decode(kind, item.value) for item in page.items]
         if form.shape == "Table":
             now = self.verbs.clock.time()
             shown = tables.table(
@@ -408,7 +420,7 @@ class ApiServer:
         return self._bytes(request, 200, _encode(shown), form)
 
     async def _watch(
-        self, request: Request, kind: Kind, namespace: str, name: str, form: Representation
+        self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions
     ) -> Stream:
         options = ListOptions.parse(request.params, watch=True)
         include = ""
@@ -420,7 +432,7 @@ class ApiServer:
 
     # --------------------------------------------------------------------------------------- rendering
 
-    def _render(self, request: Request, kind: Kind, outcome: Outcome, form: Representation) -> Response:
+    def _render(self, request: Request, kind: Kind, outcome: WriteResult, form: MediaTypeOptions) -> Response:
         code, body = outcome
         if form is JSON and not request.query:
             return Response(code, body)
@@ -440,7 +452,7 @@ class ApiServer:
                     body = _encode(tables.partial(document, kind, form.meta))
         return self._bytes(request, code, body, form)
 
-    def _bytes(self, request: Request, code: int, body: bytes, form: Representation) -> Response:
+    def _bytes(self, request: Request, code: int, body: bytes, form: MediaTypeOptions) -> Response:
         if form.yaml:
             return Response(code, to_yaml(msgspec.json.decode(body)), YAML)
         if request.query and wants_pretty(request.params.get("pretty")):

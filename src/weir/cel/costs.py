@@ -4,8 +4,8 @@ Spec: cel.md 10 to 12. A library gives each overload a rule from here: `Overload
 What surprises: some runtime prices are rounded down where the static ones are rounded up; prices keyed by a function's
 name upstream (`by_name`) are also asked when the overload is not resolved. The inline forms use integers: (n+9)//10
 equals ceil(n·0.1) for every size that can occur (a test says so).
-Not here: what a price is (weir.cel.price), walking the expression (weir.cel.estimate), counting (weir.cel.reference and
-weir.cel.codegen).
+Not here: what a price is (weir.cel.cost_model), walking the expression (weir.cel.estimate), counting
+(weir.cel.reference and weir.cel.codegen).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from weir.cel import ast
+from weir.cel.cost_model import MAX, ONE, ZERO, Charge, Operand, Range, Rule, fixed
 from weir.cel.env import RuntimeCost
-from weir.cel.price import MAX, ONE, ZERO, Charge, Operand, Range, Rule, fixed
 from weir.cel.types import Kind
 from weir.cel.values import EvaluationError, InternalError, Value, size_of
 

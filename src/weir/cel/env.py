@@ -19,7 +19,7 @@ from weir.cel.values import TypeValue, Value
 
 if TYPE_CHECKING:
     from weir.cel.ast import Node
-    from weir.cel.price import StaticCost
+    from weir.cel.cost_model import StaticCost
 
 #: Judges a format string against the argument nodes (cel.md 4.6).
 FormatCheck = Callable[[str, Sequence["Node"]], "tuple[Node | None, str] | None"]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from weir.cel import ast, costs
+from weir.cel.cost_model import MAX, ONE, UNKNOWN_SIZE, ZERO, Charge, Operand, Range, fixed
 from weir.cel.env import Env
-from weir.cel.price import MAX, ONE, UNKNOWN_SIZE, ZERO, Charge, Operand, Range, fixed
 from weir.cel.types import Kind, Type
 
 #: The estimate of one expression: (min, max).

@@ -3,7 +3,7 @@
 Spec: cel.md 1 "program", 12 (what is folded), 16 (index with a constant of impossible key type). Constant literals,
 conversions of constants and `in` with a constant list are computed here; what fails here is a program error.
 An unchecked expression (conformance tests only) is lowered too: names are then looked up when it runs.
-Not here: running (weir.cel.plan, weir.cel.reference).
+Not here: running (weir.cel.codegen, weir.cel.reference).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weir.cel.ast import (
 )
 from weir.cel.checker import candidate_names, qualified_name
 from weir.cel.env import UNKNOWN, Env, Overload
-from weir.cel.soundness import alike, of_iteration, of_part, of_result, of_value
+from weir.cel.runtime_types import alike, of_iteration, of_part, of_result, of_value
 from weir.cel.steps import (
     Choice,
     Const,

@@ -16,12 +16,12 @@ from typing import Final
 from weir.cel import reference
 from weir.cel.ast import Node
 from weir.cel.checker import check
+from weir.cel.codegen.compile import Runner, Unsupported, plan
 from weir.cel.env import Env
 from weir.cel.estimate import Estimate, estimate
 from weir.cel.lowering import lower
 from weir.cel.macros import Macros
 from weir.cel.parser import parse
-from weir.cel.plan import Runner, Unsupported, plan
 from weir.cel.source import Source
 from weir.cel.steps import Step
 from weir.cel.types import DYN, Type

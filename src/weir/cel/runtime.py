@@ -3,7 +3,7 @@
 Spec: cel.md 6, 8, 12. Every function takes errors as values and returns them as values; those that charge return
 (outcome, cost). They say in one place what weir.cel.reference says step by step, and share its operations
 (weir.cel.operations).
-Not here: the code that calls them (weir.cel.plan).
+Not here: the code that calls them (weir.cel.codegen).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Spec: cel.md 6 "Evaluation", 12 "Runtime cost". The program is a tree of steps: constants are folded, chains of
 selections and indices are one `Path`, calls know their overloads. Runtime cost is defined on this tree, which is why it
 exists: a path costs one per qualifier and one for its root, whatever the syntax looked like.
-Not here: how a checked expression becomes steps (weir.cel.lowering), how steps run (weir.cel.plan, weir.cel.reference).
+Not here: how a checked expression becomes steps (weir.cel.lowering), how steps run (weir.cel.codegen,
+weir.cel.reference).
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ class Drain:
         self, rule: Document, preview: Preview, now: datetime, ignored: Sequence[str]
     ) -> Sequence[str]:
         """Say how long it takes: the last one's time, and the rate."""
-        from weir.apiserver.cells import human_duration
+        from weir.apiserver.printers import human_duration
 
         if "--rate" in ignored:
             return (

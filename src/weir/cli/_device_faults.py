@@ -2,7 +2,8 @@
 
 The commands write annotations of the node; whoever plays the node (`weir up`, `weir kubelet`) publishes the devices as
 they then are, as a real driver would. Nodes that are not simulated, and drivers that are, are left alone.
-Not here: taints by a cluster's administrator (weir.cli._device_rules), what holds when (weir.kubelet.faults).
+Not here: taints by a cluster's administrator (weir.cli._device_rules), what holds when
+(weir.simulation.drivers.faults).
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ def republish(node: str, live: Live) -> int:
     """Restart the simulated driver of a node: its slices go and come again."""
 
     async def act(client: Client) -> None:
-        from weir.kubelet.driver import SIMULATED
         from weir.objects.kinds import by_kind
+        from weir.simulation.drivers.publisher import SIMULATED
 
         await _simulated(client, node)
         slices = by_kind("resource.k8s.io/v1", "ResourceSlice")
@@ -165,8 +166,8 @@ def _change(where: str, entry: Document, live: Live) -> int:
 
 
 async def _write(client: Client, node_name: str, device: str, entry: Document) -> None:
-    from weir.kubelet.faults import POOL, with_fault
     from weir.objects.kinds import by_kind
+    from weir.simulation.drivers.faults import POOL, with_fault
 
     node = await _simulated(client, node_name)
     drivers = _devices(node)
@@ -187,8 +188,8 @@ def _check(entry: Document, devices: Any) -> None:
     """Raise what is wrong with a fault before it is written."""
     from dataclasses import replace
 
-    from weir.kubelet.devices import DevicesError
-    from weir.kubelet.driver import check_publishable
+    from weir.simulation.drivers.device_models import DevicesError
+    from weir.simulation.drivers.publisher import check_publishable
 
     sample = {**entry, "device": "pool"}
     try:
@@ -211,8 +212,8 @@ def _said(entry: Document) -> str:
 
 async def _simulated(client: Client, name: str) -> Document:
     """Return a node that is simulated and has devices; anything else is a finding."""
-    from weir.kubelet.classes import SIMULATED
     from weir.objects.kinds import by_kind
+    from weir.simulation.kubelet.node_classes import SIMULATED
 
     node = await client.get(by_kind("v1", "Node"), name)
     if (node["metadata"].get("labels") or {}).get(SIMULATED) != "true":
@@ -223,7 +224,7 @@ async def _simulated(client: Client, name: str) -> Document:
 
 
 def _devices(node: Document) -> tuple[Any, ...]:
-    from weir.kubelet.devices import DEVICES, read_all
+    from weir.simulation.drivers.device_models import DEVICES, read_all
 
     text = (node["metadata"].get("annotations") or {}).get(DEVICES)
     return read_all(json.loads(text)) if text else ()

@@ -152,7 +152,7 @@ def text(
 
 def taint_text(held: HeldTaint, now: datetime) -> str:
     """Return a taint with its age and its origin."""
-    from weir.apiserver.cells import human_duration
+    from weir.apiserver.printers import human_duration
     from weir.devices.eviction import moment
 
     taint = held.tracked.taint
@@ -163,7 +163,7 @@ def taint_text(held: HeldTaint, now: datetime) -> str:
 
 def tolerated_text(held: HeldTaint, now: datetime) -> str:
     """Return what a taint means for who has the device."""
-    from weir.apiserver.cells import human_duration
+    from weir.apiserver.printers import human_duration
 
     if held.tolerated is None or held.tracked.taint.effect not in ("NoSchedule", "NoExecute"):
         return "-"

@@ -248,7 +248,7 @@ async def _expire(client: Client, served: Kind, rule: Document, wait: bool) -> N
 
 def said(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
     """Yield what the rule does, in the words of its effect."""
-    from weir.apiserver.cells import human_duration
+    from weir.apiserver.printers import human_duration
 
     effect = rule["spec"]["taint"]["effect"]
     published, allocated = counted(preview.published, "published"), counted(preview.allocated, "allocated")

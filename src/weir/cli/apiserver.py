@@ -95,9 +95,9 @@ def apiserver(
 ) -> None:
     """Serve the Kubernetes API."""
     from weir.apiserver.admission.chain import PluginError, Settings
-    from weir.apiserver.audit_log import Keep
-    from weir.apiserver.authz import ModeError
-    from weir.apiserver.pki import PkiError
+    from weir.apiserver.audit.log import Keep
+    from weir.apiserver.auth.authz import ModeError
+    from weir.apiserver.auth.pki import PkiError
     from weir.apiserver.run import Running, run
     from weir.observe import logs
     from weir.store import StoreError

@@ -19,9 +19,9 @@ from weir.cli.main import FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, table, to_json, wants_colour
 
 if TYPE_CHECKING:
+    from weir.cel.admission import Refusal
     from weir.cel.env import Env
     from weir.cel.estimate import Estimate
-    from weir.cel.refusal import Refusal
 
 SCHEMA: Final = "weir.cel/v1"
 TOLERATION: Final = "toleration"
@@ -236,8 +236,8 @@ def _objects(files: Sequence[str], kind: str) -> list[Mapping[str, Any]]:
 
 
 def _report(text: str, environment: str) -> dict[str, Any]:
+    from weir.cel.admission import long_name
     from weir.cel.program import check_expression
-    from weir.cel.refusal import long_name
     from weir.cel.source import CompileError
     from weir.cel.values import CelError
     from weir.taints.expression import COST_LIMIT
@@ -267,7 +267,7 @@ def _report(text: str, environment: str) -> dict[str, Any]:
 
 
 def _refusal(text: str, environment: str) -> Refusal | None:
-    from weir.cel.refusal import INVALID, Refusal
+    from weir.cel.admission import INVALID, Refusal
     from weir.taints import expression as taints
 
     if len(text.encode("utf-8", "surrogatepass")) > taints.MAX_BYTES:

@@ -71,9 +71,9 @@ def controller_manager(
     """
     from weir.clock import RealClock
     from weir.controllers.catalog import CATALOG, UnknownController, choose
-    from weir.controllers.device_taint_eviction import DeviceTaintEviction
-    from weir.controllers.resource_claim import ResourceClaims
-    from weir.controllers.run import Controllers
+    from weir.controllers.devices.resource_claim import ResourceClaims
+    from weir.controllers.devices.taint_eviction import DeviceTaintEviction
+    from weir.controllers.runtime.runner import Controllers
 
     if list_names:
         for name in CATALOG:

@@ -19,11 +19,11 @@ from weir.cli._options import output_option
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, table, wants_colour
 
 if TYPE_CHECKING:
-    from weir.demo.play import Ended, Moment
-    from weir.demo.story import Story
-    from weir.demo.words import Line
+    from weir.simulation.demo.play import Ended, Moment
+    from weir.simulation.demo.story import Story
+    from weir.simulation.demo.words import Line
 
-SCHEMA: Final = "weir.demo/v1"
+SCHEMA: Final = "weir.simulation.demo/v1"
 #: A terminal sees this many pictures of a step, each for so long.
 PICTURES: Final = 12
 PICTURE_SECONDS: Final = 0.04
@@ -59,7 +59,7 @@ def demo(
     weir demo kep-5500 --real-time
     weir demo inference -o svg > inference.svg
     """
-    from weir.demo.story import FOLDER, choose, find_stories
+    from weir.simulation.demo.story import FOLDER, choose, find_stories
 
     chosen = choose(find_stories(folder or FOLDER), stories)
     if only_list:
@@ -75,8 +75,8 @@ def demo(
 
 
 def _tell(chosen: list[Story], real_time: bool, seed: int) -> int:
-    from weir.demo.play import Ended
-    from weir.demo.words import summary
+    from weir.simulation.demo.play import Ended
+    from weir.simulation.demo.words import summary
 
     live = wants_colour()
     total = sum((story.lasts for story in chosen), timedelta())
@@ -98,9 +98,9 @@ def _tell(chosen: list[Story], real_time: bool, seed: int) -> int:
 
 def _show(story: Story, live: bool, real_time: bool, seed: int, where: str) -> Iterator[Moment]:
     """Play a story, and show it while it happens."""
-    from weir.demo import words
-    from weir.demo.play import Began, Passing, play
-    from weir.demo.screen import Screen
+    from weir.simulation.demo import words
+    from weir.simulation.demo.play import Began, Passing, play
+    from weir.simulation.demo.screen import Screen
 
     screen = Screen(sys.stdout)
     for line in words.opening(story):
@@ -143,8 +143,8 @@ def _paint(line: Line, on: bool) -> str:
 
 
 def _as_picture(chosen: list[Story], seed: int) -> int:
-    from weir.demo.picture import picture
-    from weir.demo.play import Ended, Passing, play
+    from weir.simulation.demo.picture import picture
+    from weir.simulation.demo.play import Ended, Passing, play
 
     if len(chosen) != 1:
         names = ", ".join(story.name for story in chosen)
@@ -159,7 +159,7 @@ def _as_picture(chosen: list[Story], seed: int) -> int:
 
 
 def _as_document(chosen: list[Story], form: str, seed: int) -> int:
-    from weir.demo.play import Ended, play
+    from weir.simulation.demo.play import Ended, play
 
     told: list[dict[str, Any]] = []
     fine = True

@@ -39,8 +39,8 @@ def kubeconfig(
     """Write a kubeconfig for a user, a component or a node."""
     import yaml
 
-    from weir.apiserver import kubeconfig as files
-    from weir.apiserver import pki
+    from weir.apiserver.auth import kubeconfig as files
+    from weir.apiserver.auth import pki
 
     if sum(choice is not None for choice in (user, component, node)) != 1:
         raise click.UsageError("say who it is for: --user NAME, --component NAME or --node NAME")

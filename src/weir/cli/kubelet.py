@@ -28,10 +28,10 @@ def kubelet(live: Live, gates: Gates, seed: int, verbose: bool) -> None:
     weir kubelet --kubeconfig .weir/kubeconfig
     """
     from weir.clock import RealClock
-    from weir.kubelet.run import Kubelets
+    from weir.simulation.kubelet.run import Kubelets
 
     def make(client: Client, log: Log) -> Component:
         log.info("Playing", nodes="weir.dev/simulated=true")
         return Kubelets(client, gates, RealClock(), seed=seed, log=log).run, {}
 
-    run_component(make, live, "weir-kubelet", "weir.kubelet", gates, verbose=verbose)
+    run_component(make, live, "weir-kubelet", "weir.simulation.kubelet", gates, verbose=verbose)

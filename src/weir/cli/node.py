@@ -13,7 +13,7 @@ from weir.cli._options import Live, live_options
 
 if TYPE_CHECKING:
     from weir.client.api import Client
-    from weir.kubelet.classes import NodeClass
+    from weir.simulation.kubelet.node_classes import NodeClass
 
 _AGENT: Final = "weir-node"
 
@@ -54,7 +54,7 @@ def add(
     weir node add --count 50 --class spot --taint failure-probability=15:NoExecute
     weir node add --count 4 --class gpu --devices 2
     """
-    from weir.kubelet.classes import parse_taint
+    from weir.simulation.kubelet.node_classes import parse_taint
 
     chosen = _class(class_name) if devices is None else _class(class_name).with_devices(devices)
     wanted = tuple(parse_taint(text) for text in taints)
@@ -65,8 +65,8 @@ def add(
         from datetime import UTC, datetime
 
         from weir import errors
-        from weir.kubelet.classes import node_document
         from weir.objects.kinds import by_kind
+        from weir.simulation.kubelet.node_classes import node_document
 
         nodes = by_kind("v1", "Node")
         taken = {each["metadata"]["name"] for each in (await client.list(nodes)).documents()}
@@ -92,8 +92,8 @@ def add(
 def _change(annotation: str | None, word: str) -> Callable[..., None]:
     def command(names: Sequence[str], live: Live) -> None:
         async def act(client: Client) -> None:
-            from weir.kubelet.classes import FAILED
             from weir.objects.kinds import by_kind
+            from weir.simulation.kubelet.node_classes import FAILED
 
             for name in names:
                 patch = {"metadata": {"annotations": {FAILED: annotation}}}
@@ -133,7 +133,7 @@ def remove(names: Sequence[str], live: Live) -> None:
 
 
 def _class(text: str) -> NodeClass:
-    from weir.kubelet.classes import CLASSES, ClassError, NodeClass
+    from weir.simulation.kubelet.node_classes import CLASSES, ClassError, NodeClass
 
     if text in CLASSES:
         return CLASSES[text]

@@ -20,7 +20,7 @@ from weir.gates import FEATURES, GateError, Gates
 
 if TYPE_CHECKING:
     from weir.apiserver.run import Options
-    from weir.control_plane import ComponentGates
+    from weir.simulation.control_plane import ComponentGates
 
 _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
 
@@ -71,7 +71,7 @@ def up(
     weir up --nodes 2 --gpus 8
     weir up --component-gates controllers:TaintTolerationCEL=false    # version skew, played
     """
-    from weir.apiserver.pki import PkiError
+    from weir.apiserver.auth.pki import PkiError
     from weir.cli._holder import hold
     from weir.controllers.catalog import UnknownController, choose
     from weir.observe import logs
@@ -106,7 +106,7 @@ def up(
 
 
 def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) -> ComponentGates:
-    from weir.control_plane import ComponentGates
+    from weir.simulation.control_plane import ComponentGates
 
     found = dict.fromkeys(_COMPONENTS, everywhere)
     for text in apart:
@@ -133,8 +133,8 @@ async def _up(
     from weir.apiserver.run import build, open_store, serve
     from weir.cli._holder import lease_of
     from weir.clock import RealClock
-    from weir.control_plane import ControlPlane, ensure_nodes, ensure_storage_class, local_client
-    from weir.kubelet.classes import CLASSES
+    from weir.simulation.control_plane import ControlPlane, ensure_nodes, ensure_storage_class, local_client
+    from weir.simulation.kubelet.node_classes import CLASSES
 
     clock = RealClock()
     store = await open_store(options, clock)

@@ -5,7 +5,8 @@ postponed: the node is noted here as *kept*, its documents are brought up to dat
 node lifecycle does not count the silence of a kept node. A report that was written late is noted with the time at
 which it was due, so that lifecycle counts from there. Only a simulation has such a ledger; where time is real, every
 report is made.
-Not here: when a node reports (weir.kubelet.reports), what silence means (weir.controllers.node_lifecycle).
+Not here: when a node reports (weir.simulation.kubelet.heartbeats), what silence means
+(weir.controllers.nodes.lifecycle).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Rules as kubectl's: `--kubeconfig`, else every file of $KUBECONFIG (the first to
 the file wins over the file named beside it. An exec plugin is run when its credential is needed and again when that
 has run out or the server answers 401.
 
-Not here: writing kubeconfigs (weir.apiserver.kubeconfig), using credentials (weir.client.http).
+Not here: writing kubeconfigs (weir.apiserver.auth.kubeconfig), using credentials (weir.client.http).
 """
 
 from __future__ import annotations

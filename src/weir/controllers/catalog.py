@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from weir.controllers.cronjob import CronJobs
-from weir.controllers.daemonset import DaemonSets
-from weir.controllers.deployment import Deployments
-from weir.controllers.device_taint_eviction import DeviceTaintEviction
-from weir.controllers.device_taint_expiry import DeviceTaintExpiry
-from weir.controllers.disruption import Disruption
-from weir.controllers.endpoint_mirror import EndpointMirror
-from weir.controllers.endpoint_slices import EndpointSlices
-from weir.controllers.endpoints import Endpoints
-from weir.controllers.ephemeral_volume import EphemeralVolumes
-from weir.controllers.garbage_collector import GarbageCollector
-from weir.controllers.job import Jobs
-from weir.controllers.namespace import Namespaces
-from weir.controllers.node_lifecycle import NodeLifecycle
-from weir.controllers.node_ttl import NodeTtl
-from weir.controllers.persistent_volume import PersistentVolumes
-from weir.controllers.pod_gc import PodGc
-from weir.controllers.replicaset import ReplicaSets, ReplicationControllers
-from weir.controllers.resource_claim import ResourceClaims
-from weir.controllers.resource_quota import ResourceQuotas
-from weir.controllers.run import Controller
-from weir.controllers.service_account import RootCertificates, ServiceAccounts
-from weir.controllers.statefulset import StatefulSets
-from weir.controllers.taint_eviction import TaintEviction
-from weir.controllers.ttl_after_finished import TtlAfterFinished
-from weir.controllers.volume_provisioner import VolumeProvisioner
+from weir.controllers.cluster.garbage_collector import GarbageCollector
+from weir.controllers.cluster.namespace import Namespaces
+from weir.controllers.cluster.node_ttl import NodeTtl
+from weir.controllers.cluster.resource_quota import ResourceQuotas
+from weir.controllers.cluster.service_account import RootCertificates, ServiceAccounts
+from weir.controllers.devices.resource_claim import ResourceClaims
+from weir.controllers.devices.taint_eviction import DeviceTaintEviction
+from weir.controllers.devices.taint_expiry import DeviceTaintExpiry
+from weir.controllers.network.endpoint_slice_mirroring import EndpointMirror
+from weir.controllers.network.endpoint_slices import EndpointSlices
+from weir.controllers.network.endpoints import Endpoints
+from weir.controllers.nodes.lifecycle import NodeLifecycle
+from weir.controllers.nodes.pod_gc import PodGc
+from weir.controllers.nodes.taint_eviction import TaintEviction
+from weir.controllers.runtime.runner import Controller
+from weir.controllers.storage.ephemeral_volume import EphemeralVolumes
+from weir.controllers.storage.persistent_volume import PersistentVolumes
+from weir.controllers.storage.volume_provisioner import VolumeProvisioner
+from weir.controllers.workloads.cronjob import CronJobs
+from weir.controllers.workloads.daemonset import DaemonSets
+from weir.controllers.workloads.deployment import Deployments
+from weir.controllers.workloads.disruption import Disruption
+from weir.controllers.workloads.job import Jobs
+from weir.controllers.workloads.replicaset import ReplicaSets, ReplicationControllers
+from weir.controllers.workloads.statefulset import StatefulSets
+from weir.controllers.workloads.ttl_after_finished import TtlAfterFinished
 from weir.gates import Gates
 
 CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {

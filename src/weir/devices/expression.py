@@ -16,13 +16,13 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 from weir.cel import types
+from weir.cel.admission import Refusal, refuse
 from weir.cel.cache import ProgramCache
 from weir.cel.env import Env, Function, Library, ObjectType
 from weir.cel.library import BIND, KUBERNETES
 from weir.cel.library.quantity import QUANTITY, Quantity
 from weir.cel.library.semver import Semver
 from weir.cel.lowering import ProgramError
-from weir.cel.refusal import Refusal, refuse
 from weir.cel.source import CompileError
 from weir.cel.types import BOOL, STRING, map_of
 from weir.cel.values import CelError, DefaultMap, Optional, Value, type_of

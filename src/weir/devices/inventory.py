@@ -23,7 +23,6 @@ from weir.devices.selector import Candidate, Outcome, Question, Selection
 from weir.devices.tracker import Tracker
 from weir.gates import Gates
 from weir.objects.core import Pod, View, ViewError, read
-from weir.objects.device_dialect import VERSION, relax
 from weir.objects.device_versions import to_v1
 from weir.objects.resource import (
     Device,
@@ -34,6 +33,7 @@ from weir.objects.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from weir.objects.v1alpha4 import VERSION, relax
 from weir.taints.toleration import find_tolerating
 
 GROUP: Final = "resource.k8s.io"

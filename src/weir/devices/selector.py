@@ -20,7 +20,7 @@ from weir.cel.source import CompileError
 from weir.cel.values import CelError
 from weir.devices.expression import Device as SeenDevice
 from weir.devices.expression import DeviceError, SelectorError, Selectors, read_device
-from weir.devices.reads import Likeness, TextTest, find_reads, find_text_test, likeness
+from weir.devices.selector_fields import Likeness, TextTest, find_reads, find_text_test, likeness
 from weir.objects.resource import Device, DeviceClass, DeviceID, DeviceSelector, DeviceTaintRule
 
 _COMPILE: Final = "CEL compile error: "

@@ -32,13 +32,13 @@ from weir.objects.requests import PODS, Amounts, node_allocatable, pod_requests
 from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine
 from weir.scheduler.framework import Code, Status
+from weir.scheduler.node_table import USED_CPU, USED_MEMORY, USED_PODS, NodeTable
 from weir.scheduler.plugins import device_plugins, volume_plugins
 from weir.scheduler.plugins.dynamic_resources import NAME as DEVICES
 from weir.scheduler.plugins.dynamic_resources import BoundDynamicResources
 from weir.scheduler.plugins.volume_restrictions import NAME as RESTRICTIONS
 from weir.scheduler.plugins.volume_restrictions import BoundVolumeRestrictions, VolumeRestrictions
-from weir.scheduler.podclass import PodClass, PodClasses
-from weir.scheduler.table import USED_CPU, USED_MEMORY, USED_PODS, NodeTable
+from weir.scheduler.pod_class import PodClass, PodClasses
 from weir.scheduler.volumes import BIND_COMPLETED, Storage, storage_class_of
 from weir.world import World
 

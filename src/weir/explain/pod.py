@@ -22,7 +22,7 @@ from weir.explain.verdict import Group, NodeVerdict, count
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
-from weir.scheduler.migration import inline_handle
+from weir.scheduler.csi_migration import inline_handle
 from weir.scheduler.plugins.node_affinity import unreadable, unreadable_preferences
 from weir.selectors.node import preferred_terms
 from weir.world import World

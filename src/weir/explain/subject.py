@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.apiserver.admission.default_toleration_seconds import DEFAULT_SECONDS, missing_defaults
-from weir.controllers.daemon_rule import daemon_tolerations
+from weir.controllers.workloads.daemon_nodes import daemon_tolerations
 from weir.explain.phrases import short
 from weir.objects.core import Pod, Toleration, View, ViewError, read
 from weir.objects.templates import TEMPLATE_PATHS

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weir.explain.reasons import Cordoned, Reason, UntoleratedTaint
 from weir.objects.core import Taint
-from weir.scheduler.plugin_sets import FILTERS
+from weir.scheduler.plugins.registry import FILTERS
 from weir.taints.eviction import Stay
 from weir.taints.wellknown import UNSCHEDULABLE
 

@@ -4,7 +4,7 @@ Spec: KEP-4381 "API versions", dra.md 1.12 "Differences between served versions"
 have its layout, v1beta1 keeps a device's fields under `basic` and those of `exactly` in the request itself.
 What surprises: in v1beta1 an empty node name and `allNodes: false` mean "not set"; in v1 they are mistakes.
 Nothing is lost in either direction: what a version does not name is carried along where it stands.
-Not here: the relaxed dialect v1alpha4 (weir.objects.device_dialect), ownership of fields (weir.apiserver.patches).
+Not here: the relaxed dialect v1alpha4 (weir.objects.v1alpha4), ownership of fields (weir.apiserver.patches).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Spec: apiserver.md 2 "Decoding" (every 400 text, `fieldValidation`). A document is a plain dict kept whole, as the
 real server would print it after reading it: quantities canonical, times in UTC, zero values dropped or printed as
-Go does, unknown fields gone. Almost every body takes the fast way (weir.objects.typed); the exact one
-(weir.objects.exact) is for bodies with something odd about them, and finds the words.
+Go does, unknown fields gone. Almost every body takes the fast way (weir.objects.fast_decoder); the exact one
+(weir.objects.strict_decoder) is for bodies with something odd about them, and finds the words.
 Not here: defaults (weir.objects.defaults), rules about values (weir.validate).
 """
 
@@ -14,10 +14,10 @@ from typing import Any, Final, NoReturn, Protocol
 import msgspec
 
 from weir.errors import BadRequest, DecodeError
-from weir.objects import schema, typed
-from weir.objects.exact import Unreadable, decode_exactly
+from weir.objects import fast_decoder, schema
 from weir.objects.jsontext import TOO_DEEP, JsonError, Pairs, may_be_too_deep, parse_json, plain, too_deep
 from weir.objects.manifest import ManifestError, read_manifest
+from weir.objects.strict_decoder import Unreadable, decode_exactly
 from weir.values.quoting import quote
 
 __all__ = [
@@ -82,8 +82,8 @@ def check(
     if _too_deep(document):
         raise DecodeError(TOO_DEEP)
     try:
-        return _keep_reset(typed.convert(document, root), document), []
-    except typed.Refused:
+        return _keep_reset(fast_decoder.convert(document, root), document), []
+    except fast_decoder.Refused:
         pass
     try:
         read, problems = decode_exactly(_pairs(document), root)
@@ -149,8 +149,8 @@ def decode_fast(body: bytes, kind: KindRow) -> dict[str, Any] | None:
     ):
         return None
     try:
-        return _keep_reset(typed.convert(raw, root_of(kind)), raw)
-    except typed.Refused:
+        return _keep_reset(fast_decoder.convert(raw, root_of(kind)), raw)
+    except fast_decoder.Refused:
         return None
 
 

@@ -1,9 +1,9 @@
 """What does this JSON text hold, with every duplicate key and number literal kept?
 
-Spec: apiserver.md 2 "Decoding". The careful reader behind weir.objects.exact: objects come back as pairs (a
+Spec: apiserver.md 2 "Decoding". The careful reader behind weir.objects.strict_decoder: objects come back as pairs (a
 duplicate key is something to report), fractions keep their spelling (`1.0` is not an integer to Go), and text that
 is not JSON raises JsonError in the words of Go's scanner.
-Not here: the fast reader (weir.objects.typed), YAML (weir.objects.document).
+Not here: the fast reader (weir.objects.fast_decoder), YAML (weir.objects.document).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Spec: apiserver.md 4 "Create and update" (generation), 8 "Delete" (default polic
 Adding a kind is adding a row: routing, discovery, storage keys, authorization names and the fallback printer
 follow from it. What a row cannot say (defaults, validation, printer cells) is keyed by its `kind`.
 Rows with `stored=False` only describe bodies (Binding, Eviction, Scale, reviews, options).
-Not here: the fields of a kind (weir.objects.schema), its columns (weir.apiserver.tables).
+Not here: the fields of a kind (weir.objects.schema), its columns (weir.apiserver.printers.tables).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from weir.objects.dump import Unusual, read_dump
+from weir.objects.block_yaml import Unusual, read_dump
 
 #: Kubernetes objects are a few dozen levels deep; text beyond this is refused before it is walked.
 DEEPEST: Final = 200

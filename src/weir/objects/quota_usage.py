@@ -3,7 +3,8 @@
 Spec: core/v1 ResourceQuota. Pure: an object in wire form → amounts under the names quotas use (`pods`,
 `requests.cpu`, `limits.memory`, `count/deployments.apps`, `requests.storage` …). A pod that has come to its end uses
 nothing. Scopes say which pods a quota is about.
-Not here: what is used in all (weir.controllers.resource_quota), refusing (weir.apiserver.admission.resource_quota).
+Not here: what is used in all (weir.controllers.cluster.resource_quota), refusing
+(weir.apiserver.admission.resource_quota).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Spec: dra.md 1.2–1.10. As in weir.objects.core, a view holds only what a decis
 Device tolerations have the fields of pod tolerations, so they are the same view: one comparison serves both (D-15).
 What surprises: `deviceSelector` absent and `deviceSelector: {}` are opposites (nothing, everything), so the view
 keeps None apart from an empty selector.
-Not here: what may be written (weir.validate), other API versions (weir.apiserver.conversion).
+Not here: what may be written (weir.validate), other API versions (weir.apiserver.registry.conversion).
 """
 
 from __future__ import annotations

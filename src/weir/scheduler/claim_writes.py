@@ -22,7 +22,7 @@ from weir.scheduler.claims import EXTENDED_CLAIM, Claims
 from weir.scheduler.framework import PluginError
 from weir.scheduler.plugins.claim_reservation import FINALIZER, ClaimBinding, ClaimReservation, Extended
 from weir.scheduler.plugins.extended_resources import claim_document
-from weir.scheduler.telling import PODS, timestamp
+from weir.scheduler.status_reporter import PODS, timestamp
 
 CLAIMS = by_kind("resource.k8s.io/v1", "ResourceClaim")
 DEALLOCATED: Final = "deallocation of ResourceClaim completed"

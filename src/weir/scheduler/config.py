@@ -17,8 +17,8 @@ from weir.objects.manifest import read_manifest
 from weir.scheduler.config_fields import ConfigError as ConfigError
 from weir.scheduler.config_fields import Fields
 from weir.scheduler.plugin_arguments import read_arguments
-from weir.scheduler.plugin_sets import ALL, PLUGINS, POINTS, PluginSet, choose
-from weir.scheduler.plugin_sets import FILTERS as FILTERS
+from weir.scheduler.plugins.registry import ALL, PLUGINS, POINTS, PluginSet, choose
+from weir.scheduler.plugins.registry import FILTERS as FILTERS
 from weir.scheduler.profile import DEFAULT_WEIGHTS, ProfileArguments
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"

@@ -19,9 +19,12 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.resource import ResourceClaim
+from weir.scheduler.feasibility import Feasibility
 from weir.scheduler.framework import Code, Diagnosis, NoNodes, PluginError, Status
+from weir.scheduler.node_table import Bools, Ints, NodeTable, Rows
 from weir.scheduler.plugins.node_affinity import CONFLICT
-from weir.scheduler.podclass import PodClass, PodClasses
+from weir.scheduler.pod_class import PodClass, PodClasses
+from weir.scheduler.pod_counts import Namespaces, PodCounts
 from weir.scheduler.profile import (
     DefaultSelector,
     PluginOfDevices,
@@ -30,9 +33,6 @@ from weir.scheduler.profile import (
     ProfileArguments,
     Reservation,
 )
-from weir.scheduler.standing import Standing
-from weir.scheduler.table import Bools, Ints, NodeTable, Rows
-from weir.scheduler.tally import Namespaces, Tally
 from weir.taints.toleration import Evaluate
 
 #: Memory for standings before the least recently used is dropped; each holds about 17 bytes a node.
@@ -76,7 +76,7 @@ class Engine:
         rng: random.Random | None = None,
     ) -> None:
         self.table = NodeTable() if table is None else table  # an empty table counts as false
-        self.tally = Tally(self.table, namespaces)
+        self.tally = PodCounts(self.table, namespaces)
         self.profile = Profile(
             self.table,
             self.tally,
@@ -88,7 +88,7 @@ class Engine:
             devices=devices,
         )
         self.classes = PodClasses()
-        self._standings: dict[PodClass, Standing] = {}
+        self._standings: dict[PodClass, Feasibility] = {}
         self._rng = rng  #: breaks ties at random when given; the first found wins otherwise
         self._start = 0  #: where sampling looks first
         nobody = Pod()
@@ -100,45 +100,45 @@ class Engine:
         """Return where *pod* goes, or why nowhere; *nominated* are rivals it must leave room for, by node."""
         if not len(self.table):
             raise NoNodes
-        standing = self.attended(pod)
+        feasibility = self.attended(pod)
         short = (
-            not standing.bound.moves_domains
-            and not standing.bound.only
+            not feasibility.bound.moves_domains
+            and not feasibility.bound.only
             and not nominated
             and self._rng is None
-            and not standing.bound.unreadable
+            and not feasibility.bound.unreadable
             and self.profile.arguments.percentage_of_nodes_to_score is None
         )
         if short:
-            row = standing.best()
+            row = feasibility.best()
             if row is None:
-                return self._diagnose(standing, self.table.ordered, None)
+                return self._diagnose(feasibility, self.table.ordered, None)
             return Placement(self._name(row), -1)
-        return self._place_the_long_way(standing, nominated or {})
+        return self._place_the_long_way(feasibility, nominated or {})
 
     def _place_the_long_way(
-        self, standing: Standing, nominated: Mapping[str, list[PodClass]]
+        self, feasibility: Feasibility, nominated: Mapping[str, list[PodClass]]
     ) -> Placement | Diagnosis:
         rows = self.table.ordered
         absent: Status | None = None
-        if standing.bound.only:
-            narrowed = self._narrow(standing)
+        if feasibility.bound.only:
+            narrowed = self._narrow(feasibility)
             if isinstance(narrowed, Diagnosis):
                 return narrowed
             rows, absent = narrowed
-        rejected = self._prefilter(standing)
+        rejected = self._prefilter(feasibility)
         if rejected is not None:
             return rejected
-        feasible = self._sampled(self._feasible(standing, rows, nominated), rows)
+        feasible = self._sampled(self._feasible(feasibility, rows, nominated), rows)
         count = int(np.count_nonzero(feasible))
         if count == 0:
-            return self._diagnose(standing, rows, absent, nominated)
-        reserves = bool(standing.bound.of_pods)
+            return self._diagnose(feasibility, rows, absent, nominated)
+        reserves = bool(feasibility.bound.of_pods)
         if count == 1:
             return Placement(self._name(int(feasible.argmax())), 1, reserves=reserves)
-        if standing.bound.unreadable:
-            raise PluginError(standing.bound.unreadable)
-        totals = standing.totals(feasible)
+        if feasibility.bound.unreadable:
+            raise PluginError(feasibility.bound.unreadable)
+        totals = feasibility.totals(feasible)
         row = self._choose(totals, feasible)
         return Placement(self._name(row), count, int(totals[row]), reserves)
 
@@ -149,60 +149,60 @@ class Engine:
         row = self.table.row_of.get(node)
         if row is None:
             return None
-        standing = self.attended(pod)
-        if self._prefilter(standing) is not None or standing.statuses(np.array([row], np.int64)):
+        feasibility = self.attended(pod)
+        if self._prefilter(feasibility) is not None or feasibility.statuses(np.array([row], np.int64)):
             return None
         rivals = (nominated or {}).get(node, [])
-        if rivals and not self._leaves_room(standing, row, rivals):
+        if rivals and not self._leaves_room(feasibility, row, rivals):
             return None
-        return Placement(node, 1, reserves=bool(standing.bound.of_pods))
+        return Placement(node, 1, reserves=bool(feasibility.bound.of_pods))
 
     def scores(self, pod: Pod) -> dict[str, int]:
         """Return the total score of every feasible node, by name."""
-        standing = self.attended(pod)
-        feasible = self._feasible(standing, self.table.ordered, {})
-        totals = standing.totals(feasible)
+        feasibility = self.attended(pod)
+        feasible = self._feasible(feasibility, self.table.ordered, {})
+        totals = feasibility.totals(feasible)
         return {self._name(int(row)): int(totals[row]) for row in np.flatnonzero(feasible)}
 
     def statuses(self, pod: Pod) -> dict[str, Status]:
         """Return the status of every node that refuses the pod, by name."""
-        standing = self.attended(pod)
-        found = standing.statuses(self.table.ordered)
+        feasibility = self.attended(pod)
+        found = feasibility.statuses(self.table.ordered)
         return {self._name(row): status for row, status in found.items()}
 
-    def standing_of(self, pod: Pod) -> Standing:
+    def standing_of(self, pod: Pod) -> Feasibility:
         """Return the standing of the class of *pod*."""
-        return self.standing(self._class_of(pod))
+        return self.feasibility(self._class_of(pod))
 
-    def attended(self, pod: Pod) -> Standing:
+    def attended(self, pod: Pod) -> Feasibility:
         """Return the same with its plugins told which pod of the class is meant now."""
-        standing = self.standing(self._class_of(pod))
-        for plugin in standing.bound.of_pods:
+        feasibility = self.feasibility(self._class_of(pod))
+        for plugin in feasibility.bound.of_pods:
             if hasattr(plugin, "attend"):
                 plugin.attend(pod)
-        return standing
+        return feasibility
 
-    def time_plugins(self, standing: Standing) -> Iterator[tuple[str, float]]:
+    def time_plugins(self, feasibility: Feasibility) -> Iterator[tuple[str, float]]:
         """Yield how long each filter takes to judge one node, for a sample of attempts."""
         rows = self.table.ordered[:1]
-        for plugin in standing.bound.filters:
+        for plugin in feasibility.bound.filters:
             if getattr(plugin, "lazy", False):
                 continue  # judges rows that the attempt did not need
             began = perf_counter()
             plugin.codes(rows)
             yield plugin.name, perf_counter() - began
 
-    def standing(self, pod_class: PodClass) -> Standing:
+    def feasibility(self, pod_class: PodClass) -> Feasibility:
         """Return the standing of a class, made when first asked for."""
-        standing = self._standings.pop(pod_class, None)
-        if standing is None or standing.bound.stale:
-            standing = Standing(pod_class, self.table, self.profile.bind(pod_class))
+        feasibility = self._standings.pop(pod_class, None)
+        if feasibility is None or feasibility.bound.stale:
+            feasibility = Feasibility(pod_class, self.table, self.profile.bind(pod_class))
             most = max(_STANDINGS_BYTES // (_BYTES_A_NODE * len(self.table.alive)), _LEAST_STANDINGS)
             while len(self._standings) >= most:
                 self._standings.pop(next(iter(self._standings)))
                 self.classes.forget(2 * most)
-        self._standings[pod_class] = standing  # the most recently used stands last
-        return standing
+        self._standings[pod_class] = feasibility  # the most recently used stands last
+        return feasibility
 
     # ── accounting ───────────────────────────────────────────────────────────────────────────────
 
@@ -217,13 +217,13 @@ class Engine:
 
     def reserve(self, pod: Pod, node: str) -> list[Reservation]:
         """Promise *pod* what it needs on *node* beyond room: volumes, devices."""
-        plugins = self.standing(self._class_of(pod)).bound.of_pods
+        plugins = self.feasibility(self._class_of(pod)).bound.of_pods
         made = [plugin.reserve(node) for plugin in plugins if hasattr(plugin, "reserve")]
         return [reservation for reservation in made if reservation is not None]
 
     def deallocatable(self, pod: Pod) -> ResourceClaim | None:
         """PostFilter: return a claim of *pod* that fits nowhere and that nobody else uses, after `place` said no."""
-        plugins = self.standing(self._class_of(pod)).bound.of_pods
+        plugins = self.feasibility(self._class_of(pod)).bound.of_pods
         found = (plugin.deallocatable() for plugin in plugins if hasattr(plugin, "deallocatable"))
         return next((claim for claim in found if claim is not None), None)
 
@@ -233,14 +233,16 @@ class Engine:
 
     # ── steps ────────────────────────────────────────────────────────────────────────────────────
 
-    def _feasible(self, standing: Standing, rows: Rows, nominated: Mapping[str, list[PodClass]]) -> Bools:
-        base = standing.feasible()
+    def _feasible(
+        self, feasibility: Feasibility, rows: Rows, nominated: Mapping[str, list[PodClass]]
+    ) -> Bools:
+        base = feasibility.feasible()
         feasible: Bools = base
         if rows is not self.table.ordered:  # fewer than all
             feasible = np.zeros(self.table.size, np.bool_)
             feasible[rows] = base[rows]
         if feasible.any():
-            for plugin in standing.bound.domain_filters:
+            for plugin in feasibility.bound.domain_filters:
                 if getattr(plugin, "lazy", False):
                     left = rows[feasible[rows]]
                     feasible[left] = plugin.codes(left) == 0
@@ -248,26 +250,26 @@ class Engine:
                     feasible &= plugin.codes(slice(0, self.table.size)) == 0
         for node, rivals in nominated.items():
             row = self.table.row_of.get(node)
-            if row is not None and feasible[row] and not self._leaves_room(standing, row, rivals):
+            if row is not None and feasible[row] and not self._leaves_room(feasibility, row, rivals):
                 feasible[row] = False
         return feasible
 
-    def _leaves_room(self, standing: Standing, row: int, rivals: list[PodClass]) -> bool:
+    def _leaves_room(self, feasibility: Feasibility, row: int, rivals: list[PodClass]) -> bool:
         """Return whether the row still takes the pod with the nominated *rivals* counted on it."""
         name = self._name(row)
         keys = [f"\x00nominated/{number}" for number in range(len(rivals))]
         for key, rival in zip(keys, rivals, strict=True):
             self.table.add_pod(key, rival, name)
         try:
-            return not standing.statuses(np.array([row], np.int64))
+            return not feasibility.statuses(np.array([row], np.int64))
         finally:
             for key in keys:
                 self.table.remove_pod(key)
 
-    def _prefilter(self, standing: Standing) -> Diagnosis | None:
+    def _prefilter(self, feasibility: Feasibility) -> Diagnosis | None:
         """Return why the pod fits nowhere before any node is looked at, or None."""
         statuses: list[Status] = []
-        for plugin in standing.bound.of_pods:
+        for plugin in feasibility.bound.of_pods:
             status = plugin.prefilter()
             if status is not None and status.code.rejected:
                 statuses.append(status)
@@ -282,11 +284,11 @@ class Engine:
             pending=frozenset(status.plugin for status in statuses if status.code is Code.PENDING),
         )
 
-    def _narrow(self, standing: Standing) -> tuple[Rows, Status] | Diagnosis:
+    def _narrow(self, feasibility: Feasibility) -> tuple[Rows, Status] | Diagnosis:
         """Return the rows that PreFilter leaves and what it says of the others, or why it leaves none."""
-        plugins = sorted(name for name, _ in standing.bound.only)
-        names: set[str] = set.intersection(*(names for _, names in standing.bound.only))
-        if any(name == "NodeAffinity" and not left for name, left in standing.bound.only):
+        plugins = sorted(name for name, _ in feasibility.bound.only)
+        names: set[str] = set.intersection(*(names for _, names in feasibility.bound.only))
+        if any(name == "NodeAffinity" and not left for name, left in feasibility.bound.only):
             return Diagnosis(len(self.table), prefilter=CONFLICT, plugins=frozenset({"NodeAffinity"}))
         if not names:
             text = (
@@ -330,30 +332,30 @@ class Engine:
 
     def _diagnose(
         self,
-        standing: Standing,
+        feasibility: Feasibility,
         rows: Rows,
         absent: Status | None,
         nominated: Mapping[str, list[PodClass]] | None = None,
     ) -> Diagnosis:
-        found = standing.statuses(rows)
+        found = feasibility.statuses(rows)
         looked_at = set(rows.tolist()) if nominated else set()
         for node, rivals in (nominated or {}).items():
             row = self.table.row_of.get(node)
             if (
                 row is not None and row in looked_at
             ):  # asked with the rivals first: what is then said is what is told
-                found |= self._statuses_with(standing, row, rivals)
+                found |= self._statuses_with(feasibility, row, rivals)
         plugins = {status.plugin for status in found.values()} | ({absent.plugin} if absent else set())
         statuses = {self._name(row): status for row, status in found.items()}
         return Diagnosis(len(self.table), statuses, absent, plugins=frozenset(plugins))
 
-    def _statuses_with(self, standing: Standing, row: int, rivals: list[PodClass]) -> dict[int, Status]:
+    def _statuses_with(self, feasibility: Feasibility, row: int, rivals: list[PodClass]) -> dict[int, Status]:
         name = self._name(row)
         keys = [f"\x00nominated/{number}" for number in range(len(rivals))]
         for key, rival in zip(keys, rivals, strict=True):
             self.table.add_pod(key, rival, name)
         try:
-            return standing.statuses(np.array([row], np.int64))
+            return feasibility.statuses(np.array([row], np.int64))
         finally:
             for key in keys:
                 self.table.remove_pod(key)

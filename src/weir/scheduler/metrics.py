@@ -151,16 +151,16 @@ class SchedulerMetrics:
                 self.conditions_allocations.child(profile, result.driver, outcome).inc()
 
     def note_decision(
-        self, engine: Engine, standing: Any, answer: Placement | Diagnosis, profile: str, seconds: float
+        self, engine: Engine, feasibility: Any, answer: Placement | Diagnosis, profile: str, seconds: float
     ) -> None:
         """Count what deciding one attempt asked of the plugins."""
         placed = isinstance(answer, Placement)
         self.algorithm_duration.child().observe(seconds)
         self.note_point("Filter", "Success" if placed else "Unschedulable", profile, seconds)
         evaluated = self.plugin_evaluations.child
-        asked, standing.asked = standing.asked or 1, 0
+        asked, feasibility.asked = feasibility.asked or 1, 0
         if placed:
-            bound = standing.bound
+            bound = feasibility.bound
             if bound.counters is None:  # found once a class: this is done for every pod
                 bound.counters = [
                     *(evaluated(p.name, "Filter", profile, "Success") for p in bound.filters),

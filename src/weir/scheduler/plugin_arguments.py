@@ -1,7 +1,7 @@
 """What can a plugin be told? The arguments in `pluginConfig`, checked as Kubernetes checks them.
 
 Spec: core.md 3.5, 3.7 (the arguments of each plugin). A plugin without arguments takes none.
-Not here: which plugins are on (weir.scheduler.plugin_sets), the rest of the file (weir.scheduler.config).
+Not here: which plugins are on (weir.scheduler.plugins.registry), the rest of the file (weir.scheduler.config).
 """
 
 from __future__ import annotations

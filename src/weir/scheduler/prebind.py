@@ -22,7 +22,7 @@ from weir.scheduler.metrics import SchedulerMetrics
 from weir.scheduler.plugins.claim_reservation import ClaimReservation, NotReady
 from weir.scheduler.plugins.volume_reservation import Reservation as VolumeReservation
 from weir.scheduler.profile import Reservation
-from weir.scheduler.telling import Teller
+from weir.scheduler.status_reporter import StatusReporter
 
 _CHECK_SECONDS: Final = 0.2
 
@@ -35,10 +35,10 @@ class PreBind:
         client: Client,
         clock: Clock,
         room: asyncio.Semaphore,
-        teller: Teller,
+        reporter: StatusReporter,
         metrics: SchedulerMetrics,
     ) -> None:
-        self._client, self._clock, self._room, self._teller = client, clock, room, teller
+        self._client, self._clock, self._room, self._teller = client, clock, room, reporter
         self._metrics = metrics
 
     async def keep(self, promises: Iterable[Reservation], patience: float) -> None:

@@ -19,8 +19,8 @@ import numpy as np
 from weir.objects.core import LabelSelector, Pod
 from weir.scheduler.cycle import Engine
 from weir.scheduler.framework import Code, Diagnosis, PluginError, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.tally import read_selector
+from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_counts import read_selector
 
 NAME: Final = "DefaultPreemption"
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
@@ -161,7 +161,7 @@ def _dry_run(
 ) -> Preemption | Status:
     table = engine.table
     row = table.row_of[node]
-    standing = engine.attended(pod)
+    feasibility = engine.attended(pod)
     pool = {
         key: known
         for key, known in table.pods[row].items()
@@ -177,7 +177,7 @@ def _dry_run(
             for key, rival in zip(keys, rivals, strict=False):
                 table.add_pod(key, rival, node)
             try:
-                status = standing.statuses(here).get(row)
+                status = feasibility.statuses(here).get(row)
             except PluginError as error:  # a filter that breaks there makes the node no candidate
                 status = Status(Code.ERROR, (str(error),), NAME)
             finally:

@@ -18,6 +18,7 @@ from weir.gates import Gates
 from weir.objects.core import LabelSelector, TopologySpreadConstraint
 from weir.objects.core import NodeAffinity as NodeAffinityView
 from weir.scheduler.framework import Diagnosis
+from weir.scheduler.node_table import Bools, Ints, NodeTable
 from weir.scheduler.plugins.image_locality import BoundImageLocality, ImageLocality
 from weir.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity, NodeAffinity
@@ -32,9 +33,8 @@ from weir.scheduler.plugins.node_resources_fit import BoundNodeResourcesFit, Fit
 from weir.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from weir.scheduler.plugins.pod_topology_spread import SYSTEM_DEFAULTS, PodTopologySpread
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration, TaintToleration
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Bools, Ints, NodeTable
-from weir.scheduler.tally import Tally
+from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_counts import PodCounts
 from weir.taints.toleration import Evaluate
 
 DEFAULT_WEIGHTS: Final[Mapping[str, int]] = {
@@ -181,7 +181,7 @@ class Profile:
     def __init__(
         self,
         table: NodeTable,
-        tally: Tally,
+        tally: PodCounts,
         gates: Gates,
         arguments: ProfileArguments | None = None,
         *,

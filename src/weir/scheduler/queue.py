@@ -1,9 +1,9 @@
 """Which pod is next, and when may a rejected pod try again?
 
 Spec: core.md 3.8 "Queue". Ready pods by priority, then by time; rejected pods asleep until something happens that
-could help them (weir.scheduler.wakeups), then a short wait that doubles with every rejection; pods with scheduling
-gates outside of all this. Events that come while a pod is being scheduled are remembered for it, so that none is
-missed.
+could help them (weir.scheduler.queueing_hints), then a short wait that doubles with every rejection; pods with
+scheduling gates outside of all this. Events that come while a pod is being scheduled are remembered for it, so that
+none is missed.
 Pure: the time is an argument, and nothing here waits.
 """
 
@@ -17,7 +17,7 @@ from typing import Final
 
 from weir.objects.core import Pod
 from weir.scheduler.claims import Claims
-from weir.scheduler.wakeups import (
+from weir.scheduler.queueing_hints import (
     ATTEMPT_FAILED,
     BACKOFF_OVER,
     DEVICES,
@@ -28,7 +28,7 @@ from weir.scheduler.wakeups import (
     WATCHED,
     WILDCARDS,
     ClusterEvent,
-    Hints,
+    QueueingHints,
     own_events,
 )
 
@@ -126,7 +126,7 @@ class SchedulingQueue:
 
     def __init__(
         self,
-        hints: Hints,
+        hints: QueueingHints,
         *,
         pop_from_backoff: bool = True,
         ungated: frozenset[str] = frozenset(),
@@ -288,7 +288,7 @@ class SchedulingQueue:
 
     # ── waking up ────────────────────────────────────────────────────────────────────────────────
 
-    def happened(self, event: ClusterEvent, now: float) -> int:
+    def on_event(self, event: ClusterEvent, now: float) -> int:
         """Wake the pods that *event* can help and return how many; pods in flight will hear of it."""
         self._record(event)
         if not self._concerns_anybody(event.label):

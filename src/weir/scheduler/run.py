@@ -4,8 +4,9 @@ Everything that decides is elsewhere and pure; here are the watches that feed it
 pod is counted on its node the moment it is decided (assumed), bound in the background, and confirmed when the watch
 shows it; a binding that fails takes the pod off again and sends it back to the queue. A lost watch is listed anew,
 and what was assumed meanwhile stays counted, so nothing is placed twice.
-Not here: what is known of the cluster (weir.scheduler.knowledge), plugins and the cycle (.cycle), the queue (.queue),
-who to preempt (.preemption) and how (.victims), what comes before binding (.prebind), events and conditions (.telling).
+Not here: what is known of the cluster (weir.scheduler.cluster_state), plugins and the cycle (.cycle), the queue
+(.queue), who to preempt (.preemption) and how (.victims), what comes before binding (.prebind), events and
+conditions (.telling).
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from weir.objects.resource import ResourceClaim
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
 from weir.scheduler.claim_writes import give_up
+from weir.scheduler.cluster_state import ClusterState, Namespace
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
-from weir.scheduler.knowledge import Knowledge, Namespace
 from weir.scheduler.metrics import SAMPLE, SchedulerMetrics
 from weir.scheduler.plugins.claim_reservation import ClaimReservation
-from weir.scheduler.podclass import PodClass
+from weir.scheduler.pod_class import PodClass
 from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption import NoPreemption, preempt, priority
+from weir.scheduler.preemption_eviction import Budget, disruption_budgets, send_away
 from weir.scheduler.profile import Reservation
 from weir.scheduler.queue import QueuedPod
-from weir.scheduler.telling import PODS, Teller
-from weir.scheduler.victims import Budget, disruption_budgets, send_away
-from weir.scheduler.wakeups import DEVICES, ClusterEvent
+from weir.scheduler.queueing_hints import DEVICES, ClusterEvent
+from weir.scheduler.status_reporter import PODS, StatusReporter
 from weir.taints.operators import NUMERIC
 
 NODES = by_kind("v1", "Node")
@@ -88,7 +89,7 @@ class Scheduler:
     def _begin(self) -> None:
         """Know nothing yet: whoever is elected anew starts from what the cluster is then."""
         client, clock, gates, seed = self.client, self.clock, self.gates, self._seed
-        self.known = Knowledge(client, clock, gates, self.config, self.metrics, seed, self._troubled)
+        self.known = ClusterState(client, clock, gates, self.config, self.metrics, seed, self._troubled)
         self._decisions = 0
         self._absent: set[str] = set()  #: kinds that the server does not have
         self._stirred = asyncio.Event()
@@ -99,7 +100,7 @@ class Scheduler:
             name: SeriesRecorder(client, clock, name, f"{name}-{self.identity}", busy=self._has_work)
             for name in self.known.engines
         }
-        self._teller = Teller(client, clock, self.recorders, self._log)
+        self._teller = StatusReporter(client, clock, self.recorders, self._log)
         self._prebind = PreBind(client, clock, self._room, self._teller, self.metrics)
         self.informers: dict[str, Informer[Any]] = {
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
@@ -226,7 +227,7 @@ class Scheduler:
             self._room.release()
             return
         engine = self.known.engines[pod.spec.scheduler_name]
-        rivals = self._rivals(pod, engine)
+        rivals = self._nominated_pods(pod, engine)
         began = perf_counter()
         try:
             answer = self._decide(engine, pod, rivals)
@@ -253,11 +254,11 @@ class Scheduler:
 
     def _note_decision(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis, seconds: float) -> None:
         profile = pod.spec.scheduler_name
-        standing = engine.standing_of(pod)
-        self.metrics.note_decision(engine, standing, answer, profile, seconds)
+        feasibility = engine.standing_of(pod)
+        self.metrics.note_decision(engine, feasibility, answer, profile, seconds)
         self._decisions += 1
         if self._decisions % SAMPLE == 0:
-            for plugin, took in engine.time_plugins(standing):
+            for plugin, took in engine.time_plugins(feasibility):
                 self.metrics.plugin_duration.child(plugin, "Filter", "Success").observe(took)
 
     def _decide(self, engine: Engine, pod: Pod, rivals: dict[str, list[PodClass]]) -> Placement | Diagnosis:
@@ -268,7 +269,7 @@ class Scheduler:
                 return alone
         return engine.place(pod, rivals)
 
-    def _rivals(self, pod: Pod, engine: Engine) -> dict[str, list[PodClass]]:
+    def _nominated_pods(self, pod: Pod, engine: Engine) -> dict[str, list[PodClass]]:
         """Return the pods at least as important that were promised room, by node."""
         found: dict[str, list[PodClass]] = {}
         for key, (node, other) in self.known.nominated.items():
@@ -344,7 +345,7 @@ class Scheduler:
             item.pod = msgspec.structs.replace(item.pod, status=told)
         if self.known.assumed.pop(key, None) is not None and key not in self.known.pods:
             self.known.table.remove_pod(key)
-            self.known.happened(ClusterEvent("AssignedPodDelete", item.pod, None))
+            self.known.on_event(ClusterEvent("AssignedPodDelete", item.pod, None))
         why = (
             str(error) if isinstance(error, PluginError) else f'running Bind plugin "DefaultBinder": {error}'
         )

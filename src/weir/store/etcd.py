@@ -1,6 +1,6 @@
 """The shared store: several API servers on one etcd.
 
-Reads come from memory, as in every backend (weir.store.remembered). The memory follows etcd through one watch,
+Reads come from memory, as in every backend (weir.store.read_cache). The memory follows etcd through one watch,
 which starts at etcd's own compacted revision, so a server that was just started can still resume its clients'
 watches. A write is a transaction at etcd and is acknowledged when the watch has brought it back. Writes asked for at
 the same time travel together in one transaction. (A transaction within the transaction for each would answer them all
@@ -46,7 +46,7 @@ from weir.store.etcd_wire import (
     unavailable,
 )
 from weir.store.log import Log, next_version, refusal
-from weir.store.remembered import Remembered
+from weir.store.read_cache import ReadCache
 
 _TXN_WRITES = 64  # etcd refuses transactions of more than 128 by default
 _TXN_BYTES = 1 << 20  # and of more than 1.5 MiB
@@ -67,7 +67,7 @@ class _Lease(NamedTuple):
     keys: int
 
 
-class EtcdStore(Remembered):
+class EtcdStore(ReadCache):
     """The contract of `weir.store.backend.Store`, in etcd v3."""
 
     def __init__(

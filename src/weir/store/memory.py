@@ -1,7 +1,7 @@
 """A store that forgets everything when the process ends: for tests, simulations and `what-if`.
 
 It is the reference for the other backends: nothing but the state of weir.store.log and its readers
-(weir.store.remembered).
+(weir.store.read_cache).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from weir.store.backend import Result, StoreUnavailable, Write
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.log import Log
-from weir.store.remembered import Remembered
+from weir.store.read_cache import ReadCache
 
 
-class MemoryStore(Remembered):
+class MemoryStore(ReadCache):
     """The contract of `weir.store.backend.Store`, in memory."""
 
     def __init__(

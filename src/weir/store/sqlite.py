@@ -1,6 +1,6 @@
 """The embedded store: one machine, one process, nothing acknowledged is ever lost.
 
-Reads come from memory (weir.store.remembered). Writes of all callers who ask while the disk is busy become
+Reads come from memory (weir.store.read_cache). Writes of all callers who ask while the disk is busy become
 durable together in one transaction with one fsync (group commit), written by one thread; they become
 visible, and are acknowledged, after that.
 
@@ -26,7 +26,7 @@ from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.journal import Journal, JournalError, rows_to_forget
 from weir.store.lockfile import LockFile
 from weir.store.log import Log
-from weir.store.remembered import Remembered
+from weir.store.read_cache import ReadCache
 
 _GROUP_WRITES = 4096  # more than this waits for the next group, to bound everybody's waiting
 _SLICE_ROWS = 500
@@ -65,7 +65,7 @@ class _Writer(threading.Thread):
                 self._journal.checkpoint()
 
 
-class SqliteStore(Remembered):
+class SqliteStore(ReadCache):
     """The contract of `weir.store.backend.Store`, in a SQLite file."""
 
     def __init__(

@@ -4,7 +4,7 @@ Spec: KEP-5471 "Eviction", and the taint eviction controller's rule for tolerati
 first tolerating entry counts, and the shortest of their times wins.
 What surprises: tolerationSeconds bounds a toleration that *matches*. A value that stops matching has no grace
 at all: the pod is deleted at once.
-Not here: timers and deletions (weir.controllers.taint_eviction).
+Not here: timers and deletions (weir.controllers.nodes.taint_eviction).
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from typing import Final
 
 from weir.cel import ast, types
 from weir.cel import decide as reasons
+from weir.cel.admission import Refusal, refuse
 from weir.cel.cache import ProgramCache
 from weir.cel.env import Env, ObjectType
 from weir.cel.estimate import Estimate
 from weir.cel.library import KUBERNETES
 from weir.cel.program import check_expression as check_text
-from weir.cel.refusal import Refusal, refuse
 from weir.cel.types import BOOL
 from weir.cel.values import CelError, Value, type_of
 from weir.objects.core import Taint

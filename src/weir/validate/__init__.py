@@ -61,12 +61,12 @@ def validate(
     >>> print(*validate(pod))
     spec.tolerations[0].operator: Unsupported value: "In": supported values: "Equal", "Exists"
     """
-    from weir.objects import device_dialect, device_versions, kinds
+    from weir.objects import device_versions, kinds, v1alpha4
     from weir.validate.shape import document_version, validate_shape
 
     relaxed = isinstance(document, dict) and document.get("apiVersion") == _RELAXED
     if relaxed:
-        document = device_dialect.relax(document.get("kind") or "", document)
+        document = v1alpha4.relax(document.get("kind") or "", document)
     wrong = list(validate_shape(document)) or ([] if old is None else list(validate_shape(old)))
     if wrong:
         return wrong

@@ -14,6 +14,7 @@ from typing import Final
 
 from weir.validate.addresses import canonical_interface
 from weir.validate.conditions import validate_conditions
+from weir.validate.declarative_merge import covered, settle
 from weir.validate.declared_status import (
     MOST_ADDRESSES,
     MOST_CONFIGS,
@@ -25,7 +26,6 @@ from weir.validate.device_names import validate_device_name, validate_driver_nam
 from weir.validate.device_taints import validate_device_tolerations, validate_json_object
 from weir.validate.field import Document, Errors, forbidden, invalid, required, too_many
 from weir.validate.node_selector import validate_node_selector
-from weir.validate.passes import covered, settle
 from weir.validate.ratchet import NUMERIC_OPERATORS, SEMVER_OPERATORS, Options
 from weir.validate.request_references import (
     Names,
@@ -36,13 +36,13 @@ from weir.validate.request_references import (
     validate_references,
 )
 from weir.validate.resource_slice import validate_binding_conditions
-from weir.validate.sound import remembers_sound
+from weir.validate.valid_cache import caches_valid
 from weir.values.quoting import quote
 
 MOST_CONDITIONS: Final = 8
 NOT_INTERFACE_ADDRESS: Final = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 
-_validate_selector = remembers_sound(validate_node_selector)
+_validate_selector = caches_valid(validate_node_selector)
 
 
 def validate_claim_status(new: Document, old: Document, options: Options, *, slashes: bool = False) -> Errors:

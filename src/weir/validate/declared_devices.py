@@ -1,7 +1,7 @@
 """What do the rules declared beside the fields of slices, claims, classes and rules say?
 
-The second of the two passes (weir.validate.passes): limits, duplicates, enums and formats, in the order of the
-fields. Parts of an update that did not change are not looked at.
+The second of the two passes (weir.validate.declarative_merge): limits, duplicates, enums and formats, in the order
+of the fields. Parts of an update that did not change are not looked at.
 
 Spec: dra.md 1.15 "Order of errors", pass 2; D-15 for operators.
 What surprises: the same format has other words here (`bytes` where the first pass says `characters`); duplicates are
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from weir.objects.exact import printed
 from weir.objects.schema import struct
+from weir.objects.strict_decoder import printed
 from weir.validate.device_names import (
     DRIVER_MAX_BYTES,
     MOST_SELECTORS,
@@ -37,8 +37,8 @@ from weir.validate.field import (
 )
 from weir.validate.meta import same
 from weir.validate.ratchet import Options
-from weir.validate.sound import remembers_sound
 from weir.validate.tolerations import validate_comparison
+from weir.validate.valid_cache import caches_valid
 from weir.values.names import (
     byte_length,
     check_dns1123_label,
@@ -229,7 +229,7 @@ def taint_effect(taint: Document, at: str, kept: Collection[str]) -> Errors:
 # ── claims, templates and classes ────────────────────────────────────────────────────────────────
 
 
-@remembers_sound
+@caches_valid
 def declared_claim(devices: Document, at: str, options: Options) -> Errors:
     """Yield what the declared rules say about what a claim asks for."""
     requests, where = devices.get("requests") or [], f"{at}.requests"
@@ -282,7 +282,7 @@ def _asked(request: Document, at: str, options: Options) -> Errors:
     yield from tolerations(request.get("tolerations") or [], f"{at}.tolerations", options)
 
 
-@remembers_sound
+@caches_valid
 def tolerations(listed: list[Document], at: str, options: Options) -> Errors:
     """Yield what is wrong with keys, operators and effects of tolerations."""
     if len(listed) > MOST_TOLERATIONS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
+from weir.validate.declarative_merge import covered
 from weir.validate.field import (
     TOO_LONG,
     Document,
@@ -22,7 +23,6 @@ from weir.validate.field import (
     too_many,
 )
 from weir.validate.meta import same
-from weir.validate.passes import covered
 from weir.validate.tolerations import expression_errors
 from weir.values.names import (
     byte_length,

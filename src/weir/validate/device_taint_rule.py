@@ -10,6 +10,7 @@ from typing import Final
 
 from weir.validate.conditions import validate_conditions
 from weir.validate.context import Context
+from weir.validate.declarative_merge import settle
 from weir.validate.declared_devices import taint_effect, too_long_list
 from weir.validate.device_names import (
     MOST_SELECTORS,
@@ -21,7 +22,6 @@ from weir.validate.device_names import (
 from weir.validate.device_taints import validate_device_taint
 from weir.validate.field import Document, Errors, each_invalid, too_many
 from weir.validate.meta import validate_meta
-from weir.validate.passes import settle
 from weir.validate.ratchet import options_for
 from weir.values.names import check_dns1123_subdomain
 

@@ -2,7 +2,7 @@
 
 Spec: admissionregistration.k8s.io/v1 `matchConditions`; cel.md 9.1. What a condition may name: `object`, `oldObject`,
 `namespaceObject`, `request` (with its fields' types) and `authorizer`. A result whose type is not known is refused.
-Not here: whether a condition holds (weir.apiserver.webhook_conditions).
+Not here: whether a condition holds (weir.apiserver.webhooks.match_conditions).
 """
 
 from __future__ import annotations

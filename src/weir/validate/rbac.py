@@ -2,7 +2,7 @@
 
 Spec: upstream's rules of rbac.authorization.k8s.io: names are path segments, a rule speaks of resources or of URLs,
 and what a binding refers to never changes.
-Not here: whether someone may do something (weir.apiserver.rbac).
+Not here: whether someone may do something (weir.apiserver.auth.rbac).
 """
 
 from __future__ import annotations

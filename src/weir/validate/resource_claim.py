@@ -12,6 +12,7 @@ from typing import Final
 
 from weir.validate.claim_status import validate_claim_status
 from weir.validate.context import Context
+from weir.validate.declarative_merge import covered, settle
 from weir.validate.declared_devices import MODES, MOST, MOST_SUBREQUESTS, declared_claim, declared_class
 from weir.validate.device_names import validate_device_name, validate_selectors
 from weir.validate.device_taints import POSITIVE, validate_device_tolerations
@@ -26,7 +27,6 @@ from weir.validate.field import (
     required,
 )
 from weir.validate.meta import IMMUTABLE, same, validate_meta, validate_template_meta
-from weir.validate.passes import covered, settle
 from weir.validate.ratchet import Options, options_for
 from weir.validate.request_references import (
     Names,
@@ -35,7 +35,7 @@ from weir.validate.request_references import (
     validate_configs,
     validate_references,
 )
-from weir.validate.sound import remembers_sound
+from weir.validate.valid_cache import caches_valid
 from weir.values.names import check_dns1123_subdomain
 
 ONE_FORM: Final = "exactly one of `exactly` or `firstAvailable` is required"
@@ -97,7 +97,7 @@ def _validate_class(new: Document, old: Document | None, context: Context) -> Er
 # ── the spec of a claim ──────────────────────────────────────────────────────────────────────────
 
 
-@remembers_sound
+@caches_valid
 def validate_claim(devices: Document, at: str, options: Options) -> Errors:
     """Yield what is wrong with what a claim asks for."""
     requests, constraints = devices.get("requests") or [], devices.get("constraints") or []

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from weir.validate.context import Context
+from weir.validate.declarative_merge import covered, settle
 from weir.validate.declared_devices import (
     MOST_BINDING_CONDITIONS,
     MOST_CONSUMED_SETS,
@@ -42,7 +43,6 @@ from weir.validate.field import (
 from weir.validate.gonames import go_list, go_struct
 from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.node_selector import validate_node_selector
-from weir.validate.passes import covered, settle
 from weir.validate.ratchet import options_for
 from weir.validate.request_policy import validate_request_policy
 from weir.validate.resources import amount

@@ -1,7 +1,7 @@
 """May the API server call out with this configuration? Webhook configurations, both kinds.
 
 Spec: upstream's rules of admissionregistration.k8s.io/v1.
-Not here: calling them (weir.apiserver.webhooks).
+Not here: calling them (weir.apiserver.webhooks.dispatch).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weir.apiserver.admission import Attributes, Chain, Settings
-from weir.apiserver.authn import User
+from weir.apiserver.auth.authn import User
 from weir.objects.kinds import Kind, by_kind
 
 JANE = User("jane", groups=("system:authenticated",))

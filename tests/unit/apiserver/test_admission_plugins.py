@@ -17,7 +17,7 @@ from tests.unit.apiserver.admission_world import (
 from weir.apiserver.admission import Attributes
 from weir.apiserver.admission.chain import PluginError, Settings
 from weir.apiserver.admission.extended_resource_toleration import requested_extended_resources
-from weir.apiserver.authn import User
+from weir.apiserver.auth.authn import User
 from weir.errors import Forbidden, InternalError, NotFound
 from weir.objects.kinds import by_kind
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from weir.apiserver import pki
+from weir.apiserver.auth import pki
 from weir.apiserver.run import Options, build, open_store, serve
 from weir.clock import RealClock
 

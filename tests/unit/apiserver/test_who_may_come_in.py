@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp import web
 
-from weir.apiserver import pki
-from weir.apiserver.http import Request
+from weir.apiserver.auth import pki
 from weir.apiserver.run import Options, build, open_store
+from weir.apiserver.transport.http import Request
 from weir.clock import RealClock
 
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

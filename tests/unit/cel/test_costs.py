@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.cel import costs
+from weir.cel.cost_model import MAX, Range, scaled
 from weir.cel.costs import fifth, quarter, tenth, walk_cost
-from weir.cel.price import MAX, Range, scaled
 from weir.cel.values import Duration
 from weir.taints.expression import ENV
 

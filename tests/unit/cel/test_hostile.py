@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
+from weir.cel.admission import refuse
 from weir.cel.program import compile
-from weir.cel.refusal import refuse
 from weir.cel.types import BOOL
 from weir.cel.values import CelError
 from weir.objects.core import Taint

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.golden.cluster import TOKEN, Cluster
-from weir.apiserver.http import Request
+from weir.apiserver.transport.http import Request
 from weir.cli.main import FINDINGS, FINE, UNREACHABLE, USAGE, run
 from weir.client.api import Client
 from weir.client.local import LocalTransport

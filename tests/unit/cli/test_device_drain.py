@@ -13,11 +13,11 @@ from weir.cli._device_drain import Drain
 from weir.cli._device_read import fetch
 from weir.cli._device_rules import make_rule
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED, USAGE, run
-from weir.cluster import Cluster
 from weir.devices.inventory import Inventory
 from weir.gates import ALL_FEATURES
-from weir.kubelet.classes import CLASSES
 from weir.objects.kinds import by_kind
+from weir.simulation.cluster import Cluster
+from weir.simulation.kubelet.node_classes import CLASSES
 
 DRIVER = "gpu.example.com"
 RULES = by_kind("resource.k8s.io/v1", "DeviceTaintRule")

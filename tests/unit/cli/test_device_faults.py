@@ -10,8 +10,8 @@ import pytest
 
 from weir.cli.main import FINDINGS, FINE, USAGE, run
 from weir.clock import VirtualClock
-from weir.cluster import Cluster
-from weir.kubelet.classes import CLASSES
+from weir.simulation.cluster import Cluster
+from weir.simulation.kubelet.node_classes import CLASSES
 
 DRIVER = "gpu.example.com"
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from weir.apiserver import kubeconfig as files
-from weir.apiserver import pki
-from weir.apiserver.authn import user_of_certificate
+from weir.apiserver.auth import kubeconfig as files
+from weir.apiserver.auth import pki
+from weir.apiserver.auth.authn import user_of_certificate
 from weir.cli.kubeconfig import kubeconfig
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from weir.controllers.known import Known
+from weir.controllers.runtime.listers import Listers
 from weir.gates import ALL_FEATURES
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,7 +74,7 @@ def workload(kind, name="web", *, status=None, metadata=None, labels=None, templ
 
 def decide(controller, key, documents, now=T0):
     """Return what *controller* wants done about *key* in a cluster of *documents*."""
-    known = Known.of(documents, controller.kinds)
+    known = Listers.of(documents, controller.kinds)
     return list(controller.reconcile(key, known, now))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weir.cluster import Cluster, _kind
+from weir.simulation.cluster import Cluster, _kind
 
 VERSION = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"

@@ -16,9 +16,9 @@ from tests.unit.controllers.device_cluster import (
     taint,
     tolerate,
 )
-from weir.controllers.actions import Record, WakeAt
-from weir.controllers.claim_steps import CLAIMS
-from weir.controllers.device_taint_eviction import (
+from weir.controllers.devices.eviction_queue import EvictionQueue, PodKey
+from weir.controllers.devices.resource_claim_steps import CLAIMS
+from weir.controllers.devices.taint_eviction import (
     CLASSES,
     RULES,
     SLICES,
@@ -26,10 +26,10 @@ from weir.controllers.device_taint_eviction import (
     DeviceTaintEviction,
     ObjectKey,
 )
-from weir.controllers.device_taint_eviction_claims import ClaimEvictions
-from weir.controllers.device_taint_eviction_steps import EvictPod, Left
-from weir.controllers.device_taint_eviction_turns import PodKey, Turns
-from weir.controllers.known import PODS, Known
+from weir.controllers.devices.taint_eviction_claims import ClaimEvictions
+from weir.controllers.devices.taint_eviction_steps import EvictPod, Left
+from weir.controllers.runtime.actions import Record, WakeAt
+from weir.controllers.runtime.listers import PODS, Listers
 from weir.devices.eviction import Eviction, Reason
 from weir.devices.inventory import Inventory
 from weir.devices.origin import RuleOrigin, TrackedTaint
@@ -117,7 +117,7 @@ class Story:
     """The controller alone: changes go in, actions are followed as a server would, and time passes when told to."""
 
     def __init__(self):
-        self.controller, self.known, self.now = DeviceTaintEviction(ALL_FEATURES), Known.of([], KINDS), T0
+        self.controller, self.known, self.now = DeviceTaintEviction(ALL_FEATURES), Listers.of([], KINDS), T0
         self.keys, self.later, self.told, self.left = [], [], [], []
         for kind in (*KINDS, PODS):
             self.known.caches[kind].listen(
@@ -393,7 +393,7 @@ def leave_all(turns, until=T0 + 10_000 * SECOND):
 
 @given(st.integers(1, 200), st.integers(1, 50))
 def test_pods_of_one_taint_leave_ten_at_once_and_then_by_its_rate(count, rate):
-    turns = Turns()
+    turns = EvictionQueue()
     for number in range(count):
         turns.line_up(PodKey("d", f"p-{number:03}", "u"), Eviction(T0, (reason(1, rate),)), T0)
     left = leave_all(turns)
@@ -411,7 +411,7 @@ def test_grouping_gives_the_same_turns_as_asking_for_every_pod(reasons, order):
         (PodKey("d", f"p-{n:02}", "u"), tuple(reason(i, i * 3) for i in sorted(r)))
         for n, r in enumerate(reasons)
     ]
-    turns, rate = Turns(), EvictionRate()
+    turns, rate = EvictionQueue(), EvictionRate()
     for index in (i for i in order if i < len(pods)):
         turns.line_up(pods[index][0], Eviction(T0, pods[index][1]), T0)
     slow, now, waiting = [], T0, list(pods)
@@ -430,7 +430,7 @@ def test_grouping_gives_the_same_turns_as_asking_for_every_pod(reasons, order):
 
 
 def test_who_leaves_the_line_takes_no_turn():
-    turns = Turns()
+    turns = EvictionQueue()
     for number in range(12):
         turns.line_up(PodKey("d", f"p-{number:02}", "u"), Eviction(T0, (reason(1, 1),)), T0)
     for number in range(5):
@@ -439,7 +439,7 @@ def test_who_leaves_the_line_takes_no_turn():
 
 
 def test_asking_for_a_turn_when_nobody_waits_is_cheap():
-    assert Turns().next(T0) == ([], None)
+    assert EvictionQueue().next(T0) == ([], None)
 
 
 def test_keys_of_different_meaning_are_never_one_key():

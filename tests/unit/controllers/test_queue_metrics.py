@@ -6,7 +6,7 @@ import pytest
 
 from weir.client.queue import WorkQueue
 from weir.clock import VirtualClock
-from weir.controllers.metrics import ControllerMetrics
+from weir.controllers.runtime.metrics import ControllerMetrics
 
 
 class Measured:
@@ -59,7 +59,7 @@ async def test_what_is_not_finished_is_known(measured):
 
 
 def test_every_running_controller_shows_its_queue():
-    from weir.cluster import Cluster
+    from weir.simulation.cluster import Cluster
 
     with Cluster(controllers=["device-taint-eviction"]) as cluster:
         text = cluster.plane.controllers.metrics.registry.render().decode()

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.unit.objects.documents import documents
 from weir.errors import BadRequest, DecodeError
-from weir.objects import schema, typed
+from weir.objects import fast_decoder, schema
 from weir.objects.document import check, decode, may_have_duplicates
-from weir.objects.exact import Unreadable, decode_exactly
 from weir.objects.jsontext import Pairs, parse_json
 from weir.objects.kinds import by_kind
+from weir.objects.strict_decoder import Unreadable, decode_exactly
 
 POD = by_kind("v1", "Pod")
 HANDLED = 'Pod in version "v1" cannot be handled as a Pod: '
@@ -217,7 +217,7 @@ def test_required_fields_print_their_zero_values() -> None:
 
 def test_both_readers_print_the_same_zero_values() -> None:
     structs = [schema.struct(name) for name in schema.struct_names()]
-    assert [of for of in structs if (typed.convert({}, of), []) != decode_exactly(Pairs(), of)] == []
+    assert [of for of in structs if (fast_decoder.convert({}, of), []) != decode_exactly(Pairs(), of)] == []
 
 
 def test_yaml_words_are_booleans_as_in_yaml_1_1() -> None:
@@ -258,8 +258,8 @@ def test_what_the_fast_reader_accepts_the_exact_reader_reads_alike(
     name, document = sample
     root = schema.struct(name)
     try:
-        fast = typed.convert(document, root)
-    except typed.Refused:
+        fast = fast_decoder.convert(document, root)
+    except fast_decoder.Refused:
         return
     assert decode_exactly(parse_json(json.dumps(document).encode()), root) == (fast, [])
 

@@ -479,11 +479,11 @@ def test_a_second_claim_of_the_same_shape_asks_only_about_the_node_that_changed(
     for name in "abc":
         scene.claim(name)
     scene.schedule(pod("a", "a"))
-    (standing,) = scene.engine.profile._devices[0]._standings[1]._by_shape.values()  # type: ignore[attr-defined]
-    first = standing.judged
+    (feasibility,) = scene.engine.profile._devices[0]._standings[1]._by_shape.values()  # type: ignore[attr-defined]
+    first = feasibility.judged
     scene.schedule(pod("b", "b"))
     scene.schedule(pod("c", "c"))
-    assert (first, standing.judged) == (8, 10)
+    assert (first, feasibility.judged) == (8, 10)
 
 
 # ── the kept answers are those of asking every node anew ─────────────────────────────────────────

@@ -4,13 +4,13 @@ import pytest
 
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
+from weir.scheduler.queueing_hints import QueueingHints, node_events, object_events, pod_events
 from weir.scheduler.volumes import CSINode, VolumeAttachment
-from weir.scheduler.wakeups import Hints, node_events, object_events, pod_events
 
 ZONE = "topology.kubernetes.io/zone"
 WEB = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-HINTS = Hints(ALL_FEATURES)
+HINTS = QueueingHints(ALL_FEATURES)
 
 
 def pod(app="", node="", status=None, cpu="1", **spec):

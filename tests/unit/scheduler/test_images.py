@@ -1,9 +1,9 @@
 """Images count by how widespread they are; their size is what the first node said, as Kubernetes keeps it."""
 
 from weir.objects.core import Node, Pod, read
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins.image_locality import ImageLocality
-from weir.scheduler.podclass import build
-from weir.scheduler.table import NodeTable
+from weir.scheduler.pod_class import build
 
 MIB = 2**20
 

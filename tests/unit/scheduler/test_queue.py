@@ -6,7 +6,7 @@ import pytest
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.queue import LONGEST_SLEEP_SECONDS, SchedulingQueue
-from weir.scheduler.wakeups import Hints, node_events, pod_events
+from weir.scheduler.queueing_hints import QueueingHints, node_events, pod_events
 
 NONE = frozenset()
 TAINTS = frozenset({"TaintToleration"})
@@ -29,7 +29,7 @@ def node(name="n", *taints, **spec):
 
 @pytest.fixture
 def queue():
-    return SchedulingQueue(Hints(ALL_FEATURES))
+    return SchedulingQueue(QueueingHints(ALL_FEATURES))
 
 
 def names(queue, now=0.0):
@@ -56,7 +56,7 @@ def test_the_wait_doubles_with_every_rejection_up_to_ten_seconds(queue, attempts
     item = queue.pop(0.0)
     item.rejections = attempts - 1
     reject(queue, item, 100.0)
-    queue.happened(next(node_events(None, node())), 100.0)
+    queue.on_event(next(node_events(None, node())), 100.0)
     assert item.expiry == 100.0 + seconds
 
 
@@ -68,7 +68,7 @@ class TestWaking:
         reject(queue, queue.pop(0.0), 0.0)
 
     def woken(self, queue, old, new, now=50.0):
-        return sum(queue.happened(event, now) for event in node_events(old, new))
+        return sum(queue.on_event(event, now) for event in node_events(old, new))
 
     def test_a_removed_taint_wakes_the_pod(self, queue):
         self.asleep(queue)
@@ -100,7 +100,7 @@ class TestWaking:
     def test_a_deleted_pod_frees_resources_but_no_taints(self, queue):
         self.asleep(queue)
         (event,) = pod_events(pod("b"), None)
-        assert queue.happened(event, 1.0) == 0
+        assert queue.on_event(event, 1.0) == 0
 
     def test_an_event_during_the_attempt_is_not_missed(self, queue):
         queue.add(pod("a"), 0.0)
@@ -132,7 +132,7 @@ def test_a_broken_attempt_is_retried_after_its_wait_and_not_before(queue):
 def test_with_nobody_ready_a_rejected_pod_is_taken_before_its_wait_is_over(queue):
     queue.add(pod("a"), 0.0)
     reject(queue, queue.pop(0.0), 0.0)
-    queue.happened(next(node_events(None, node())), 0.0)
+    queue.on_event(next(node_events(None, node())), 0.0)
     assert names(queue) == ["a"]
 
 
@@ -145,7 +145,7 @@ def test_a_deleted_pod_is_forgotten_wherever_it_waits(queue):
 
 
 def test_gates_hold_nobody_back_when_the_plugin_is_switched_off():
-    queue = SchedulingQueue(Hints(ALL_FEATURES), ungated=frozenset({"default-scheduler"}))
+    queue = SchedulingQueue(QueueingHints(ALL_FEATURES), ungated=frozenset({"default-scheduler"}))
     queue.add(pod("a", schedulingGates=[{"name": "example.com/wait"}]), 0.0)
     assert names(queue) == ["a"]
 

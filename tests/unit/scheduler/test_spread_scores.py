@@ -10,7 +10,7 @@ import pytest
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine
-from weir.scheduler.podclass import build
+from weir.scheduler.pod_class import build
 from weir.scheduler.profile import ProfileArguments
 
 ZONE = "topology.kubernetes.io/zone"

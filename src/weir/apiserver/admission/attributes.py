@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from weir.apiserver.authn import User
+from weir.apiserver.auth.authn import User
 from weir.errors import Forbidden
 from weir.objects.kinds import Kind, by_kind
 

@@ -89,7 +89,7 @@ class Settings:
 
 
 class Webhooks(Protocol):
-    """Both kinds of webhooks (weir.apiserver.webhooks); each answers None when none has to be called."""
+    """Both kinds of webhooks (weir.apiserver.webhooks.dispatch); each answers None when none has to be called."""
 
     def mutate(self, a: Attributes, again: Callable[[Attributes], None]) -> Awaitable[None] | None: ...
 

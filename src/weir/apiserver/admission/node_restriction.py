@@ -5,7 +5,7 @@ Spec: issue "Who may come in" (NodeRestriction for kubelet identities). Holds us
 administrators keep pods apart (`node-restriction.kubernetes.io/`, and `kubernetes.io` names it has no business with),
 may create only mirror pods that use nothing of the API, and may ask for tokens only for pods it runs.
 Smaller than upstream: which audiences a token may have is not held against the pod's volumes.
-Not here: what a kubelet may read (weir.apiserver.node_authorizer).
+Not here: what a kubelet may read (weir.apiserver.auth.node_authorizer).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.apiserver.admission.attributes import CREATE, DELETE, NODE, POD, UPDATE, Attributes, Reader
-from weir.apiserver.node_authorizer import LEASE_NAMESPACE, names_used, node_name
+from weir.apiserver.auth.node_authorizer import LEASE_NAMESPACE, names_used, node_name
 from weir.errors import NotFound
 from weir.objects.kinds import Kind
 from weir.values.quoting import quote

@@ -3,7 +3,7 @@
 Spec: core.md 7; apiserver.md 5.1 (token volume, refusal). A mirror pod (a kubelet's own pod shown in the API)
 is left alone, but may not use an account or a secret. A container that mounts something at the token's place
 keeps what it has.
-Not here: making the token (weir.apiserver.service_account_tokens).
+Not here: making the token (weir.apiserver.auth.tokens).
 """
 
 from __future__ import annotations

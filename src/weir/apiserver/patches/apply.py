@@ -38,7 +38,7 @@ from weir.apiserver.patches.managedfields import (
 from weir.apiserver.patches.overlay import ensure_named, overlay, remove_fields
 from weir.apiserver.patches.structure import Node, root_node
 from weir.errors import BadRequest, Conflict, DecodeError, InternalError
-from weir.objects import typed
+from weir.objects import fast_decoder
 from weir.objects.document import KindRow, as_json, check, copied, parse_yaml, root_of
 from weir.objects.jsontext import TOO_DEEP, may_be_too_deep, too_deep
 from weir.objects.manifest import ManifestError, read_manifest
@@ -274,9 +274,9 @@ class _Applying:
 
     def _read(self, made: dict[str, Any]) -> dict[str, Any]:
         try:  # no deeper than the object and the configuration are, which are not too deep
-            read = typed.convert(made, self._root)
+            read = fast_decoder.convert(made, self._root)
             return {"kind": self._kind.kind, "apiVersion": self._kind.api_version, **read}
-        except typed.Refused:
+        except fast_decoder.Refused:
             pass
         try:
             read, _ = check(made, self._kind, field_validation="Ignore")

@@ -2,7 +2,7 @@
 
 Spec: apiserver.md 7 "Apply" (unknown field). Apply reads a configuration before it is read as an object, and says what
 is wrong in other words than the decoder: `.spec.bogus: field not declared in schema`.
-Not here: the decoder (weir.objects.exact), rules about values (weir.validate).
+Not here: the decoder (weir.objects.strict_decoder), rules about values (weir.validate).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Spec: apiserver.md 7 "Patch" (result has a wrong type). The real server turns th
 an object without going through JSON, so a wrong type is told in other words than anywhere else, fields are looked at
 in the order their struct declares them, and the value shown is the patch, not the patched object.
 What surprises: `2.0` is an integer here.
-Not here: merging (weir.apiserver.patches.strategic), the decoder of all other bodies (weir.objects.exact).
+Not here: merging (weir.apiserver.patches.strategic), the decoder of all other bodies (weir.objects.strict_decoder).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from weir.apiserver.patches.strategic import go_text, merge_map, parse, place_of
 from weir.errors import DecodeError, Invalid
 from weir.objects import schema
 from weir.objects.document import KindRow, check, copied, may_have_duplicates, root_of
-from weir.objects.exact import Unreadable, decode_exactly
 from weir.objects.jsontext import Pairs, duplicate_fields, parse_json
+from weir.objects.strict_decoder import Unreadable, decode_exactly
 from weir.validate.field import invalid
 from weir.values.quoting import quote
 

@@ -19,7 +19,7 @@ from weir.apiserver.patches.fieldset import FieldSet
 from weir.apiserver.patches.structure import Unkeyed, root_node
 from weir.objects import schema
 from weir.objects.document import KindRow, root_of
-from weir.objects.exact import printed
+from weir.objects.strict_decoder import printed
 
 __all__ = [
     "Entry",

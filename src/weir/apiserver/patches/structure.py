@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from weir.objects import schema
-from weir.objects.exact import zero_value
+from weir.objects.strict_decoder import zero_value
 
 __all__ = ["LEAF", "Node", "Relation", "Unkeyed", "item_key", "key_defaults", "root_node", "value_key"]
 

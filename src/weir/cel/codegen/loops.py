@@ -12,7 +12,7 @@ from typing import Final
 from weir.cel import ast, costs, runtime
 from weir.cel.codegen.literals import LiteralWriter
 from weir.cel.codegen.writer import Atom, Unsupported
-from weir.cel.fallible import below, reads, surely_reads
+from weir.cel.error_analysis import below, reads, surely_reads
 from weir.cel.steps import Choice, Const, Fold, Invoke, Local, Logic, NewList, Path, Step
 from weir.cel.types import Kind
 

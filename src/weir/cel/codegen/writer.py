@@ -2,7 +2,7 @@
 
 The source holds names of our own making and numbers only: `kN` an object handed over, `vN` a variable, `xN` a local
 variable of a comprehension, `tN` anything else, `c` the cost so far, `E` the class of errors.
-Not here: which lines a step becomes (the neighbours), running them (weir.cel.plan).
+Not here: which lines a step becomes (the neighbours), running them (weir.cel.codegen).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from weir.cel import runtime
 from weir.cel.env import Env, RuntimeCost
-from weir.cel.fallible import Fallibility
+from weir.cel.error_analysis import Fallibility
 from weir.cel.steps import Const, Step
 from weir.cel.types import Kind
 from weir.cel.values import EvaluationError

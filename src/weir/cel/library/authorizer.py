@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from weir.cel import costs, types
+from weir.cel.cost_model import Rule
 from weir.cel.env import Function, Library
 from weir.cel.library.declare import function, method
-from weir.cel.price import Rule
 from weir.cel.types import BOOL, STRING, Type
 from weir.cel.values import NO_SUCH_OVERLOAD, EvaluationError, Value
 

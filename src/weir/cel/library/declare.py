@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from weir.cel.cost_model import Rule
 from weir.cel.env import Function, Overload, Specialized
-from weir.cel.price import Rule
 from weir.cel.types import Type
 from weir.cel.values import CostLimitExceeded, Value
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from weir.cel import costs
+from weir.cel.cost_model import Rule
 from weir.cel.env import Function, Library
 from weir.cel.library.declare import bounded, function, plain
 from weir.cel.library.lists import identity, index_of
-from weir.cel.price import Rule
 from weir.cel.types import BOOL, LIST_OF_A
 from weir.cel.values import Value
 

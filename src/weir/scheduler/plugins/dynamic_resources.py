@@ -5,7 +5,7 @@ against each node and searches devices for the others, Score prefers nodes where
 Reserve promises the devices found on the chosen node.
 What surprises: everything here is beyond preemption's help. An allocated claim that fits nowhere is deallocated
 when nobody else uses it (PostFilter), also when its devices have to be left because of a taint.
-Not here: the search (weir.devices.allocation), its answers by node (weir.scheduler.claim_standing), writing
+Not here: the search (weir.devices.allocation), its answers by node (weir.scheduler.claim_feasibility), writing
 (weir.scheduler.claim_writes), the claim for extended resources (.extended_resources).
 """
 
@@ -31,9 +31,10 @@ from weir.devices.outcome import (
 from weir.gates import Gates
 from weir.objects.core import Node, Pod
 from weir.objects.resource import ResourceClaim
-from weir.scheduler.claim_standing import INVALID, REFUSED, ClaimStanding, ClaimStandings
+from weir.scheduler.claim_feasibility import INVALID, REFUSED, ClaimFeasibilities, ClaimFeasibility
 from weir.scheduler.claims import BindingFailed, Claims, Readiness, requests_of, reservable
 from weir.scheduler.framework import MAX_NODE_SCORE, Code, PluginError, Status
+from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.plugins.claim_reservation import ClaimBinding, ClaimReservation, Extended
 from weir.scheduler.plugins.extended_resources import (
     NO_SUCH_RESOURCE,
@@ -44,8 +45,7 @@ from weir.scheduler.plugins.extended_resources import (
     unwritten_claim,
 )
 from weir.scheduler.plugins.node_affinity import LabelJudge
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Bools, Ids, Ints, NodeTable
+from weir.scheduler.pod_class import PodClass
 
 NAME: Final = "DynamicResources"
 UNAVAILABLE, TAINTED, LEFT_BEHIND, NO_RESOURCE = 3, 4, 5, 6
@@ -77,7 +77,7 @@ class _Plan:
     """What has to be allocated on some nodes, with the claim for extended resources if they need one there."""
 
     wanted: list[ResourceClaim]
-    standing: ClaimStanding | None
+    feasibility: ClaimFeasibility | None
     requests: list[Document]
     mappings: list[Document]
 
@@ -96,7 +96,7 @@ class DynamicResources:
     ) -> None:
         self._claims, self._gates, self._share_id = claims, gates, share_id
         self._limits = limits or Limits()
-        self._standings: tuple[NodeTable, ClaimStandings] | None = None
+        self._standings: tuple[NodeTable, ClaimFeasibilities] | None = None
 
     def delegated(self, pod: PodClass) -> frozenset[str]:
         """Return the resources *pod* asks for that devices offer on nodes without a plugin of the old kind."""
@@ -116,7 +116,7 @@ class DynamicResources:
         if not pod.pod.spec.resource_claims and not delegated:
             return None
         if self._standings is None or self._standings[0] is not table:
-            self._standings = (table, ClaimStandings(self._claims, table, self._limits.steps))
+            self._standings = (table, ClaimFeasibilities(self._claims, table, self._limits.steps))
         return BoundDynamicResources(
             self._claims, pod, table, self._gates, self._standings[1], self._share_id, delegated, self._limits
         )
@@ -135,14 +135,14 @@ class BoundDynamicResources:
         pod: PodClass,
         table: NodeTable,
         gates: Gates,
-        standings: ClaimStandings,
+        feasibilities: ClaimFeasibilities,
         share_id: Callable[[], str],
         delegated: frozenset[str],
         limits: Limits,
     ) -> None:
         self._limits = limits
         self._claims, self._table, self._gates = claims, table, gates
-        self._standings, self._share_id = standings, share_id
+        self._standings, self._share_id = feasibilities, share_id
         self._delegated = sorted(delegated)
         self._others = [
             name for name, n in pod.requests.items() if n and may_be_offered(name) and name not in delegated
@@ -222,10 +222,10 @@ class BoundDynamicResources:
             codes[:] = LEFT_BEHIND
             return codes
         for plan, rows_of_plan in self._by_plan(picked):
-            if plan.standing is None:
+            if plan.feasibility is None:
                 continue
             try:
-                found = plan.standing.codes(plan.wanted, picked[rows_of_plan])
+                found = plan.feasibility.codes(plan.wanted, picked[rows_of_plan])
             except AllocationError as error:
                 raise PluginError(f'running "{NAME}" filter plugin: {error}') from None
             codes[rows_of_plan] = np.where(found, found, codes[rows_of_plan])
@@ -255,8 +255,8 @@ class BoundDynamicResources:
                 names = [name for bit, name in enumerate(self._delegated) if needed >> bit & 1]
                 requests, mappings = requests_and_mappings(self._pod, names, self._claims.extended)
                 wanted.append(unwritten_claim(self._pod, requests))
-            standing = self._standings.of(wanted) if wanted else None
-            plan = self._plans[needed] = _Plan(wanted, standing, requests, mappings)
+            feasibility = self._standings.of(wanted) if wanted else None
+            plan = self._plans[needed] = _Plan(wanted, feasibility, requests, mappings)
         return plan
 
     def _available(self, claim: ResourceClaim, rows: Any) -> Bools:
@@ -296,8 +296,8 @@ class BoundDynamicResources:
         raw: Ints = np.zeros(size, np.int64)
         fixed = sum(_alternatives(claim) for claim in self._allocated)
         for plan, rows in self._by_plan(np.arange(size)):
-            if plan.standing is not None:
-                raw[rows] = plan.standing.scores()[rows] + fixed
+            if plan.feasibility is not None:
+                raw[rows] = plan.feasibility.scores()[rows] + fixed
         highest = int(raw.max(initial=0, where=feasible))
         return MAX_NODE_SCORE * np.minimum(raw, highest) // highest if highest else None
 
@@ -325,8 +325,8 @@ class BoundDynamicResources:
         bindings = [
             ClaimBinding(claim, None) for claim in self._allocated if not reserved_for(claim, self._pod)
         ]
-        if plan.standing is not None:
-            found = plan.standing.solution(plan.wanted, row).written(plan.wanted, self._share_id)
+        if plan.feasibility is not None:
+            found = plan.feasibility.solution(plan.wanted, row).written(plan.wanted, self._share_id)
             for claim, allocation in zip(plan.wanted, found.claims, strict=True):
                 self._claims.promise(claim.metadata.uid, allocation)
                 bindings.append(ClaimBinding(claim, allocation))

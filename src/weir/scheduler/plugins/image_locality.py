@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from weir.scheduler.framework import MAX_NODE_SCORE
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Ints, NodeTable
+from weir.scheduler.node_table import Ints, NodeTable
+from weir.scheduler.pod_class import PodClass
 
 NAME: Final = "ImageLocality"
 _MIB: Final = 1024 * 1024

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Bools, Ids, Ints, NodeTable
-from weir.scheduler.tally import Count, Tally, Term, read_term
+from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
+from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_counts import Count, PodCounts, Term, read_term
 
 NAME: Final = "InterPodAffinity"
 _AFFINITY: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match pod affinity rules",), NAME)
@@ -39,7 +39,7 @@ class InterPodAffinity:
     name = NAME
 
     def __init__(
-        self, tally: Tally, hard_weight: int = 1, *, ignore_preferred_of_existing: bool = False
+        self, tally: PodCounts, hard_weight: int = 1, *, ignore_preferred_of_existing: bool = False
     ) -> None:
         self._tally, self._hard_weight = tally, hard_weight
         self._ignore_preferred = ignore_preferred_of_existing
@@ -55,7 +55,7 @@ class BoundInterPodAffinity:
     dynamic = True
 
     def __init__(
-        self, pod: PodClass, table: NodeTable, tally: Tally, hard_weight: int, ignore_preferred: bool
+        self, pod: PodClass, table: NodeTable, tally: PodCounts, hard_weight: int, ignore_preferred: bool
     ) -> None:
         self._pod, self._table, self._tally = pod, table, tally
         self._hard_weight, self._ignore_preferred = hard_weight, ignore_preferred

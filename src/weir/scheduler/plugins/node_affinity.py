@@ -24,8 +24,8 @@ from weir.objects.core import (
     PreferredSchedulingTerm,
 )
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Bools, Ids, NodeTable
+from weir.scheduler.node_table import Bools, Ids, NodeTable
+from weir.scheduler.pod_class import PodClass
 from weir.selectors.node import (
     NODE_NAME_FIELD,
     match_field,

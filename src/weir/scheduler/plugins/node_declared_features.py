@@ -14,8 +14,8 @@ import numpy as np
 
 from weir.objects.core import Node, Pod
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Ids, NodeTable
+from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.pod_class import PodClass
 
 NAME: Final = "NodeDeclaredFeatures"
 RESTART_ALL: Final = "RestartAllContainersOnContainerExits"

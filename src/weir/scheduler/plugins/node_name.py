@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Ids, NodeTable
+from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.pod_class import PodClass
 
 NAME: Final = "NodeName"
 _REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match the requested node name",), NAME)

@@ -12,8 +12,8 @@ import numpy as np
 
 from weir.objects.requests import HostPort
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Ids, NodeTable
+from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.pod_class import PodClass
 
 NAME: Final = "NodePorts"
 _EVERYWHERE: Final = "0.0.0.0"

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.scheduler.framework import MAX_NODE_SCORE
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import ALLOC_CPU, ALLOC_MEMORY, USED_CPU, USED_MEMORY, Ints, NodeTable
+from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, USED_CPU, USED_MEMORY, Ints, NodeTable
+from weir.scheduler.pod_class import PodClass
 
 NAME: Final = "NodeResourcesBalancedAllocation"
 Floats = npt.NDArray[np.float64]

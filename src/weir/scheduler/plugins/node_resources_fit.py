@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from weir.scheduler.framework import MAX_NODE_SCORE, Code, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import (
+from weir.scheduler.node_table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
     ALLOC_PODS,
@@ -28,6 +27,7 @@ from weir.scheduler.table import (
     Ints,
     NodeTable,
 )
+from weir.scheduler.pod_class import PodClass
 
 NAME: Final = "NodeResourcesFit"
 _UNRESOLVABLE: Final = 1

@@ -4,7 +4,7 @@ Spec: core.md 3.6. The limit is published in the node's CSINode; a volume counts
 claim without a volume counts for the driver its class names. So does a volume still attached after its pod left, and
 one of an in-tree kind that a driver took over. A driver may ask that pods with its volumes keep away from nodes where
 it is not installed.
-Not here: who took over which in-tree kind (weir.scheduler.migration).
+Not here: who took over which in-tree kind (weir.scheduler.csi_migration).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 
 from weir.gates import Gates
 from weir.objects.core import Pod
+from weir.scheduler.csi_migration import Handle, driver_of, handle_of, inline_handle
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.migration import Handle, driver_of, handle_of, inline_handle
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Ids, NodeTable
+from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.pod_class import PodClass
 from weir.scheduler.volumes import CSINode, Storage, pod_claims, storage_class_of
 
 NAME: Final = "NodeVolumeLimits"

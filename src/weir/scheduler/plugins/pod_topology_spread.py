@@ -19,11 +19,11 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import LabelSelector, LabelSelectorRequirement, TopologySpreadConstraint
 from weir.scheduler.framework import MAX_NODE_SCORE, Code, Status
+from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration, TaintToleration
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Bools, Ids, Ints, NodeTable
-from weir.scheduler.tally import Count, Tally, read_selector
+from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_counts import Count, PodCounts, read_selector
 
 NAME: Final = "PodTopologySpread"
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -63,7 +63,7 @@ class PodTopologySpread:
 
     def __init__(
         self,
-        tally: Tally,
+        tally: PodCounts,
         gates: Gates,
         taints: TaintToleration,
         defaults: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS,

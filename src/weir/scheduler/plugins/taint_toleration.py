@@ -15,8 +15,8 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import Taint
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Ids, NodeTable
+from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.pod_class import PodClass
 from weir.taints.judge import TaintJudge
 from weir.taints.toleration import BLOCKING, SCORING, Evaluate
 

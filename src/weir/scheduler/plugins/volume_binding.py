@@ -19,12 +19,12 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from weir.scheduler.framework import Code, Status
+from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.plugins.node_affinity import LabelJudge
 from weir.scheduler.plugins.node_resources_fit import broken_line
 from weir.scheduler.plugins.volume_reservation import Plan, Reservation
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Bools, Ids, Ints, NodeTable
-from weir.scheduler.tally import read_selector
+from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_counts import read_selector
 from weir.scheduler.volumes import (
     NO_PROVISIONER,
     SELECTED_NODE,

@@ -13,8 +13,8 @@ import numpy as np
 
 from weir.objects.core import Pod, Volume
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Ids, NodeTable
+from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.pod_class import PodClass
 from weir.scheduler.volumes import Storage, pod_claims
 
 NAME: Final = "VolumeRestrictions"

@@ -12,8 +12,8 @@ import numpy as np
 
 from weir.objects.core import PersistentVolume, Pod
 from weir.scheduler.framework import Code, Status
-from weir.scheduler.podclass import PodClass
-from weir.scheduler.table import Ids, NodeTable
+from weir.scheduler.node_table import Ids, NodeTable
+from weir.scheduler.pod_class import PodClass
 from weir.scheduler.volumes import Storage, pod_claims, storage_class_of
 
 NAME: Final = "VolumeZone"

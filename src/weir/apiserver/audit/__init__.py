@@ -1,0 +1,1 @@
+"""Audit events, and the log they are written to."""

@@ -1,0 +1,272 @@
+"""Who did what, when, and what came of it? One JSON line per request, as audit.k8s.io/v1 events.
+
+Spec: issue "Who may come in" (audit log option). A policy is a list of rules; the first that matches a request says
+how much is written: None, Metadata, Request (with the object sent), RequestResponse (and the object returned).
+Without a rule that matches nothing is written. Without a policy everything is written at Metadata. Events are
+written when the answer is complete; of a watch, when it starts.
+Not here: the file (weir.apiserver.audit.log).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Any, Protocol
+
+import msgspec
+import yaml
+
+from weir.apiserver.auth import authz
+from weir.apiserver.auth.authn import User
+
+AUDIT = "audit.k8s.io"
+
+
+class PolicyError(ValueError):
+    """An audit policy that cannot be used."""
+
+
+class Level(IntEnum):
+    """How much of a request is written; each level includes the ones before."""
+
+    NONE = 0
+    METADATA = 1
+    REQUEST = 2
+    REQUEST_RESPONSE = 3
+
+
+_LEVELS = {
+    "None": Level.NONE,
+    "Metadata": Level.METADATA,
+    "Request": Level.REQUEST,
+    "RequestResponse": Level.REQUEST_RESPONSE,
+}
+_NAMES = {level: name for name, level in _LEVELS.items()}
+
+
+class Info(authz.Info, Protocol):
+    """What auditing reads of a parsed request."""
+
+    @property
+    def api_version(self) -> str: ...
+
+
+class Asked(Protocol):
+    """What auditing reads of a request."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def query(self) -> str: ...
+    @property
+    def headers(self) -> Mapping[bytes, bytes]: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def peer(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; an empty part matches everything."""
+
+    level: Level
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    verbs: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    resources: tuple[Mapping[str, Any], ...] = ()
+    urls: tuple[str, ...] = ()
+
+    def matches(self, user: User, info: Info) -> bool:
+        if self.users and user.name not in self.users:
+            return False
+        if self.groups and self.groups.isdisjoint(user.groups):
+            return False
+        if self.verbs and info.verb not in self.verbs and "*" not in self.verbs:
+            return False
+        if self.namespaces or self.resources:
+            if not info.is_resource or (self.namespaces and info.namespace not in self.namespaces):
+                return False
+            return not self.resources or any(_names(resource, info) for resource in self.resources)
+        if self.urls:
+            return not info.is_resource and any(_url_matches(url, info.path) for url in self.urls)
+        return True
+
+
+def _names(entry: Mapping[str, Any], info: Info) -> bool:
+    """Return whether a rule's group entry names the request's resource."""
+    if entry.get("group", "") != info.api_group:
+        return False
+    if entry.get("resourceNames") and info.name not in entry["resourceNames"]:
+        return False
+    resources = entry.get("resources")
+    if not resources:
+        return True
+    full = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    accepted = {full, "*", f"{info.resource}/*"} if info.subresource else {full, "*"}
+    if info.subresource:
+        accepted.add(f"*/{info.subresource}")
+    return not accepted.isdisjoint(resources)
+
+
+def _url_matches(pattern: str, path: str) -> bool:
+    return pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern[:-1]))
+
+
+def parse_policy(text: str) -> tuple[Rule, ...]:
+    """Return the rules of an audit policy file.
+
+    >>> parse_policy("rules: [{level: Metadata, verbs: [delete]}]")[0].level.name
+    'METADATA'
+    """
+    try:
+        policy = yaml.safe_load(text)
+        entries = policy["rules"]
+        return tuple(
+            Rule(
+                _LEVELS[entry["level"]],
+                frozenset(entry.get("users") or ()),
+                frozenset(entry.get("userGroups") or ()),
+                frozenset(entry.get("verbs") or ()),
+                frozenset(entry.get("namespaces") or ()),
+                tuple(entry.get("resources") or ()),
+                tuple(entry.get("nonResourceURLs") or ()),
+            )
+            for entry in entries
+        )
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        levels = ", ".join(_LEVELS)
+        raise PolicyError(
+            f"audit policy: needs a list `rules`, each with a level of {levels} ({error!r})"
+        ) from error
+
+
+EVERYTHING = (Rule(Level.METADATA),)
+
+
+class Audit:
+    """Writes events. `write` takes one whole line."""
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        rules: Iterable[Rule] = EVERYTHING,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        timer: Callable[[], float] = time.perf_counter,
+        count: Callable[[], object] = lambda: None,
+    ) -> None:
+        """*timer* is the clock that `log`'s *started* was read from."""
+        self._write = write
+        self._rules = tuple(rules)
+        self._now, self._timer = now, timer
+        self._count = count
+
+    def level(self, user: User, info: Info) -> Level:
+        """Return how much of this request is to be written."""
+        return next((rule.level for rule in self._rules if rule.matches(user, info)), Level.NONE)
+
+    def log(
+        self,
+        request: Asked,
+        user: User | None,
+        info: Info,
+        code: int,
+        started: float,
+        response: bytes = b"",
+    ) -> None:
+        """Write the event of one request that has just been answered; nobody known is user ""."""
+        finished = self._now()
+        agent = request.headers.get(b"user-agent", b"").decode("latin-1")
+        self.record(
+            user or User(""),
+            info,
+            code,
+            uri=f"{request.path}?{request.query}" if request.query else request.path,
+            received=finished - timedelta(seconds=max(0.0, self._timer() - started)),
+            finished=finished,
+            source=request.peer.rpartition(":")[0].strip("[]") or request.peer,
+            user_agent=agent,
+            request_object=request.body,
+            response_object=response,
+        )
+
+    def record(
+        self,
+        user: User,
+        info: Info,
+        code: int,
+        *,
+        uri: str,
+        received: datetime,
+        finished: datetime,
+        source: str = "",
+        user_agent: str = "",
+        request_object: bytes = b"",
+        response_object: bytes = b"",
+        impersonated: User | None = None,
+        audit_id: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the event of one request, as much of it as the policy wants."""
+        level = self.level(user, info)
+        if level is Level.NONE:
+            return
+        event: dict[str, Any] = {
+            "kind": "Event",
+            "apiVersion": f"{AUDIT}/v1",
+            "level": _NAMES[level],
+            "auditID": audit_id or str(uuid.uuid4()),
+            "stage": "ResponseStarted" if info.verb == "watch" else "ResponseComplete",
+            "requestURI": uri,
+            "verb": info.verb,
+            "user": user.info(),
+        }
+        if impersonated is not None:
+            event["impersonatedUser"] = impersonated.info()
+        if source:
+            event["sourceIPs"] = [source]
+        if user_agent:
+            event["userAgent"] = user_agent[:1024]
+        if info.is_resource:
+            event["objectRef"] = _object_ref(info)
+        event["responseStatus"] = {"metadata": {}, "code": code}
+        if level >= Level.REQUEST and info.is_resource and request_object:
+            event["requestObject"] = _body(request_object)
+        if level >= Level.REQUEST_RESPONSE and info.is_resource and response_object:
+            event["responseObject"] = _body(response_object)
+        event["requestReceivedTimestamp"] = _micro_time(received)
+        event["stageTimestamp"] = _micro_time(finished)
+        if annotations:
+            event["annotations"] = dict(annotations)
+        self._write(msgspec.json.encode(event) + b"\n")
+        self._count()
+
+
+def _object_ref(info: Info) -> dict[str, str]:
+    parts = {
+        "resource": info.resource,
+        "namespace": info.namespace,
+        "name": info.name,
+        "apiGroup": info.api_group,
+        "apiVersion": info.api_version,
+        "subresource": info.subresource,
+    }
+    return {name: value for name, value in parts.items() if value}
+
+
+def _body(body: bytes) -> Any:
+    """Return a body as JSON; one that is not (YAML, cut off) as text."""
+    try:
+        return msgspec.Raw(body) if msgspec.json.decode(body) is not None else None
+    except msgspec.DecodeError:
+        return body.decode("utf-8", "replace")
+
+
+def _micro_time(when: datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,188 @@
+"""May this user do this? The authorizers in their order, and how a refusal reads.
+
+Group `system:masters` may do everything, before anybody is asked: it is how the first administrator gets in.
+Then the configured modes are asked in order and the first that allows wins: `Node` for kubelets, `RBAC` for
+everybody. `AlwaysAllow` exists for tests and must be asked for by name.
+
+RBAC's policy is rebuilt when one of its objects has changed, not per request; a question already answered
+costs one dictionary lookup.
+Not here: the rules themselves (weir.apiserver.auth.rbac, weir.apiserver.auth.node_authorizer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from weir.apiserver.admission.attributes import Reader
+from weir.apiserver.auth.authn import MASTERS, User
+from weir.apiserver.auth.node_authorizer import NODES_GROUP, NodeAuthorizer
+from weir.apiserver.auth.rbac import NO_OPINION, Action, Decision, Policy
+from weir.apiserver.auth.rule_coverage import EVERYTHING
+from weir.apiserver.bootstrap.policy import node_rules
+from weir.errors import Forbidden
+from weir.objects.kinds import by_kind
+from weir.selectors import fields
+from weir.values.quoting import quote
+
+RBAC = "rbac.authorization.k8s.io"
+CLUSTER_ROLE = by_kind(f"{RBAC}/v1", "ClusterRole")
+ROLE = by_kind(f"{RBAC}/v1", "Role")
+CLUSTER_ROLE_BINDING = by_kind(f"{RBAC}/v1", "ClusterRoleBinding")
+ROLE_BINDING = by_kind(f"{RBAC}/v1", "RoleBinding")
+MODES = ("AlwaysAllow", "AlwaysDeny", "Node", "RBAC")
+_ALLOWED = Decision(True)
+
+
+class ModeError(ValueError):
+    """An authorization mode nobody knows."""
+
+
+class Info(Protocol):
+    """What authorization reads of a parsed request (weir.apiserver.transport.paths.RequestInfo)."""
+
+    @property
+    def is_resource(self) -> bool: ...
+    @property
+    def verb(self) -> str: ...
+    @property
+    def api_group(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+
+
+class Authorizer:
+    """Decides by the configured modes."""
+
+    def __init__(self, reader: Reader, modes: Sequence[str] = ("Node", "RBAC")) -> None:
+        unknown = [mode for mode in modes if mode not in MODES]
+        if unknown or not modes:
+            raise ModeError(f"authorization modes are {', '.join(MODES)}; got {', '.join(unknown) or 'none'}")
+        self._reader = reader
+        self._policy: tuple[tuple[int, ...], Policy] | None = None
+        nodes = NodeAuthorizer(reader, node_rules())
+        known: Mapping[str, Callable[[User, Action], Decision]] = {
+            "AlwaysAllow": lambda user, action: _ALLOWED,
+            "AlwaysDeny": lambda user, action: Decision(False, "Everything is forbidden."),
+            "Node": lambda user, action: (
+                nodes.authorize(user, action) if NODES_GROUP in user.groups else NO_OPINION
+            ),
+            "RBAC": lambda user, action: self.policy().authorize(user, action),
+        }
+        self._asked = tuple((mode.lower(), known[mode]) for mode in modes)
+        self.uses_rbac = "RBAC" in modes
+        self._allows_all = "AlwaysAllow" in modes
+
+    def authorize(self, user: User, info: Info, field_selector: str = "") -> Decision:
+        """Return whether *user* may make the request; *field_selector* is the query parameter of that name."""
+        if self._allows_all or MASTERS in user.groups:
+            return _ALLOWED
+        return self.decide(user, action_of(info, field_selector))
+
+    def decide(self, user: User, action: Action) -> Decision:
+        """Return whether *user* may do *action*; a refusal gathers what every mode had to say."""
+        if self._allows_all or MASTERS in user.groups:
+            return _ALLOWED
+        reasons = []
+        for called, ask in self._asked:
+            decision = ask(user, action)
+            if decision.allowed:
+                return decision
+            if decision.reason:
+                reasons.append(f"{called}: {decision.reason}")
+        return Decision(False, "\n".join(reasons)) if reasons else NO_OPINION
+
+    def policy(self) -> Policy:
+        """Return RBAC's policy as of now."""
+        read, version = self._reader.list_now, self._reader.version
+        versions = (
+            version(CLUSTER_ROLE),
+            version(ROLE),
+            version(CLUSTER_ROLE_BINDING),
+            version(ROLE_BINDING),
+        )
+        if self._policy is None or self._policy[0] != versions:
+            policy = Policy.build(
+                read(CLUSTER_ROLE, None),
+                read(ROLE, None),
+                read(CLUSTER_ROLE_BINDING, None),
+                read(ROLE_BINDING, None),
+            )
+            self._policy = (versions, policy)
+        return self._policy[1]
+
+    def rules_for(
+        self, user: User, namespace: str
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bool]:
+        """Return (resource rules, path rules, incomplete) as SelfSubjectRulesReview prints them."""
+        wire = self.policy().rules_for(user, namespace) if self.uses_rbac else []
+        if self._allows_all or MASTERS in user.groups:
+            wire = [*EVERYTHING, *(rule for rule in wire if rule not in EVERYTHING)]
+        resource = [
+            {
+                part: list(rule[part])
+                for part in ("verbs", "apiGroups", "resources", "resourceNames")
+                if rule.get(part)
+            }
+            for rule in wire
+            if rule.get("resources")
+        ]
+        plain = [
+            {"verbs": list(rule["verbs"]), "nonResourceURLs": list(rule["nonResourceURLs"])}
+            for rule in wire
+            if rule.get("nonResourceURLs")
+        ]
+        return resource, plain, NODES_GROUP in user.groups
+
+
+def action_of(info: Info, field_selector: str = "") -> Action:
+    """Return a request as an action; a list or watch of one name by field selector is about that name."""
+    if not info.is_resource:
+        return Action(info.verb, path=info.path)
+    name = info.name
+    if field_selector and not name and info.verb in ("list", "watch", "deletecollection"):
+        try:
+            name = fields.parse(field_selector).value_of("metadata.name") or ""
+        except fields.SelectorError:
+            name = ""  # the verb itself will tell the client what is wrong with it
+    return Action(
+        info.verb,
+        info.api_group,
+        info.resource,
+        info.subresource,
+        info.namespace,
+        name,
+        field_selector=field_selector,
+    )
+
+
+def forbidden(user: User, info: Info, decision: Decision, field_selector: str = "") -> Forbidden:
+    """Return the 403 for a refused request."""
+    return forbidden_action(user, action_of(info, field_selector), decision.reason)
+
+
+def forbidden_action(user: User, action: Action, reason: str = "") -> Forbidden:
+    """Return the 403 for a refused action, in the words kubectl users know."""
+    if not action.resource:
+        text = f"User {quote(user.name)} cannot {action.verb} path {quote(action.path)}"
+        return Forbidden(f"forbidden: {text}" + (f": {reason}" if reason else ""), details={})
+    scope = f"in the namespace {quote(action.namespace)}" if action.namespace else "at the cluster scope"
+    text = (
+        f"User {quote(user.name)} cannot {action.verb} resource {quote(action.full_resource)} "
+        f"in API group {quote(action.group)} {scope}"
+    )
+    shown = f"{action.resource}.{action.group}" if action.group else action.resource
+    named = f"{shown} {quote(action.name)}" if action.name else shown
+    details: dict[str, Any] = {"name": action.name} if action.name else {}
+    if action.group:
+        details["group"] = action.group
+    details["kind"] = action.resource
+    return Forbidden(f"{named} is forbidden: {text}" + (f": {reason}" if reason else ""), details=details)

@@ -1,0 +1,329 @@
+"""Which certificates and keys does this API server live with?
+
+A server that has none makes its own certificate authority, a serving certificate for loopback, client
+certificates for the identities that Kubernetes' components use, and the key that signs service account
+tokens. Everything is a PEM file of mode 0600 in one directory, made once, kept over restarts and renewed
+when its end is near. All keys are P-256: making five of them takes milliseconds, where RSA takes a second.
+
+A renewed authority keeps its key, so that leaves signed before stay good. Two servers that share a
+directory take turns by a lock on it.
+Not here: who a certificate's bearer is (weir.apiserver.auth.authn), the kubeconfig (weir.apiserver.auth.kubeconfig).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import ipaddress
+import os
+import ssl
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_LIFETIME = timedelta(days=3650)
+LEAF_LIFETIME = timedelta(days=365)
+RENEW_BEFORE = timedelta(days=30)
+BACKDATED = timedelta(minutes=5)  # a client whose clock is a little behind must not be refused
+
+LOOPBACK_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "127.0.0.1",
+    "::1",
+)
+
+
+class PkiError(ValueError):
+    """A certificate or key file cannot be used; the text names the file and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a client certificate speaks for: its common name is the user, its organizations the groups."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+
+
+ADMIN = Identity("kubernetes-admin", ("system:masters",))
+SCHEDULER = Identity("system:kube-scheduler")
+CONTROLLER_MANAGER = Identity("system:kube-controller-manager")
+
+
+def node_identity(node: str) -> Identity:
+    """Return who the kubelet of *node* is.
+
+    >>> node_identity("n1")
+    Identity(user='system:node:n1', groups=('system:nodes',))
+    """
+    return Identity(f"system:node:{node}", ("system:nodes",))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """One certificate and its private key, as PEM text."""
+
+    certificate: bytes
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What `ensure` found or made; paths for the TLS library, PEM for kubeconfigs."""
+
+    directory: Path
+    authority: KeyPair
+    admin: KeyPair
+    token_key: bytes
+
+    @property
+    def ca_pem(self) -> bytes:
+        return self.authority.certificate
+
+    @property
+    def ca_path(self) -> Path:
+        return self.directory / "ca.crt"
+
+    @property
+    def server_cert_path(self) -> Path:
+        return self.directory / "apiserver.crt"
+
+    @property
+    def server_key_path(self) -> Path:
+        return self.directory / "apiserver.key"
+
+    def issue_client(self, identity: Identity, now: datetime) -> KeyPair:
+        """Return a fresh client certificate that is written nowhere."""
+        return _issue(self.authority, now, identity=identity)
+
+
+def ensure(directory: Path, hostnames: Iterable[str] = (), *, now: datetime) -> Credentials:
+    """Return the server's credentials in *directory*, making or renewing those that need it.
+
+    The serving certificate is good for loopback and for *hostnames* (names or addresses).
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(directory):
+        authority = _authority(directory, now)
+        _leaf(
+            directory, "apiserver", authority, now, names=tuple(dict.fromkeys((*LOOPBACK_NAMES, *hostnames)))
+        )
+        admin = _leaf(directory, "admin", authority, now, identity=ADMIN)
+        token_key_file = directory / "sa.key"
+        if not token_key_file.exists():
+            _write(token_key_file, _private_pem(ec.generate_private_key(ec.SECP256R1())))
+        return Credentials(directory, authority, admin, token_key_file.read_bytes())
+
+
+def serving_context(credentials: Credentials, client_ca: Path | None = None) -> ssl.SSLContext:
+    """Return the server side of TLS: client certificates are asked for, not demanded; no HTTP/2."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(credentials.server_cert_path, credentials.server_key_path)
+    context.load_verify_locations(client_ca or credentials.ca_path)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold the directory's lock: two servers starting together must not make two authorities."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _authority(directory: Path, now: datetime) -> KeyPair:
+    found = _read_pair(directory, "ca")
+    if found is not None and not _near_end(x509.load_pem_x509_certificate(found.certificate), now):
+        return found
+    key = _load_key(found.key) if found else ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "weir-ca")])
+    certificate = (
+        _builder(name, name, key.public_key(), key.public_key(), now, AUTHORITY_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pair = KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+    _write_pair(directory, "ca", pair)
+    return pair
+
+
+def _leaf(
+    directory: Path,
+    stem: str,
+    authority: KeyPair,
+    now: datetime,
+    *,
+    identity: Identity | None = None,
+    names: tuple[str, ...] = (),
+) -> KeyPair:
+    """Return the leaf kept under *stem*; a new one when it is absent, old, foreign or says something else."""
+    found = _read_pair(directory, stem)
+    if found is not None and _still_good(found, authority, now, identity, names):
+        return found
+    pair = _issue(authority, now, identity=identity, names=names)
+    _write_pair(directory, stem, pair)
+    return pair
+
+
+def _issue(
+    authority: KeyPair, now: datetime, *, identity: Identity | None = None, names: tuple[str, ...] = ()
+) -> KeyPair:
+    signer, issuer = _load_key(authority.key), x509.load_pem_x509_certificate(authority.certificate)
+    key = ec.generate_private_key(ec.SECP256R1())
+    usage = ExtendedKeyUsageOID.CLIENT_AUTH if identity else ExtendedKeyUsageOID.SERVER_AUTH
+    builder = (
+        _builder(
+            _subject(identity or Identity("kube-apiserver")),
+            issuer.subject,
+            key.public_key(),
+            signer.public_key(),
+            now,
+            LEAF_LIFETIME,
+        )
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+    )
+    if names:
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
+        )
+    certificate = builder.sign(signer, hashes.SHA256())
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+
+
+def _still_good(
+    pair: KeyPair, authority: KeyPair, now: datetime, identity: Identity | None, names: tuple[str, ...]
+) -> bool:
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    try:
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
+    except Exception:  # foreign issuer or bad signature: cryptography raises three unrelated classes
+        return False
+    if _near_end(certificate, now) or (identity and certificate.subject != _subject(identity)):
+        return False
+    if not names:
+        return True
+    try:
+        held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
+    return set(held) >= {_general_name(name) for name in names}
+
+
+def _near_end(certificate: x509.Certificate, now: datetime) -> bool:
+    return now >= certificate.not_valid_after_utc - RENEW_BEFORE or now < certificate.not_valid_before_utc
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    issuer_key: ec.EllipticCurvePublicKey,
+    now: datetime,
+    lifetime: timedelta,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False)
+    )
+
+
+def _subject(identity: Identity) -> x509.Name:
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in identity.groups]
+    return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, identity.user)])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise PkiError("the certificate authority's key is not an elliptic curve key; use a P-256 key")
+    return key
+
+
+def _read_pair(directory: Path, stem: str) -> KeyPair | None:
+    """Return the pair of files, None when either is absent; a pair that does not fit together is an error."""
+    certificate_file, key_file = directory / f"{stem}.crt", directory / f"{stem}.key"
+    try:
+        pair = KeyPair(certificate_file.read_bytes(), key_file.read_bytes())
+    except FileNotFoundError:
+        return None
+    try:
+        certificate = x509.load_pem_x509_certificate(pair.certificate)
+        fits = _load_key(pair.key).public_key() == certificate.public_key()
+    except PkiError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise PkiError(
+            f"{certificate_file} or {key_file.name} is damaged ({error}); remove both to have them made anew"
+        ) from error
+    if not fits:
+        raise PkiError(f"{key_file} is not the key of {certificate_file}; remove both to have them made anew")
+    return pair
+
+
+def _write_pair(directory: Path, stem: str, pair: KeyPair) -> None:
+    _write(directory / f"{stem}.key", pair.key)
+    _write(directory / f"{stem}.crt", pair.certificate)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Put *content* at *path*, mode 0600 from its first byte, never half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

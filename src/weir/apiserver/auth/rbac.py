@@ -1,0 +1,280 @@
+"""May this user do this, by the roles bound to them?
+
+Spec: issue "Who may come in"; rbac.authorization.k8s.io/v1. A `Policy` is made from the roles and bindings of
+one moment and answers any number of questions; it never changes. A ClusterRoleBinding grants everywhere, a
+RoleBinding in its namespace only, also when it refers to a ClusterRole. RBAC only ever allows: nothing in a
+role can take away what another gives.
+
+What surprises: `*` as resource covers subresources too, `*/scale` covers the subresource of everything,
+`pods` does not cover `pods/log`; a rule with resource names never allows a request without a name (create,
+list); `/healthz/*` covers everything that begins like it. Aggregated ClusterRoles are resolved here, so that
+they work before, and without, the controller that writes their rules down.
+Not here: where the policy's objects come from and other authorizers (weir.apiserver.auth.authz), what may be put
+into a role (weir.apiserver.auth.escalation), the roles of a new cluster (weir.apiserver.bootstrap.policy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from weir.apiserver.auth.authn import User
+from weir.selectors import labels
+
+Document = Mapping[str, Any]
+ALL = "*"
+CACHED_DECISIONS = 20_000
+
+
+class Action(NamedTuple):
+    """What is asked for: a verb on a resource, or (resource empty) on a path."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    field_selector: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        """The resource with its subresource, as roles write it.
+
+        >>> Action("get", resource="pods", subresource="log").full_resource
+        'pods/log'
+        """
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An answer and why. `reason` is printed after a refusal, and in reviews after a permission."""
+
+    allowed: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+
+NO_OPINION = Decision(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One PolicyRule, ready to be asked."""
+
+    verbs: frozenset[str]
+    groups: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    urls: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, wire: Document) -> Rule:
+        return cls(
+            frozenset(wire.get("verbs") or ()),
+            frozenset(wire.get("apiGroups") or ()),
+            frozenset(wire.get("resources") or ()),
+            frozenset(wire.get("resourceNames") or ()),
+            tuple(wire.get("nonResourceURLs") or ()),
+        )
+
+    def allows(self, action: Action) -> bool:
+        """Return whether this rule alone allows *action*.
+
+        >>> Rule.of({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}).allows(
+        ...     Action("get", resource="pods", subresource="log"))
+        False
+        """
+        if action.verb not in self.verbs and ALL not in self.verbs:
+            return False
+        if not action.resource:
+            return any(url_covers(url, action.path) for url in self.urls)
+        if action.group not in self.groups and ALL not in self.groups:
+            return False
+        return self._names_resource(action) and (not self.names or action.name in self.names)
+
+    def _names_resource(self, action: Action) -> bool:
+        resources = self.resources
+        if ALL in resources or action.full_resource in resources:
+            return True
+        return bool(action.subresource) and f"*/{action.subresource}" in resources
+
+
+def url_covers(pattern: str, path: str) -> bool:
+    """Return whether a rule's URL stands for *path*.
+
+    >>> url_covers("/healthz/*", "/healthz/ping"), url_covers("/healthz", "/healthz/ping")
+    (True, False)
+    """
+    return pattern == path or (pattern.endswith(ALL) and path.startswith(pattern.rstrip(ALL)))
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Rules that one binding gives to one subject; `namespace` is "" when they hold everywhere."""
+
+    namespace: str
+    rules: tuple[Rule, ...]
+    because: str
+    wire: tuple[Document, ...] = ()
+    missing: str = ""  # the role the binding refers to, when there is no such role
+
+
+@dataclass(slots=True)
+class Policy:
+    """The roles and bindings of one moment."""
+
+    _grants: dict[tuple[str, str], list[Grant]] = field(default_factory=dict)
+    _of_user: dict[tuple[str, tuple[str, ...]], tuple[Grant, ...]] = field(default_factory=dict)
+    _decided: dict[tuple[str, tuple[str, ...], Action], Decision] = field(default_factory=dict)
+    _cluster_roles: dict[str, tuple[Document, ...]] = field(default_factory=dict)
+    _roles: dict[tuple[str, str], tuple[Document, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        cluster_roles: Iterable[Document] = (),
+        roles: Iterable[Document] = (),
+        cluster_role_bindings: Iterable[Document] = (),
+        role_bindings: Iterable[Document] = (),
+    ) -> Policy:
+        policy = cls()
+        policy._cluster_roles = aggregated(cluster_roles)
+        policy._roles = {
+            (r["metadata"].get("namespace", ""), r["metadata"]["name"]): tuple(r.get("rules") or ())
+            for r in roles
+        }
+        compiled: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
+        for binding in cluster_role_bindings:
+            policy._bind(binding, "", compiled)
+        for binding in role_bindings:
+            policy._bind(binding, binding["metadata"].get("namespace", ""), compiled)
+        return policy
+
+    def authorize(self, user: User, action: Action) -> Decision:
+        """Return whether *user* may, with the binding that allows it."""
+        key = (user.name, user.groups, action)
+        decision = self._decided.get(key)
+        if decision is None:
+            if len(self._decided) >= CACHED_DECISIONS:
+                self._decided.clear()
+            decision = self._decided[key] = self._decide(user, action)
+        return decision
+
+    def rules_for(self, user: User, namespace: str) -> list[Document]:
+        """Return every rule *user* has in *namespace* ("" for those that hold everywhere only)."""
+        return [rule for grant in self._granted(user, namespace) for rule in grant.wire]
+
+    def role_rules(self, role_ref: Document, namespace: str) -> tuple[Document, ...] | None:
+        """Return the rules of the role a binding in *namespace* refers to, None when there is none."""
+        name = role_ref.get("name", "")
+        if role_ref.get("kind") == "ClusterRole":
+            return self._cluster_roles.get(name)
+        return self._roles.get((namespace, name))
+
+    def missing_roles(self, user: User, namespace: str) -> list[str]:
+        """Return what to say about bindings of *user* whose role does not exist."""
+        return list(dict.fromkeys(g.missing for g in self._granted(user, namespace) if g.missing))
+
+    def _decide(self, user: User, action: Action) -> Decision:
+        for grant in self._granted(user, action.namespace):
+            for rule in grant.rules:
+                if rule.allows(action):
+                    return Decision(True, f"RBAC: allowed by {grant.because}")
+        missing = self.missing_roles(user, action.namespace)
+        if not missing:
+            return NO_OPINION
+        told = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
+        return Decision(False, f"RBAC: {told}")
+
+    def _granted(self, user: User, namespace: str) -> Iterator[Grant]:
+        """Yield the grants that hold in *namespace*: those for everywhere first."""
+        key = (user.name, user.groups)
+        grants = self._of_user.get(key)
+        if grants is None:
+            if len(self._of_user) >= CACHED_DECISIONS:
+                self._of_user.clear()
+            subjects = [("User", user.name), *(("Group", group) for group in user.groups)]
+            found = [grant for subject in subjects for grant in self._grants.get(subject, ())]
+            grants = self._of_user[key] = tuple(sorted(found, key=lambda grant: bool(grant.namespace)))
+        for grant in grants:
+            if not grant.namespace or grant.namespace == namespace:
+                yield grant
+
+    def _bind(self, binding: Document, namespace: str, compiled: dict[Any, tuple[Rule, ...]]) -> None:
+        role_ref = binding.get("roleRef") or {}
+        kind, name = role_ref.get("kind", ""), role_ref.get("name", "")
+        wire = self.role_rules(role_ref, namespace)
+        key = (kind, "" if kind == "ClusterRole" else namespace, name)
+        if key not in compiled:
+            compiled[key] = tuple(Rule.of(rule) for rule in wire or ())
+        missing = f'{kind.lower()}.rbac.authorization.k8s.io "{name}" not found' if wire is None else ""
+        own = binding["metadata"]["name"]
+        called = f'RoleBinding "{own}/{namespace}"' if namespace else f'ClusterRoleBinding "{own}"'
+        for subject in binding.get("subjects") or ():
+            to = _subject(subject, namespace)
+            if to is not None:
+                key_of_user, described = to
+                because = f'{called} of {kind} "{name}" to {described}'
+                grant = Grant(namespace, compiled[key], because, wire or (), missing)
+                self._grants.setdefault(key_of_user, []).append(grant)
+
+
+def _subject(subject: Document, namespace: str) -> tuple[tuple[str, str], str] | None:
+    """Return which user or group a subject is, and what to call it."""
+    kind, name = subject.get("kind"), subject.get("name", "")
+    if kind in ("User", "Group"):
+        return (kind, name), f'{kind} "{name}"'
+    where = subject.get("namespace") or namespace
+    if kind != "ServiceAccount" or not where:
+        return None
+    return ("User", f"system:serviceaccount:{where}:{name}"), f'ServiceAccount "{name}/{where}"'
+
+
+def aggregated(cluster_roles: Iterable[Document]) -> dict[str, tuple[Document, ...]]:
+    """Return the rules of every ClusterRole, those of aggregated ones gathered from what they select."""
+    by_name = {role["metadata"]["name"]: role for role in cluster_roles}
+    done: dict[str, tuple[Document, ...]] = {}
+
+    def rules_of(name: str, underway: frozenset[str]) -> tuple[Document, ...]:
+        if name in done:
+            return done[name]
+        role = by_name[name]
+        wire = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+        selectors = [selector for selector in map(_selector, wire) if selector is not None]
+        own = tuple(role.get("rules") or ())
+        if not selectors:
+            done[name] = own
+            return own
+        gathered = list(own)
+        for other in sorted(by_name):
+            worn = by_name[other]["metadata"].get("labels") or {}
+            if other not in underway and any(selector.matches(worn) for selector in selectors):
+                gathered += rules_of(other, underway | {other})
+        rules = tuple(_unique(gathered))
+        if underway == {name}:  # inside a circle the answer is a part of the whole only
+            done[name] = rules
+        return rules
+
+    return {name: rules_of(name, frozenset({name})) for name in by_name}
+
+
+def _selector(wire: Document) -> labels.Selector | None:
+    """Return a selector, None for one that cannot be read: it gathers nothing."""
+    try:
+        return labels.from_object(wire)
+    except labels.SelectorError:
+        return None
+
+
+def _unique(rules: Sequence[Document]) -> Iterator[Document]:
+    seen: list[Document] = []
+    for rule in rules:
+        if rule not in seen:
+            seen.append(rule)
+            yield rule

@@ -1,0 +1,1 @@
+"""The objects every new cluster starts with."""

@@ -1,0 +1,115 @@
+"""What is there before the first client comes: system namespaces, priority classes, roles, the API's own service.
+
+Spec: apiserver.md 5.2 (two built-in priority classes). Everything is created only when it is missing, so a restart
+on an old store changes nothing. A new namespace gets its `default` service account and the
+cluster's CA bundle at once, because pods cannot be created without the account; where
+kube-controller-manager runs it finds both in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from weir import errors
+from weir.apiserver.auth.authn import MASTERS, User
+from weir.apiserver.bootstrap import policy
+from weir.apiserver.registry.verbs import Verbs, msgspec_copy
+from weir.objects.kinds import Kind, by_kind
+
+__all__ = ["bootstrap", "furnish"]
+
+Document = dict[str, Any]
+SYSTEM = User("system:apiserver", groups=(MASTERS, "system:authenticated"))
+MANAGER, CONTROLLERS = "kube-apiserver", "kube-controller-manager"
+NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
+CA_BUNDLE = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+_NAMESPACE = by_kind("v1", "Namespace")
+_PRIORITY_CLASS = by_kind("scheduling.k8s.io/v1", "PriorityClass")
+
+
+def _priority(name: str, value: int, description: str) -> Document:
+    return {"metadata": {"name": name}, "value": value, "description": description}
+
+
+_PRIORITIES = (
+    _priority(
+        "system-node-critical",
+        2000001000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    _priority(
+        "system-cluster-critical",
+        2000000000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+)
+
+
+async def bootstrap(verbs: Verbs, *, ca: str = "", rbac: bool = True, client_ca: str = "") -> None:
+    """Create what a cluster starts with."""
+    await asyncio.gather(*(_ensure(verbs, _NAMESPACE, "", {"metadata": {"name": n}}) for n in NAMESPACES))
+    service: Document = {
+        "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "clusterIP": "10.0.0.1",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    }
+    work = [furnish(verbs, name, ca) for name in NAMESPACES]
+    for priority in _PRIORITIES:
+        work.append(_ensure(verbs, _PRIORITY_CLASS, "", dict(priority, metadata=dict(priority["metadata"]))))
+    work.append(_ensure(verbs, by_kind("v1", "Service"), "default", service))
+    if client_ca:
+        config = policy.authentication_config(client_ca)
+        work.append(_ensure(verbs, by_kind("v1", "ConfigMap"), config["metadata"]["namespace"], config))
+    if rbac:
+        work += [_reconcile(verbs, wanted) for wanted in policy.objects()]
+    await asyncio.gather(*work)  # at once, so that their writes become durable together
+
+
+async def _reconcile(verbs: Verbs, wanted: Document) -> None:
+    """Create one role or binding of a new cluster, or add what an older store lacks of it."""
+    kind = by_kind(wanted["apiVersion"], wanted["kind"])
+    namespace, name = wanted["metadata"].get("namespace", ""), wanted["metadata"]["name"]
+    have = verbs.reader.get_now(kind, namespace, name)
+    if have is None:
+        await _ensure(verbs, kind, namespace, wanted)
+        return
+    better = policy.reconciled(wanted, have)
+    if better is not None:
+        better["metadata"].pop("resourceVersion", None)
+        await verbs.change(kind, namespace, name, "", partial(_instead, better), user=SYSTEM, manager=MANAGER)
+
+
+def _instead(new: Document, old: Document) -> Document:
+    """Return *new* whatever is there."""
+    return msgspec_copy(new)
+
+
+async def furnish(verbs: Verbs, namespace: str, ca: str = "") -> None:
+    """Give a namespace the service account its pods run as, and the CA they trust."""
+    account: Document = {"metadata": {"name": "default"}}
+    await _ensure(verbs, by_kind("v1", "ServiceAccount"), namespace, account, CONTROLLERS)
+    bundle = {
+        "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": CA_BUNDLE}},
+        "data": {"ca.crt": ca},
+    }
+    await _ensure(verbs, by_kind("v1", "ConfigMap"), namespace, bundle, CONTROLLERS)
+
+
+async def _ensure(
+    verbs: Verbs, kind: Kind, namespace: str, document: Document, manager: str = MANAGER
+) -> None:
+    if verbs.store.get(kind.key(namespace, document["metadata"]["name"])) is not None:
+        return
+    whole = {"kind": kind.kind, "apiVersion": kind.api_version, **document}
+    try:
+        await verbs.create_document(kind, namespace, whole, user=SYSTEM, manager=manager)
+    except errors.AlreadyExists:
+        return

@@ -1,0 +1,155 @@
+"""What lies at a path that is not a resource? Discovery, the version, health, metrics, OpenAPI.
+
+Spec: apiserver.md 14 "Discovery and health". Some of these paths are routes that know only GET (`/version`, `/api`, the
+resources of a group version), the others are plain handlers that answer every method with the same page. Routes offer
+media types of their own; plain handlers find out while they answer.
+Not here: the documents themselves (weir.apiserver.discovery, .openapi), resources (weir.apiserver.server).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from weir import errors
+from weir.apiserver import discovery
+from weir.apiserver.metrics import Metrics
+from weir.apiserver.transport.http import TEXT, YAML, Request, Response
+from weir.apiserver.transport.negotiation import ONLY_WHOLE, accepts, negotiate, to_yaml
+from weir.apiserver.transport.paths import RequestInfo
+from weir.objects import kinds
+
+__all__ = ["NO_CACHE", "Pages", "not_found_page"]
+
+NO_CACHE = b"no-cache, private"
+_encode = msgspec.json.Encoder().encode
+Public = dict[str, Callable[[], dict[str, Any]]]
+
+
+def not_found_page() -> Response:
+    """Return the page of a path nobody serves."""
+    return Response(404, b"404 page not found\n", TEXT)
+
+
+class Pages:
+    """The paths of one server that are not resources."""
+
+    def __init__(
+        self,
+        off: discovery.Off,
+        address: str,
+        metrics: Metrics | None,
+        public: Public,
+        ready: Callable[[], bool],
+    ) -> None:
+        self._off, self._address, self._metrics = off, address, metrics
+        self._public, self._ready = public, ready
+
+    def answer(self, request: Request, info: RequestInfo) -> Response:
+        """Return what lies at the path of *info*; raises 404, 405 and 406."""
+        path = info.path
+        if path.startswith("//"):
+            return not_found_page()
+        parts = (path.rstrip("/") or "/").removeprefix("/").split("/")
+        if parts == ["version"] or path in self._public:
+            _only_get(info)
+            if not accepts(request.header(b"accept"), "application/json"):
+                raise errors.NotAcceptable(offered="application/json")
+            return Response(
+                200, _encode(self._public[path]()) if path in self._public else discovery.version()
+            )
+        match parts:
+            case ["api", *rest]:
+                return self._route(request, info, "", rest)
+            case ["apis", group, version]:
+                return self._route(request, info, group, [version])
+            case ["apis"]:
+                return self._aggregated(request, core=False) or _shown(
+                    request, discovery.group_list(self._off), ""
+                )
+            case ["apis", group]:
+                found = discovery.group(group, self._off)
+                return _shown(request, found, "") if found is not None else not_found_page()
+        return self._plain(request, parts)
+
+    def _route(self, request: Request, info: RequestInfo, group: str, versions: list[str]) -> Response:
+        """Return the document of a group version, or of `/api`."""
+        if versions:
+            body = discovery.resource_list(group, versions[0], self._off) if len(versions) == 1 else None
+            if body is None:
+                if group in kinds.groups() and group not in self._off:
+                    raise errors.NotFound.resource()
+                return not_found_page()
+            _only_get(info)
+            return _shown(request, body, errors.REPRESENTATIONS)
+        _only_get(info)
+        return self._aggregated(request, core=True) or _shown(
+            request, discovery.api_versions(self._address), errors.REPRESENTATIONS
+        )
+
+    def _plain(self, request: Request, parts: list[str]) -> Response:
+        found: Response | None = None
+        match parts:
+            case [""]:
+                found = Response(200, discovery.root_paths(self._off))
+            case ["healthz" | "livez" | "readyz", *_]:
+                found = self._health(request, parts)
+            case ["metrics"] if self._metrics is not None:
+                found = Response(200, self._metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
+            case ["openapi", *rest]:
+                found = _openapi(request, rest, frozenset(self._off))
+        return found if found is not None else not_found_page()
+
+    def _aggregated(self, request: Request, *, core: bool) -> Response | None:
+        """Return the document of all groups when the client asks for it."""
+        accept = request.header(b"accept")
+        if "as=APIGroupDiscoveryList" not in accept or "v=v2" not in accept:
+            return None
+        body, etag = discovery.aggregated(core, self._off)
+        headers = [(b"ETag", etag), (b"Vary", b"Accept"), (b"Cache-Control", b"public")]
+        if request.headers.get(b"if-none-match") == etag:
+            return Response(304, b"", discovery.AGGREGATED_TYPE, headers)
+        return Response(200, body, discovery.AGGREGATED_TYPE, headers)
+
+    def _health(self, request: Request, parts: list[str]) -> Response | None:
+        if len(parts) > 1 and "/".join(parts[1:]) not in discovery.CHECKS:
+            return None
+        if not self._ready() and parts[0] == "readyz":
+            return Response(500, b"[-]shutdown failed: reason withheld\nreadyz check failed\n", TEXT)
+        verbose = "verbose" in request.params and len(parts) == 1
+        return Response(200, discovery.health(parts[0], verbose), TEXT)
+
+
+def _only_get(info: RequestInfo) -> None:
+    if info.verb != "get":
+        raise errors.MethodNotAllowed()
+
+
+def _shown(request: Request, body: bytes, offered: str) -> Response:
+    """Return a discovery document as JSON or YAML; raises 406. It has no other shapes."""
+    form = negotiate(request.header(b"accept"), offered)
+    if form.shape:
+        raise errors.NotAcceptable(ONLY_WHOLE, details=None)
+    if form.yaml:
+        return Response(200, to_yaml(msgspec.json.decode(body)), YAML)
+    return Response(200, body)
+
+
+def _openapi(request: Request, rest: list[str], off: frozenset[str]) -> Response | None:
+    from weir.apiserver.openapi import documents
+
+    if rest == ["v2"]:
+        if documents.V2_PROTOBUF in request.header(b"accept"):
+            return Response(200, documents.v2_protobuf(off), documents.V2_PROTOBUF_ANSWERED.encode())
+        return Response(200, documents.v2(off))
+    if rest == ["v3"]:
+        return Response(200, _encode(documents.v3_index(off)), TEXT)
+    if rest[:1] == ["v3"]:
+        body = documents.v3("/".join(rest[1:]), off)
+        if body is None:
+            return None
+        cache = b"public, immutable" if request.params.get("hash") else NO_CACHE
+        return Response(200, body, headers=[(b"Cache-Control", cache)])
+    return None

@@ -1,0 +1,156 @@
+"""What stands in the cells of a kind's row?
+
+Spec: apiserver.md 11 "Tables", "Cells". One function per kind, in the order of the kind's columns
+(`columns.json`); what needs more than a line lives in the module of its subject.
+Not here: which columns there are (weir.apiserver.printers.tables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weir.apiserver.printers.cluster import (
+    device_taint_rule_cells,
+    event_cells,
+    node_cells,
+    quota_cells,
+    resource_claim_cells,
+    role_binding_cells,
+)
+from weir.apiserver.printers.network import (
+    endpoint_slice_cells,
+    endpoints_cells,
+    service_cells,
+)
+from weir.apiserver.printers.pods import (
+    pod_cells,
+)
+from weir.apiserver.printers.storage import (
+    claim_cells,
+    csi_driver_cells,
+    storage_class_cells,
+    volume_cells,
+)
+from weir.apiserver.printers.values import (
+    Cells,
+    Document,
+    age,
+    at,
+    containers_of,
+    count,
+    human_duration,
+    label_text,
+    name_of,
+    plain,
+)
+from weir.apiserver.printers.workloads import (
+    budget_cells,
+    controller_revision_cells,
+    cron_job_cells,
+    daemon_set_cells,
+    deployment_cells,
+    job_cells,
+    replica_cells,
+    stateful_set_cells,
+)
+from weir.objects.kinds import Kind
+
+__all__ = ["cells_of", "human_duration"]
+
+_CELLS: dict[str, Callable[[Document, float], Cells]] = {
+    "Pod": pod_cells,
+    "Node": node_cells,
+    "Namespace": plain("status.phase"),
+    "ServiceAccount": plain(),
+    "ConfigMap": lambda found, now: [
+        name_of(found),
+        len(found.get("data") or ()) + len(found.get("binaryData") or ()),
+        age(found, now),
+    ],
+    "Secret": lambda found, now: [
+        name_of(found),
+        found.get("type") or "",
+        len(found.get("data") or ()),
+        age(found, now),
+    ],
+    "PersistentVolume": volume_cells,
+    "PersistentVolumeClaim": claim_cells,
+    "StorageClass": storage_class_cells,
+    "Deployment": deployment_cells,
+    "ReplicaSet": replica_cells,
+    "ReplicationController": replica_cells,
+    "DaemonSet": daemon_set_cells,
+    "StatefulSet": stateful_set_cells,
+    "Job": job_cells,
+    "CronJob": cron_job_cells,
+    "PodDisruptionBudget": budget_cells,
+    "PriorityClass": lambda found, now: [
+        name_of(found),
+        found.get("value", 0),
+        bool(found.get("globalDefault")),
+        age(found, now),
+        found.get("preemptionPolicy") or "PreemptLowerPriority",
+    ],
+    "Event": event_cells,
+    "Lease": plain("spec.holderIdentity"),
+    "Service": service_cells,
+    "Endpoints": endpoints_cells,
+    "EndpointSlice": endpoint_slice_cells,
+    "RoleBinding": role_binding_cells,
+    "ClusterRoleBinding": role_binding_cells,
+    "ResourceQuota": quota_cells,
+    "RuntimeClass": plain("handler"),
+    "VolumeAttributesClass": plain("driverName"),
+    "VolumeAttachment": lambda found, now: [
+        name_of(found),
+        at(found, "spec", "attacher") or "",
+        at(found, "spec", "source", "persistentVolumeName") or "",
+        at(found, "spec", "nodeName") or "",
+        bool(at(found, "status", "attached")),
+        age(found, now),
+    ],
+    "CSINode": lambda found, now: [
+        name_of(found),
+        len(at(found, "spec", "drivers") or ()),
+        age(found, now),
+    ],
+    "CSIDriver": csi_driver_cells,
+    "MutatingWebhookConfiguration": lambda found, now: [
+        name_of(found),
+        len(found.get("webhooks") or ()),
+        age(found, now),
+    ],
+    "ValidatingWebhookConfiguration": lambda found, now: [
+        name_of(found),
+        len(found.get("webhooks") or ()),
+        age(found, now),
+    ],
+    "ControllerRevision": controller_revision_cells,
+    "PodTemplate": lambda found, now: [
+        name_of(found),
+        *containers_of(at(found, "template", "spec")),
+        label_text(at(found, "template", "metadata", "labels")),
+    ],
+    "Scale": lambda found, now: [
+        name_of(found),
+        count(found, "spec", "replicas"),
+        count(found, "status", "replicas"),
+        age(found, now),
+    ],
+    "DeviceClass": plain(),
+    "ResourceClaim": resource_claim_cells,
+    "ResourceClaimTemplate": plain(),
+    "ResourceSlice": lambda found, now: [
+        name_of(found),
+        at(found, "spec", "nodeName") or "",
+        at(found, "spec", "driver") or "",
+        at(found, "spec", "pool", "name") or "",
+        age(found, now),
+    ],
+    "DeviceTaintRule": device_taint_rule_cells,
+}
+
+
+def cells_of(kind: Kind, document: Document, now: float) -> Cells:
+    """Return the cells of one object, in the order of its kind's columns."""
+    return _CELLS[kind.kind](document, now)

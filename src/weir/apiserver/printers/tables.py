@@ -1,0 +1,112 @@
+"""How does an object look as a row? The Table representation `kubectl get` asks for.
+
+Spec: apiserver.md 11 "Tables". Column names, types and descriptions of a kind are data (`columns.json`); its
+cells are computed in weir.apiserver.printers. A kind without columns gets Name and Created At.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from weir import errors
+from weir.apiserver.printers import cells_of
+from weir.apiserver.registry.conversion import to_storage
+from weir.objects.kinds import Kind
+from weir.values.quoting import quote
+
+__all__ = ["check_include", "columns", "partial", "row", "table"]
+
+Document = dict[str, Any]
+META = "meta.k8s.io/v1"
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+INCLUDES = ("", "Metadata", "Object", "None")
+
+
+@cache
+def _columns() -> dict[str, list[Document]]:
+    text = resources.files("weir.apiserver.printers").joinpath("columns.json").read_bytes()
+    names = ("name", "type", "format", "priority", "description")
+    return {
+        kind: [dict(zip(names, column, strict=True)) for column in found]
+        for kind, found in msgspec.json.decode(text).items()
+    }
+
+
+@cache
+def _fallback() -> list[Document]:
+    name, age = _columns()["ServiceAccount"]
+    return [name, {**age, "name": "Created At", "type": "date"}]
+
+
+def columns(kind: Kind) -> list[Document]:
+    """Return the column definitions of *kind*."""
+    return _columns().get(kind.kind) or _fallback()
+
+
+def check_include(value: str) -> str:
+    """Return the includeObject parameter; raises 400 for one that is not offered."""
+    if value not in INCLUDES:
+        raise errors.BadRequest(
+            f"Unable to convert to Table as requested: includeObject: Invalid value: {quote(value)}: "
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    return value
+
+
+def partial(document: Document, kind: Kind | None = None, version: str = META) -> Document:
+    """Return only the metadata of an object, without what only its own version shows (*kind* a DaemonSet)."""
+    metadata = document["metadata"]
+    if (
+        kind is not None
+        and kind.kind == "DaemonSet"
+        and TEMPLATE_GENERATION in metadata.get("annotations", ())
+    ):
+        metadata = dict(metadata)
+        kept = {
+            name: text for name, text in metadata.pop("annotations").items() if name != TEMPLATE_GENERATION
+        }
+        if kept:
+            metadata["annotations"] = kept
+    return {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata}
+
+
+def row(kind: Kind, document: Document, include: str, now: float, version: str = META) -> Document:
+    """Return one object as a row; *now* is what ages are counted to."""
+    if kind.kind in _columns():
+        cells = cells_of(kind, to_storage(kind, document), now)
+    else:
+        metadata = document["metadata"]
+        cells = [metadata.get("name", ""), metadata.get("creationTimestamp")]
+    shown: Document | None
+    if include == "None":
+        shown = None
+    elif include == "Object":
+        shown = {"kind": kind.kind, "apiVersion": kind.api_version, **document}
+    else:
+        shown = partial(document, kind, version)
+    return {"cells": cells, "object": shown}
+
+
+def table(
+    kind: Kind,
+    documents: Iterable[Document],
+    metadata: Document,
+    *,
+    include: str,
+    now: float,
+    with_columns: bool = True,
+    version: str = META,
+) -> Document:
+    """Return the objects as a Table."""
+    return {
+        "kind": "Table",
+        "apiVersion": version,
+        "metadata": metadata,
+        "columnDefinitions": columns(kind) if with_columns else None,
+        "rows": [row(kind, document, include, now, version) for document in documents],
+    }

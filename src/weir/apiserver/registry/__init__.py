@@ -1,0 +1,1 @@
+"""What is done to stored objects? The verbs, patches, lists, watches and subresources."""

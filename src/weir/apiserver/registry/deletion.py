@@ -1,0 +1,272 @@
+"""Delete one object or a collection.
+
+Spec: apiserver.md 8 "Delete". Three things can keep an object after a delete: the grace period of a pod, its
+finalizers, and a propagation policy that makes the server add one (`orphan`, `foregroundDeletion`). Until they
+are gone the object stays with a deletionTimestamp. The garbage collector and the namespace
+controller act on what is left here; they are controllers, not part of the server.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from weir import errors
+from weir.apiserver.admission.attributes import DELETE, Attributes
+from weir.apiserver.auth.authn import User
+from weir.apiserver.registry import codec
+from weir.apiserver.registry.identity import gone_with_this_update
+from weir.apiserver.registry.lists import Lists, Page
+from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
+from weir.apiserver.strategies import for_kind
+from weir.apiserver.transport.options import DeleteOptions
+from weir.objects.kinds import Kind
+from weir.store import KeyValue, Write
+
+__all__ = ["Deletion"]
+
+Document = dict[str, Any]
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+
+
+class Deletion:
+    """Everything a DELETE can mean."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+        self._store = verbs.store
+
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, options: DeleteOptions, user: User, warnings: list[str]
+    ) -> WriteResult:
+        """Delete one object, or start its end."""
+        found = self._verbs.find(kind, namespace, name)
+        attributes = Attributes(
+            DELETE,
+            kind,
+            namespace=namespace,
+            name=name,
+            old=codec.decode(kind, found.value),
+            options=options.document,
+            dry_run=options.dry_run,
+            user=user,
+            warnings=warnings,
+        )
+        for step in (self._verbs.admission.mutate, self._verbs.admission.validate):
+            pending = step(attributes)
+            if pending is not None:
+                await pending
+        if kind.kind == "Namespace":
+            return await self._namespace(kind, name, options)
+        for _ in range(16):
+            outcome = await self._once(kind, self._verbs.find(kind, namespace, name), options)
+            if outcome is not None:
+                return outcome
+        raise errors.Conflict.object(kind, name)
+
+    async def _once(self, kind: Kind, found: KeyValue, options: DeleteOptions) -> WriteResult | None:
+        """Try once; None when somebody changed the object meanwhile."""
+        document = codec.decode(kind, found.value)
+        metadata = document["metadata"]
+        check_preconditions(kind, metadata, options)
+        asked = options.grace_period_seconds
+        if asked is not None and asked < 0:
+            asked = 1
+        graceful, pending, grace = self._begin(kind, document, asked)
+        if pending:
+            return self._answer(kind, 200, document, removed=False)
+        held = finalizers_after(kind, metadata.get("finalizers") or [], options)
+        if held or graceful:
+            if held:
+                metadata["finalizers"] = held
+            else:
+                metadata.pop("finalizers", None)
+            if not graceful:
+                mark_terminating(metadata, self._verbs.now)
+            changed = document != codec.decode(kind, found.value)
+            if changed and not options.dry_run:
+                written = await self._write(kind, found, document)
+                if written is None:
+                    return None
+                found = written
+                document = codec.decode(kind, written.value)
+            if held or grace > 0:
+                return self._answer(kind, 200, document, removed=False)
+        if not options.dry_run:
+            (result,) = await self._store.commit((Write(found.key, None, found.mod_revision),))
+            if result.error is not None and self._store.get(found.key) is not None:
+                return None
+        return self._answer(kind, 200, document, removed=True)
+
+    def _begin(self, kind: Kind, document: Document, asked: int | None) -> tuple[bool, bool, int]:
+        """Return (graceful, already pending, grace seconds) and mark a pod whose end starts now."""
+        metadata = document["metadata"]
+        strategy = for_kind(kind)
+        if strategy.delete_grace(document, 0) is None:
+            return False, False, 0
+        if metadata.get("deletionTimestamp"):
+            current = metadata.get("deletionGracePeriodSeconds") or 0
+            if not current:
+                return False, False, 0
+            if asked is not None and asked < current:
+                due = parse_time(metadata["deletionTimestamp"]) - timedelta(seconds=current - asked)
+                metadata["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+                metadata["deletionGracePeriodSeconds"] = asked
+                return True, False, asked
+            return False, True, current
+        grace = strategy.delete_grace(document, asked) or 0
+        due = parse_time(self._verbs.now) + timedelta(seconds=grace)
+        metadata["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+        return True, False, grace
+
+    async def _write(self, kind: Kind, found: KeyValue, document: Document) -> KeyValue | None:
+        write = Write(found.key, codec.encode(document, kind), found.mod_revision, codec.STAMP)
+        (result,) = await self._store.commit((write,))
+        return result.event.now if result.event is not None else None
+
+    def _answer(self, kind: Kind, code: int, document: Document, *, removed: bool) -> WriteResult:
+        if not removed or kind.returns_deleted:
+            return WriteResult(code, body_of(document))
+        details: Document = {"name": document["metadata"]["name"]}
+        if kind.group:
+            details["group"] = kind.group
+        details["kind"] = kind.plural
+        details["uid"] = document["metadata"]["uid"]
+        return WriteResult(code, body_of(success(code=None, details=details)))
+
+    async def _namespace(self, kind: Kind, name: str, options: DeleteOptions) -> WriteResult:
+        """A namespace first becomes Terminating; it goes when its controller has emptied it."""
+        for _ in range(16):
+            found = self._verbs.find(kind, "", name)
+            document = codec.decode(kind, found.value)
+            metadata = document["metadata"]
+            check_preconditions(kind, metadata, options)
+            if not metadata.get("deletionTimestamp"):
+                metadata["deletionTimestamp"] = self._verbs.now
+                document["status"] = {**(document.get("status") or {}), "phase": "Terminating"}
+            if gone_with_this_update(kind, document):
+                if not options.dry_run:
+                    (result,) = await self._store.commit((Write(found.key, None, found.mod_revision),))
+                    if result.error is not None:
+                        continue
+                return self._answer(kind, 200, document, removed=True)
+            if not options.dry_run and document != codec.decode(kind, found.value):
+                written = await self._write(kind, found, document)
+                if written is None:
+                    continue
+                document = codec.decode(kind, written.value)
+            return WriteResult(200, body_of(document))
+        raise errors.Conflict.object(kind, name)
+
+    async def collection(
+        self,
+        kind: Kind,
+        namespace: str,
+        lists: Lists,
+        params: dict[str, str],
+        options: DeleteOptions,
+        user: User,
+        warnings: list[str],
+    ) -> Page:
+        """Delete everything the selectors choose; the answer is the list as it was before."""
+        selected = lists.select(kind, namespace, params)
+        for found in selected.items:
+            metadata = msgspec.json.decode(found.value)["metadata"]
+            try:
+                await self.delete(
+                    kind, metadata.get("namespace", ""), metadata["name"], options, user, warnings
+                )
+            except errors.NotFound:
+                continue
+        return selected
+
+
+def success(*, code: int | None = None, details: Document | None = None) -> Document:
+    """Return the Status of something that went well."""
+    status: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if details is not None:
+        status["details"] = details
+    if code is not None:
+        status["code"] = code
+    return status
+
+
+def parse_time(text: str) -> datetime:
+    """Return an RFC 3339 time with seconds.
+
+    >>> parse_time("2026-01-02T03:04:05Z").isoformat()
+    '2026-01-02T03:04:05+00:00'
+    """
+    return datetime.fromisoformat(text)
+
+
+def mark_terminating(metadata: Document, now: str) -> None:
+    """Set what a delete sets on an object that finalizers keep."""
+    if not metadata.get("deletionTimestamp"):
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+        metadata["deletionTimestamp"] = now
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def check_preconditions(kind: Kind, metadata: Document, options: DeleteOptions) -> None:
+    """Refuse to delete another object than the one the client means."""
+    head = f'Operation cannot be fulfilled on {kind.kind} "{metadata["name"]}": '
+    details = {"name": metadata["name"], "kind": kind.kind}
+    if kind.group:
+        head = head.replace(kind.kind, f"{kind.kind}.{kind.group}", 1)
+        details = {"name": metadata["name"], "group": kind.group, "kind": kind.kind}
+    if options.uid is not None and options.uid != metadata["uid"]:
+        raise errors.Conflict(
+            f"{head}the UID in the precondition ({options.uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated",
+            details=details,
+        )
+    if options.resource_version is not None and options.resource_version != metadata["resourceVersion"]:
+        raise errors.Conflict(
+            f"{head}the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({metadata['resourceVersion']}). The object might have been modified",
+            details=details,
+        )
+
+
+def finalizers_after(kind: Kind, finalizers: list[str], options: DeleteOptions) -> list[str]:
+    """Return the finalizers with the garbage collector's own put in or taken out, as the policy says.
+
+    >>> from weir.objects.kinds import by_kind
+    >>> finalizers_after(by_kind("v1", "Pod"), ["a"], DeleteOptions(propagation_policy="Foreground"))
+    ['a', 'foregroundDeletion']
+    """
+    policy = options.propagation_policy
+    if options.orphan_dependents is not None:
+        policy = "Orphan" if options.orphan_dependents else "Background"
+    if policy is None:
+        if ORPHAN in finalizers:
+            policy = "Orphan"
+        elif FOREGROUND in finalizers:
+            policy = "Foreground"
+        else:
+            policy = kind.default_propagation
+    kept = [finalizer for finalizer in finalizers if finalizer not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        kept.append(ORPHAN)
+    elif policy == "Foreground":
+        kept.append(FOREGROUND)
+    return kept
+
+
+KEEPS_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
+def deletion_warnings(kind: Kind, options: DeleteOptions) -> list[str]:
+    """Return what a client should know before it deletes objects of this kind with these options."""
+    silent = options.propagation_policy is None and options.orphan_dependents is None
+    return [KEEPS_PODS] if (kind.group, kind.kind) == ("batch", "Job") and silent else []

@@ -1,0 +1,130 @@
+"""Is this the object the client means? Names, namespaces, versions and uids of a write.
+
+Spec: apiserver.md 1.2 (conflicts), 2 "Decoding" (name and namespace in body and URL), 4 "Create and update".
+Not here: what the object may hold (weir.validate), the writing itself (weir.apiserver.registry.verbs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weir import errors
+from weir.objects.kinds import Kind
+from weir.values.quoting import quote
+
+__all__ = [
+    "check_name",
+    "check_namespace",
+    "check_patched_identity",
+    "gone_with_this_update",
+    "keep_server_set",
+    "new_uid",
+    "parse_version",
+    "uid_text",
+]
+
+Document = dict[str, Any]
+_UID_MASK = ~(0xF << 76) & ~(0x3 << 62) & (1 << 128) - 1
+_UID_VERSION = 0x4 << 76 | 0x2 << 62
+
+
+def parse_version(text: str) -> int:
+    """Return a resourceVersion as a number; raises as upstream does, without a reason."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise errors.InternalError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
+
+
+def uid_text(key: str, given: str, stored_uid: str) -> str:
+    """Return what a write says when it was meant for an earlier object of this name."""
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {given}, UID in object meta: {stored_uid}"
+    )
+
+
+def check_namespace(kind: Kind, metadata: Document, namespace: str) -> None:
+    """Hold the namespace in the body against the one in the URL, and fill it in."""
+    given = metadata.get("namespace")
+    if not kind.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if given and given != namespace:
+        raise errors.BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    metadata["namespace"] = namespace
+
+
+def check_name(metadata: Document, name: str) -> None:
+    """Hold the name in the body against the one in the URL."""
+    given = metadata.get("name")
+    if not given:
+        raise errors.BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if given != name:
+        raise errors.BadRequest(
+            f"the name of the object ({given}) does not match the name on the URL ({name})"
+        )
+
+
+def check_patched_identity(new: Document, kind: Kind, namespace: str, name: str) -> None:
+    """A patch may change neither name nor namespace."""
+    metadata = new.setdefault("metadata", {})
+    check_name(metadata, name)
+    check_namespace(kind, metadata, namespace)
+
+
+def check_new_identity(configuration: Document, kind: Kind, name: str) -> None:
+    """A configuration that names an object by its uid does not make another one; a version it names is nobody's."""
+    metadata = configuration.get("metadata")
+    if not isinstance(metadata, dict):
+        return
+    metadata.pop("resourceVersion", None)
+    if uid := metadata.get("uid"):
+        text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise errors.Conflict.object(kind, name, text)
+
+
+def keep_server_set(metadata: Document, was: Document) -> None:
+    """Fill in what only the server sets; a uid that the client changed stays for validation."""
+    metadata.pop("selfLink", None)
+    if "creationTimestamp" in was:
+        metadata["creationTimestamp"] = was["creationTimestamp"]
+    else:
+        metadata.pop("creationTimestamp", None)
+    if "uid" not in was:
+        metadata.pop("uid", None)
+    elif not metadata.get("uid"):
+        metadata["uid"] = was["uid"]
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):  # once there, they stay as they are
+        if field in was:
+            metadata[field] = was[field]
+        elif not metadata.get(field):
+            metadata.pop(field, None)
+    if "generation" in was:
+        metadata["generation"] = was["generation"]
+    else:
+        metadata.pop("generation", None)
+
+
+def gone_with_this_update(kind: Kind, new: Document) -> bool:
+    """Return whether the object has only waited for this update to go: terminating, nothing holds it."""
+    metadata = new["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if kind.kind == "Namespace" and kind.group == "":
+        return not (new.get("spec") or {}).get("finalizers")
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def new_uid(entropy: bytearray, random_bytes: Callable[[int], bytes]) -> str:
+    """Return a fresh random uid; randomness is asked for in larger pieces and kept in *entropy*."""
+    if len(entropy) < 16:
+        entropy.extend(random_bytes(4096))
+    bits = int.from_bytes(entropy[-16:], "big")
+    del entropy[-16:]
+    text = f"{bits & _UID_MASK | _UID_VERSION:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

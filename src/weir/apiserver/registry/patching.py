@@ -1,0 +1,271 @@
+"""Change one object as a patch says: JSON patch, merge patch, strategic merge patch, server-side apply.
+
+Spec: apiserver.md 7 "Patch". The patch is tried on the newest object again when another write was faster.
+Not here: what each kind of patch does to a document (weir.apiserver.patches), the write itself (.verbs).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from weir import errors
+from weir.apiserver.patches import apply as server_side
+from weir.apiserver.patches import converter
+from weir.apiserver.patches import json as json_patch
+from weir.apiserver.patches import merge as merge_patch
+from weir.apiserver.patches import strategic as strategic_patch
+from weir.apiserver.patches.partial_patch import applied_parts, patched_parts
+from weir.apiserver.registry import codec
+from weir.apiserver.registry.identity import check_new_identity, check_patched_identity
+from weir.apiserver.registry.verbs import ATTEMPTS, Verbs, WriteResult
+from weir.apiserver.strategies import for_kind
+from weir.apiserver.transport.bodies import manager_of, media_type, relaxed
+from weir.apiserver.transport.http import Request
+from weir.apiserver.transport.options import WriteOptions
+from weir.objects import defaults, document, schema, v1alpha4
+from weir.objects.document import may_have_duplicates, root_of
+from weir.objects.jsontext import duplicate_fields, parse_json
+from weir.objects.kinds import Kind
+from weir.validate.field import invalid
+from weir.values.quoting import quote
+
+__all__ = ["PATCHES", "Patching", "check_patched", "patched"]
+
+Document = dict[str, Any]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
+
+
+def _merge(target: Document, overlay: Document, kind: Kind) -> Document:
+    merged: Document = merge_patch.merge(target, overlay)
+    return merged
+
+
+def _lay_over(target: Document, overlay: Document, kind: Kind) -> Document:
+    return merge_patch.lay_over(target, overlay)
+
+
+def _merge_strategically(target: Document, overlay: Document, kind: Kind) -> Document:
+    return strategic_patch.merge_map(target, overlay, strategic_patch.place_of(kind))
+
+
+_BY_PARTS = {MERGE_PATCH: _merge, STRATEGIC_PATCH: _merge_strategically}
+
+
+class Patching:
+    """The verb patch."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    async def patch(
+        self, request: Request, kind: Kind, namespace: str, name: str, subresource: str, warnings: list[str]
+    ) -> WriteResult:
+        """Change the object as the patch in the body says."""
+        media = media_type(request)
+        if media not in PATCHES:
+            raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+        apply = media == APPLY_PATCH
+        options = WriteOptions.parse(request.params, "PatchOptions", apply=apply)
+        manager = options.field_manager or manager_of(request)
+        if apply:
+            return await self._apply(request, kind, namespace, name, subresource, options, warnings)
+        body = request.body
+        if kind.version == v1alpha4.VERSION and media != JSON_PATCH:
+            body = relaxed(body, kind, yaml=False, partial=True)
+        by_parts = _BY_PARTS.get(media)
+        if media == MERGE_PATCH and b"null" not in body:
+            by_parts = _lay_over
+
+        def compute(old: Document) -> Document:
+            if by_parts is not None:
+                now = self._verbs.now
+                part = patched_parts(old, body, kind, subresource, by_parts, namespace, name, now)
+                if part is not None:
+                    return part
+            if media == STRATEGIC_PATCH:
+                new, found = converter.patch(old, body, kind, field_validation=options.field_validation)
+            else:
+                new = patched(media, old, body, kind)
+                checks = media == MERGE_PATCH and options.field_validation != "Ignore"
+                doubled = duplicates(body) if checks else []
+                new, found = check_patched(new, kind, options.field_validation, doubled)
+            warnings.extend(found)
+            check_patched_identity(new, kind, namespace, name)
+            for_kind(kind).recall(new, old)
+            defaults.default(new, kind, self._verbs.now)
+            return new
+
+        for _ in range(ATTEMPTS):
+            found = self._verbs.find(kind, namespace, name)
+            old = codec.decode(kind, found.value)
+            before = len(warnings)
+            new = compute(old)
+            own_version = new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]
+            if own_version:
+                new["metadata"].pop("resourceVersion", None)
+            outcome = await self._verbs.replace(
+                kind,
+                found,
+                old,
+                new,
+                subresource,
+                user=request.user,
+                manager=manager,
+                dry_run=options.dry_run,
+                warnings=warnings,
+                patched=True,
+                options={"kind": "PatchOptions", **options.document},
+            )
+            if outcome is not None:
+                return outcome
+            del warnings[before:]
+        raise errors.Conflict.object(kind, name)
+
+    async def _apply(
+        self,
+        request: Request,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        subresource: str,
+        options: WriteOptions,
+        warnings: list[str],
+    ) -> WriteResult:
+        """Server-side apply."""
+        body = request.body
+        if kind.version == v1alpha4.VERSION:
+            body = relaxed(body, kind, yaml=True)
+
+        def applied(live: Document | None) -> Document:
+            manager, force, now = options.field_manager, options.force, self._verbs.now
+            configuration = server_side.parse(body)
+            if live is not None and subresource == "status":
+                part = applied_parts(
+                    live, configuration, kind, namespace, name, manager=manager, force=force, now=now
+                )
+                if part is not None:
+                    return part
+            if live is None:
+                check_new_identity(configuration, kind, name)
+            new = server_side.apply_configuration(
+                live, configuration, kind, manager=manager, force=force, subresource=subresource, now=now
+            )
+            for problem in server_side.doubled_keys(body) if options.field_validation != "Ignore" else ():
+                if options.field_validation == "Strict":
+                    text = f"error strict decoding patch: error converting YAML to JSON: {problem}"
+                    raise errors.BadRequest(text)
+                warnings.extend(line.strip() for line in problem.splitlines()[1:])
+            metadata = new.setdefault("metadata", {})
+            check_patched_identity(new, kind, namespace, name)
+            metadata["name"] = name
+            if kind.namespaced:
+                metadata["namespace"] = namespace
+            if live is not None:
+                for_kind(kind).recall(new, live)
+            defaults.default(new, kind, now)
+            return new
+
+        for _ in range(ATTEMPTS):
+            found = self._verbs.store.get(kind.key(namespace, name))
+            if found is None:
+                if subresource:
+                    raise errors.NotFound.object(kind, name)
+                new = applied(None)
+                try:
+                    return await self._verbs.create_document(
+                        kind,
+                        namespace,
+                        new,
+                        user=request.user,
+                        manager=options.field_manager,
+                        dry_run=options.dry_run,
+                        warnings=warnings,
+                        owned=True,
+                        options={"kind": "PatchOptions", **options.document},
+                    )
+                except errors.AlreadyExists:
+                    continue
+            old = codec.decode(kind, found.value)
+            new = applied(old)
+            if new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]:
+                new["metadata"].pop("resourceVersion", None)
+            outcome = await self._verbs.replace(
+                kind,
+                found,
+                old,
+                new,
+                subresource,
+                user=request.user,
+                manager=options.field_manager,
+                dry_run=options.dry_run,
+                warnings=warnings,
+                owned=True,
+                patched=True,
+                options={"kind": "PatchOptions", **options.document},
+            )
+            if outcome is not None:
+                return outcome
+        raise errors.Conflict.object(kind, name)
+
+
+def patched(media: str, old: Document, body: bytes, kind: Kind) -> Document:
+    """Return what the patch of type *media* makes of *old*."""
+    if media == JSON_PATCH:
+        patched_document: Document = json_patch.patch(old, body)
+        return patched_document
+    if media == MERGE_PATCH:
+        return merge_patch.patch(old, body)
+    return strategic_patch.patch(old, body, kind)
+
+
+def check_patched(
+    new: Document, kind: Kind, field_validation: str, doubled: list[str] | None = None
+) -> tuple[Document, list[str]]:
+    """Return the result of a patch as a checked document; what is wrong with it is a 422 on `patch`.
+
+    *doubled* are complaints about the patch itself.
+    """
+    try:
+        if (new.get("kind") or kind.kind, new.get("apiVersion") or kind.api_version) != (
+            kind.kind,
+            kind.api_version,
+        ):
+            raise errors.DecodeError(unknown_kind(new, kind))
+        read, found = document.check(new, kind, field_validation=field_validation)
+        if doubled and field_validation == "Strict":
+            raise errors.DecodeError("strict decoding error: " + ", ".join(doubled))
+        return read, [*(doubled or ()), *found]
+    except errors.DecodeError as error:
+        shown = msgspec.json.encode(new, order="sorted").decode()
+        problem = invalid("patch", shown, error.message)
+        raise errors.Invalid.of("", "", "", [problem]) from None
+
+
+def unknown_kind(new: Document, kind: Kind) -> str:
+    """Return what decoding says of an object that a patch turned into something else."""
+    name, version = new.get("kind") or "", new.get("apiVersion") or ""
+    other = schema.find_root(version, name)
+    if other is not None:
+        into = root_of(kind)
+        package = into.name.partition(".")[0]
+        which = version.rpartition("/")[2]
+        return f"converting ({which}.{other.go}) to ({package}.{into.go}): unknown conversion"
+    scheme = 'in scheme "pkg/runtime/scheme.go:111"'
+    return f'no kind "{name}" is registered for version "{version}" {scheme}'
+
+
+def duplicates(body: bytes) -> list[str]:
+    """Return the complaints about fields that a patch names twice."""
+    try:
+        if not may_have_duplicates(body, msgspec.json.decode(body)):
+            return []
+        return [f"duplicate field {quote(path)}" for path in duplicate_fields(parse_json(body))]
+    except (ValueError, RecursionError):
+        return []

@@ -1,0 +1,212 @@
+"""The Scale of a workload: how many replicas it has and shall have, read and written without the rest of it.
+
+Spec: apiserver.md 12 "Subresources", 6 "managedFields". A write becomes a change of the workload's `spec.replicas`. Who
+owns that field in the workload owns `spec.replicas` in the Scale, so applying a Scale conflicts with who applied the
+workload.
+What surprises: an entry that a Scale wrote has no time; an updating manager known for more than the replicas has two
+entries after somebody else's write, because its entry in the Scale has another apiVersion.
+Not here: conflicts and ownership as such (weir.apiserver.patches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from weir import errors
+from weir.apiserver.patches import apply as server_side
+from weir.apiserver.patches import fieldset
+from weir.apiserver.patches.managedfields import (
+    Entry,
+    Managed,
+    Owner,
+    means_the_same,
+    read_managed,
+    write_managed,
+    written,
+)
+from weir.apiserver.registry import codec
+from weir.apiserver.registry.identity import check_name, check_namespace, check_patched_identity, uid_text
+from weir.apiserver.registry.patching import APPLY_PATCH, PATCHES, check_patched, patched
+from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
+from weir.apiserver.transport.bodies import decode, manager_of, media_type
+from weir.apiserver.transport.http import Request
+from weir.apiserver.transport.options import WriteOptions
+from weir.objects.kinds import Kind, by_kind
+from weir.selectors import labels
+from weir.validate.field import invalid
+
+__all__ = ["Scales", "scale_of"]
+
+Document = dict[str, Any]
+SCALE = by_kind("autoscaling/v1", "Scale")
+REPLICAS: fieldset.FieldSet = {"f:spec": {"f:replicas": {}}}
+
+
+class Scales:
+    """The verbs of the subresource scale."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    def get(self, kind: Kind, namespace: str, name: str) -> WriteResult:
+        """Return the Scale of a workload."""
+        workload = codec.decode(kind, self._verbs.find(kind, namespace, name).value)
+        return WriteResult(200, body_of(scale_of(kind, workload)))
+
+    async def set(
+        self, request: Request, kind: Kind, namespace: str, name: str, warnings: list[str]
+    ) -> WriteResult:
+        """Change the replicas of a workload by PUT or PATCH of its Scale."""
+        patching, media = request.method == "PATCH", media_type(request)
+        if patching and media not in PATCHES:
+            raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+        applying = patching and media == APPLY_PATCH
+        options_kind = "PatchOptions" if patching else "UpdateOptions"
+        options = WriteOptions.parse(request.params, options_kind, apply=applying)
+        manager = options.field_manager or manager_of(request)
+        sent: Document = {}
+        if not patching:
+            sent, found = decode(request, SCALE, options.field_validation)
+            warnings.extend(found)
+            check_namespace(kind, sent.setdefault("metadata", {}), namespace)
+            check_name(sent["metadata"], name)
+
+        def wanted(current: Document) -> Document:
+            """Return the Scale the request makes of *current*, its owners included."""
+            now = self._verbs.now
+            if applying:
+                new = server_side.apply_configuration(
+                    current,
+                    server_side.parse(request.body),
+                    SCALE,
+                    manager=manager,
+                    force=options.force,
+                    subresource="scale",
+                    now=now,
+                )
+                check_patched_identity(new, kind, namespace, name)
+                return new
+            if patching:
+                new, found = check_patched(
+                    patched(media, current, request.body, SCALE), SCALE, options.field_validation
+                )
+                warnings.extend(found)
+                check_patched_identity(new, kind, namespace, name)
+            else:
+                new = {**sent, "metadata": dict(sent["metadata"])}
+            server_side.update_managed_fields(
+                new, current, SCALE, manager=manager, subresource="scale", now=now
+            )
+            return new
+
+        def compute(old: Document) -> Document:
+            was, managed = old["metadata"], read_managed(old["metadata"].get("managedFields")) or {}
+            uid = sent.get("metadata", {}).get("uid")
+            if uid and uid != was["uid"]:
+                raise errors.Conflict.object(kind, name, uid_text(kind.key(namespace, name), uid, was["uid"]))
+            current = scale_of(kind, old)
+            write_managed(current, owners_in_scale(managed, kind))
+            scale = wanted(current)
+            replicas = (scale.get("spec") or {}).get("replicas", 0)
+            if replicas < 0:
+                problem = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+                raise errors.Invalid.of("autoscaling", "Scale", name, [problem])
+            metadata = scale["metadata"]
+            if metadata.get("uid") not in (None, "", was["uid"]):
+                raise _other_object(kind, name, metadata["uid"], was["uid"])
+            new = {**old, "metadata": dict(was), "spec": {**old["spec"], "replicas": replicas}}
+            version = metadata.get("resourceVersion")
+            if not version or (patching and version == was["resourceVersion"]):
+                new["metadata"].pop("resourceVersion")
+            else:
+                new["metadata"]["resourceVersion"] = version
+            owned = owners_in_workload(managed, read_managed(metadata.get("managedFields")) or {}, kind)
+            new["metadata"].pop("managedFields", None)
+            if entries := written(owned):
+                new["metadata"]["managedFields"] = entries
+            return new
+
+        outcome = await self._verbs.change(
+            kind,
+            namespace,
+            name,
+            "scale",
+            compute,
+            user=request.user,
+            manager=manager,
+            dry_run=options.dry_run,
+            warnings=warnings,
+            owned=True,
+            options={"kind": options_kind, **options.document},
+        )
+        return WriteResult(outcome.code, body_of(scale_of(kind, msgspec.json.decode(outcome.body))))
+
+
+def _other_object(kind: Kind, name: str, given: str, uid: str) -> errors.Conflict:
+    resource = f"{kind.plural}/scale"
+    qualified = f"{resource}.{kind.group}" if kind.group else resource
+    text = f"Precondition failed: UID in precondition: {given}, UID in object meta: {uid}"
+    details = {"name": name, **({"group": kind.group} if kind.group else {}), "kind": resource}
+    return errors.Conflict(f'Operation cannot be fulfilled on {qualified} "{name}": {text}', details=details)
+
+
+def owners_in_scale(managed: Managed, kind: Kind) -> Managed:
+    """Return who owns the replicas of a workload, as owners of its Scale."""
+    return {
+        Owner(owner.manager, owner.operation, SCALE.api_version, owner.subresource): Entry(
+            REPLICAS, entry.time
+        )
+        for owner, entry in managed.items()
+        if means_the_same(owner.api_version, kind.api_version) and _has_replicas(entry)
+    }
+
+
+def owners_in_workload(managed: Managed, in_scale: Managed, kind: Kind) -> Iterable[tuple[Owner, Entry]]:
+    """Return the owners of a workload's fields after its Scale got the owners *in_scale*."""
+    left = {owner: entry for owner, entry in in_scale.items() if _has_replicas(entry)}
+    result: list[tuple[Owner, Entry]] = []
+    for owner, entry in managed.items():
+        if not means_the_same(owner.api_version, kind.api_version):
+            continue
+        same = Owner(owner.manager, "Apply", SCALE.api_version, owner.subresource)
+        if not _has_replicas(entry):
+            result.append((owner, entry))
+        elif owner.operation == "Apply" and same in left:  # only appliers are known without their apiVersion
+            del left[same]
+            result.append((owner, entry))
+        elif rest := fieldset.difference(entry.fields, REPLICAS):
+            result.append((owner, Entry(rest, entry.time)))
+    for owner in left:
+        known = Owner(owner.manager, owner.operation, kind.api_version, owner.subresource)
+        result.append((known, Entry(REPLICAS, "")))
+    return result
+
+
+def _has_replicas(entry: Entry) -> bool:
+    return "f:replicas" in (entry.fields.get("f:spec") or {})
+
+
+def scale_of(kind: Kind, workload: Document) -> Document:
+    """Return the Scale of a workload."""
+    metadata, spec = workload["metadata"], workload.get("spec") or {}
+    status: Document = {"replicas": (workload.get("status") or {}).get("replicas", 0)}
+    selector = spec.get("selector")
+    if kind.kind == "ReplicationController":
+        selector = {"matchLabels": selector} if selector else None
+    text = str(labels.from_object(selector) or "")
+    if text:
+        status["selector"] = text
+    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    shown: Document = {}
+    if spec.get("replicas"):
+        shown["replicas"] = spec["replicas"]
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: metadata[key] for key in names if key in metadata},
+        "spec": shown,
+        "status": status,
+    }

@@ -1,0 +1,352 @@
+"""Paths below an object that are not the object itself: binding, eviction, token.
+
+Spec: apiserver.md 12 "Subresources", core.md 3.1 (binding errors). Logs, exec and the other streams of a real
+kubelet answer that simulated nodes do not support them.
+What surprises: only binding validation comes back as 500, as upstream returns it without a Status.
+Not here: scale (weir.apiserver.registry.scale); status, ephemeralcontainers, resize and finalize, which are updates
+of the object (weir.apiserver.registry.verbs).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from weir import errors
+from weir.apiserver.admission.attributes import CREATE, Attributes
+from weir.apiserver.auth.tokens import Signer, token_request
+from weir.apiserver.registry import codec
+from weir.apiserver.registry.deletion import Deletion, success
+from weir.apiserver.registry.identity import check_namespace, uid_text
+from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
+from weir.apiserver.transport.bodies import decode, manager_of
+from weir.apiserver.transport.http import Request
+from weir.apiserver.transport.options import DeleteOptions, WriteOptions
+from weir.objects.kinds import Kind, by_kind
+from weir.selectors import labels
+from weir.store import KeyValue, Write
+from weir.values.quoting import quote
+
+__all__ = ["Subresources"]
+
+Document = dict[str, Any]
+POD = by_kind("v1", "Pod")
+BUDGET = by_kind("policy/v1", "PodDisruptionBudget")
+_CREATED = body_of(success(code=201))
+STREAMS = frozenset({"log", "exec", "attach", "portforward", "proxy"})
+BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
+_ATTEMPTS = 8
+MAX_DISRUPTED = 2000
+
+
+class Subresources:
+    """The verbs of subresources."""
+
+    def __init__(self, verbs: Verbs, deletion: Deletion, signer: Signer | None) -> None:
+        self._verbs, self._deletion, self._signer = verbs, deletion, signer
+        self._store = verbs.store
+
+    async def create(
+        self, request: Request, kind: Kind, namespace: str, name: str, subresource: str, warnings: list[str]
+    ) -> WriteResult:
+        """POST to a subresource."""
+        if subresource == "binding":
+            return await self.bind(request, namespace, name, warnings)
+        if subresource == "eviction":
+            return await self._evict(request, namespace, name, warnings)
+        if subresource == "token":
+            return await self._token(request, kind, namespace, name, warnings)
+        return self.stream(kind, namespace, name, subresource)
+
+    def stream(self, kind: Kind, namespace: str, name: str, subresource: str) -> WriteResult:
+        """Refuse what only a real kubelet could do."""
+        self._verbs.find(kind, namespace, name)
+        raise errors.NotImplementedHere(f"{kind.plural}/{subresource} is not supported by simulated nodes")
+
+    # ------------------------------------------------------------------------------------------ binding
+
+    async def bind(self, request: Request, namespace: str, name: str, warnings: list[str]) -> WriteResult:
+        """Assign a pod to a node; without a name in the URL the body names the pod."""
+        options = WriteOptions.parse(request.params, "CreateOptions")
+        kind = by_kind("v1", "Binding")
+        binding, found = decode(request, kind, options.field_validation)
+        warnings.extend(found)
+        metadata = binding.setdefault("metadata", {})
+        check_namespace(kind, metadata, namespace)
+        if name and metadata.get("name", "") != name:
+            raise errors.BadRequest("name in URL does not match name in Binding object")
+        name = name or metadata.get("name", "")
+        await self._admit(request, binding, namespace, name, "binding", options.dry_run, warnings)
+        target = binding.get("target") or {}
+        problems = []
+        if target.get("kind") not in (None, "", "Node"):
+            shown = quote(str(target["kind"]))
+            problems.append(f'target.kind: Unsupported value: {shown}: supported values: "Node", "<empty>"')
+        if not target.get("name"):
+            problems.append("target.name: Required value")
+        if problems:
+            text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+            raise errors.InternalError(text)
+        for _ in range(_ATTEMPTS):
+            stored_pod = self._verbs.find(POD, namespace, name)
+            pod = codec.decode(POD, stored_pod.value)
+            assign(pod, binding, stored_pod.key, self._verbs.now)
+            if options.dry_run or await self._write(stored_pod, pod):
+                return WriteResult(201, _CREATED)
+        raise errors.Conflict.object(POD, name)
+
+    async def _admit(
+        self,
+        request: Request,
+        body: Document,
+        namespace: str,
+        name: str,
+        subresource: str,
+        dry_run: bool,
+        warnings: list[str],
+        kind: Kind = POD,
+    ) -> None:
+        attributes = Attributes(
+            CREATE,
+            kind,
+            subresource=subresource,
+            namespace=namespace,
+            name=name,
+            object=body,
+            dry_run=dry_run,
+            user=request.user,
+            warnings=warnings,
+        )
+        for step in (self._verbs.admission.mutate, self._verbs.admission.validate):
+            pending = step(attributes)
+            if pending is not None:
+                await pending
+
+    async def _write(self, found: KeyValue, document: Document, kind: Kind = POD) -> bool:
+        write = Write(found.key, codec.encode(document, kind), found.mod_revision, codec.STAMP)
+        (result,) = await self._store.commit((write,))
+        return result.error is None
+
+    # ----------------------------------------------------------------------------------------- eviction
+
+    async def _evict(self, request: Request, namespace: str, name: str, warnings: list[str]) -> WriteResult:
+        """Delete a pod unless a disruption budget forbids it."""
+        options = WriteOptions.parse(request.params, "CreateOptions")
+        kind = by_kind("policy/v1", "Eviction")
+        eviction, found = decode(request, kind, options.field_validation)
+        warnings.extend(found)
+        given = (eviction.get("metadata") or {}).get("name")
+        if given and given != name:
+            raise errors.BadRequest("name in URL does not match name in Eviction object")
+        delete = DeleteOptions.from_document(eviction.get("deleteOptions") or {})
+        dry_run = delete.dry_run or options.dry_run
+        await self._admit(request, eviction, namespace, name, "eviction", dry_run, warnings)
+        pod = codec.decode(POD, self._verbs.find(POD, namespace, name).value)
+        if not ignores_budgets(pod):
+            await self._spend_budget(pod, namespace, dry_run=dry_run)
+        if not dry_run:
+            await self._note_disruption(namespace, name, delete)
+        final = DeleteOptions(
+            dry_run,
+            delete.grace_period_seconds,
+            delete.propagation_policy,
+            delete.orphan_dependents,
+            delete.uid,
+            None,
+        )
+        await self._deletion.delete(POD, namespace, name, final, request.user, warnings)
+        return WriteResult(201, _CREATED)
+
+    async def _note_disruption(self, namespace: str, name: str, delete: DeleteOptions) -> None:
+        """Write the condition that tells the pod's owner why it goes."""
+        for _ in range(_ATTEMPTS):
+            found = self._verbs.find(POD, namespace, name)
+            pod = codec.decode(POD, found.value)
+            metadata = pod["metadata"]
+            if delete.uid is not None and delete.uid != metadata["uid"]:
+                return  # the delete that follows says so
+            if delete.resource_version not in (None, metadata["resourceVersion"]):
+                raise errors.Conflict.object(POD, name)
+            condition = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+            }
+            if not set_condition(pod, condition, self._verbs.now) or await self._write(found, pod):
+                return
+
+    async def _spend_budget(self, pod: Document, namespace: str, *, dry_run: bool) -> None:
+        """Take one disruption from the pod's budget; raises 429 when none is left."""
+        have = pod["metadata"].get("labels") or {}
+        for _ in range(_ATTEMPTS):
+            budgets = [
+                (found, document)
+                for found in self._store.range(f"{BUDGET.prefix}{namespace}/").items
+                if selects(document := codec.decode(BUDGET, found.value), have)
+            ]
+            if not budgets:
+                return
+            if len(budgets) > 1:
+                raise errors.InternalError(
+                    "This pod has more than one PodDisruptionBudget, "
+                    "which the eviction subresource does not support.",
+                    reason="InternalError",
+                )
+            found, budget = budgets[0]
+            if unhealthy_may_go(pod, budget):
+                return
+            check_budget(budget)
+            status = budget["status"]
+            status["disruptionsAllowed"] -= 1
+            status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = self._verbs.now
+            if dry_run or await self._write(found, budget, BUDGET):
+                return
+        raise errors.TooManyRequests(BLOCKED, details={"retryAfterSeconds": 10}, retry_after_seconds=10)
+
+    # ------------------------------------------------------------------------------------------- token
+
+    async def _token(
+        self, request: Request, kind: Kind, namespace: str, name: str, warnings: list[str]
+    ) -> WriteResult:
+        """Issue a token for a service account."""
+        options = WriteOptions.parse(request.params, "CreateOptions")
+        row = by_kind("authentication.k8s.io/v1", "TokenRequest")
+        asked, found = decode(request, row, options.field_validation)
+        warnings.extend(found)
+        sent = asked.get("spec") or {}
+        account = codec.decode(kind, self._verbs.find(kind, namespace, name).value)
+        await self._admit(request, asked, namespace, name, "token", options.dry_run, warnings, kind)
+        if self._signer is None:
+            raise errors.ServiceUnavailable("this server has no key to sign service account tokens with")
+        reference = (asked.get("spec") or {}).get("boundObjectRef") or {}
+        bound = None
+        if reference.get("kind") in ("Pod", "Secret", "Node"):
+            other = by_kind("v1", reference["kind"])
+            bound = self._verbs.reader.get_now(
+                other, namespace if other.namespaced else "", reference.get("name", "")
+            )
+        now = datetime.fromtimestamp(int(self._verbs.clock.time()), UTC)
+        node_name = ((bound or {}).get("spec") or {}).get("nodeName")
+        node = self._verbs.reader.get_now(by_kind("v1", "Node"), "", node_name) if node_name else None
+        answer = token_request(self._signer, account, asked, bound, now, node)
+        metadata = answer["metadata"]
+        metadata["managedFields"] = [
+            {
+                "manager": options.field_manager or manager_of(request),
+                "operation": "Update",
+                "apiVersion": row.api_version,
+                "time": self._verbs.now,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:spec": {f"f:{name}": {} for name, value in sorted(sent.items()) if value}},
+                "subresource": "token",
+            }
+        ]
+        return WriteResult(201, body_of(answer))
+
+
+# ------------------------------------------------------------------------------------------------- rules
+
+
+def assign(pod: Document, binding: Document, key: str, now: str) -> None:
+    """Put the pod on the binding's node, or raise why it may not go there."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    name, wanted = metadata["name"], binding["metadata"]
+
+    def refuse(text: str) -> errors.Conflict:
+        return errors.Conflict(
+            f'Operation cannot be fulfilled on pods/binding "{name}": {text}',
+            details={"name": name, "kind": "pods/binding"},
+        )
+
+    if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
+        raise errors.Conflict.object(POD, name, uid_text(key, wanted["uid"], metadata["uid"]))
+    if wanted.get("resourceVersion") and wanted["resourceVersion"] != metadata["resourceVersion"]:
+        raise errors.Conflict.object(POD, name)
+    if metadata.get("deletionTimestamp"):
+        raise refuse(f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise refuse(f"pod {name} is already assigned to node {quote(spec['nodeName'])}")
+    if spec.get("schedulingGates"):
+        raise refuse(f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = binding["target"]["name"]
+    for part in ("annotations", "labels"):
+        if wanted.get(part):
+            metadata[part] = {**(metadata.get(part) or {}), **wanted[part]}
+    pod["status"].pop("nominatedNodeName", None)
+    set_condition(pod, {"type": "PodScheduled", "status": "True"}, now)
+
+
+def set_condition(pod: Document, condition: Document, now: str) -> bool:
+    """Set a condition of the pod's status; return whether that changed anything."""
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    before = next((c for c in conditions if c.get("type") == condition["type"]), None)
+    changed_at = now
+    if before is not None and before.get("status") == condition["status"]:
+        changed_at = before.get("lastTransitionTime") or now
+    new: Document = {
+        "type": condition["type"],
+        "status": condition["status"],
+        "lastProbeTime": None,
+        "lastTransitionTime": changed_at,
+        **{key: condition[key] for key in ("reason", "message") if key in condition},
+    }
+    if before is None:
+        conditions.append(new)
+        return True
+    if before == new:
+        return False
+    conditions[conditions.index(before)] = new
+    return True
+
+
+def ignores_budgets(pod: Document) -> bool:
+    """Return whether evicting the pod disrupts nothing: it does not run, or goes already."""
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def selects(budget: Document, have: dict[str, str]) -> bool:
+    """Return whether the budget counts pods with these labels."""
+    try:
+        selector = labels.from_object((budget.get("spec") or {}).get("selector"))
+    except labels.SelectorError:
+        return False
+    return selector is not None and selector.matches(have)
+
+
+def unhealthy_may_go(pod: Document, budget: Document) -> bool:
+    """Return whether the pod is not ready and its budget lets such pods go."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+        return False
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    return bool(status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0)
+
+
+def check_budget(budget: Document) -> None:
+    """Raise unless the budget has a disruption left."""
+    name, status = budget["metadata"]["name"], budget.setdefault("status", {})
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        text = f"The disruption budget {name} is still being processed by the server."
+        cause = {"reason": "DisruptionBudget", "message": text}
+        raise errors.TooManyRequests(
+            BLOCKED, details={"causes": [cause], "retryAfterSeconds": 10}, retry_after_seconds=10
+        )
+    if status.get("disruptionsAllowed", 0) < 0:
+        raise errors.Forbidden.admission(BUDGET, name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or ()) > MAX_DISRUPTED:
+        raise errors.Forbidden.admission(
+            BUDGET,
+            name,
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        )
+    if status.get("disruptionsAllowed", 0) == 0:
+        text = (
+            f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods "
+            f"and has {status.get('currentHealthy', 0)} currently"
+        )
+        cause = {"reason": "DisruptionBudget", "message": text}
+        raise errors.TooManyRequests(BLOCKED, details={"causes": [cause]})

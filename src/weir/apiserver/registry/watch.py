@@ -1,0 +1,333 @@
+"""Watch a collection: every change from a revision on, as frames on an open answer.
+
+Spec: apiserver.md 10 "Watch". An event is encoded and framed once (kept on the store's event) and the same bytes
+go to every watcher that asked for the same thing; a selector is evaluated once per event for all
+watchers that share it. A watcher that does not read is cut off, not waited for: it lists again.
+What surprises: an object that leaves a selector is DELETED with its last matching state but the new revision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from weir import errors
+from weir.apiserver.metrics import Metrics, WatchMetrics
+from weir.apiserver.printers import tables
+from weir.apiserver.registry import codec
+from weir.apiserver.registry.lists import Lists, Matcher, matcher
+from weir.apiserver.transport.http import Sink, Stream
+from weir.apiserver.transport.options import ListOptions
+from weir.objects.kinds import Kind
+from weir.objects.zero_value import zero
+from weir.store import Compacted, Event, KeyValue, Store, StoreError
+from weir.values.quoting import quote
+
+__all__ = ["Watches"]
+
+BOOKMARK_SECONDS = 60.0
+BEFORE_TIMEOUT_SECONDS = 2.0
+MIN_TIMEOUT_SECONDS = 1800
+MAX_PENDING_BYTES = 32 * 1024 * 1024
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_encode = msgspec.json.Encoder().encode
+_NO_FRAME = b""
+_NO_CHANGE = ("", b"")
+
+
+class Clock(Protocol):
+    """What a watch needs to know about time."""
+
+    def time(self) -> float:
+        """Seconds since the epoch."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after *seconds*."""
+
+
+def chunk(frame: bytes) -> bytes:
+    """Return bytes as one HTTP/1.1 chunk.
+
+    >>> chunk(b"hello")
+    b'5\\r\\nhello\\r\\n'
+    """
+    return b"%x\r\n%b\r\n" % (len(frame), frame)
+
+
+class View:
+    """How a watcher wants its objects: as they are, as metadata, or as table rows."""
+
+    __slots__ = ("include", "kind", "shape")
+
+    def __init__(self, kind: Kind, shape: str = "", include: str = "") -> None:
+        self.kind, self.shape, self.include = kind, shape, include
+
+    def key(self) -> tuple[Kind, str, str]:
+        """Return what views with equal frames share."""
+        return self.kind, self.shape, self.include
+
+    def show(self, value: bytes, now: float, *, with_columns: bool = True) -> bytes:
+        """Return a stored value as the object of an event."""
+        if not self.shape:
+            return codec.served(self.kind, value)
+        document = codec.decode(self.kind, value)
+        if self.shape == "Table":
+            metadata = {"resourceVersion": document["metadata"]["resourceVersion"]}
+            return _encode(
+                tables.table(
+                    self.kind,
+                    [document],
+                    metadata,
+                    include=self.include,
+                    now=now,
+                    with_columns=with_columns,
+                )
+            )
+        return _encode(tables.partial(document, self.kind))
+
+    def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
+        """Return the object of a BOOKMARK event."""
+        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+        if initial_end:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        if self.shape == "Table":
+            return _encode(tables.table(self.kind, [], metadata, include=self.include, now=0.0))
+        if self.shape:
+            return _encode(tables.partial({"metadata": metadata}))
+        head = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
+        return _encode({**head, **zero(self.kind)})
+
+
+def frame(type: str, shown: bytes) -> bytes:
+    """Return one event as a line."""
+    return b'{"type":"%b","object":%b}\n' % (type.encode(), shown)
+
+
+class _Watcher:
+    """One open watch."""
+
+    def __init__(self, view: View, matches: Matcher | None, share: object, sink: Sink, clock: Clock) -> None:
+        self._view, self._matches, self._share = view, matches, share
+        self._sink, self._clock = sink, clock
+        self._columns_sent = view.shape != "Table"
+        #: how a reader in the same process is told; tables are for people, and come as lines to everybody
+        self._tell = getattr(sink, "tell", None) if view.shape != "Table" else None
+        self._told = ("told", share)  # where what it is told is kept, for all that share it
+        self.metrics: WatchMetrics | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def deliver(self, events: Sequence[Event]) -> None:
+        """Send what of *events* concerns this watcher."""
+        if self._tell is not None:
+            self._tell_all(events, self._tell)
+            return
+        chunks = [found for event in events if (found := self._chunk(event))]
+        if chunks:
+            self.send(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+
+    def send(self, chunks: bytes) -> None:
+        """Write ready chunks; a reader too far behind is cut off."""
+        if self._is_read():
+            self._sink.write_chunk(chunks)
+            if self.metrics is not None:
+                self.metrics.sent(len(chunks))
+
+    def _is_read(self) -> bool:
+        """Whether more may be sent; a reader too far behind is cut off."""
+        if self.over.done():
+            return False
+        if self._sink.pending_bytes > MAX_PENDING_BYTES:
+            self._sink.abort()
+            self.finish()
+            return False
+        return True
+
+    def _tell_all(self, events: Sequence[Event], tell: Callable[[str, bytes], None]) -> None:
+        """Hand what of *events* concerns this watcher to a reader in the same process, which needs no frames."""
+        for event in events:
+            frames = event.frames
+            if frames is None:
+                frames = event.frames = {}
+            found = frames.get(self._told)
+            if found is None:
+                found = frames[self._told] = self._change(event) or _NO_CHANGE
+            if found is not _NO_CHANGE and self._is_read():
+                type, shown = found
+                tell(type, shown)
+                if self.metrics is not None:
+                    self.metrics.sent(len(shown))
+
+    def _chunk(self, event: Event) -> bytes:
+        """Return the chunk for *event*, made once for all watchers that share view and selector."""
+        if not self._columns_sent:
+            made = self._make(event, with_columns=True)
+            if made:
+                self._columns_sent = True
+            return made
+        frames = event.frames
+        if frames is None:
+            frames = event.frames = {}
+        made = frames.get(self._share)
+        if made is None:
+            made = frames[self._share] = self._make(event, with_columns=self._view.shape != "Table")
+        return made
+
+    def _make(self, event: Event, *, with_columns: bool) -> bytes:
+        found = self._change(event, with_columns=with_columns)
+        return chunk(frame(*found)) if found is not None else _NO_FRAME
+
+    def _change(self, event: Event, *, with_columns: bool = True) -> tuple[str, bytes] | None:
+        """Return the type of the change and the object as this watcher sees them; None when it does not."""
+        now, before = event.now, event.before
+        if self._matches is not None:
+            is_in = now is not None and self._matches(now.value)
+            was_in = before is not None and self._matches(before.value)
+            if not is_in and not was_in:
+                return None
+            type = ("MODIFIED" if was_in else "ADDED") if is_in else "DELETED"
+            value = now.value if is_in and now is not None else event.prev_stamped
+        else:
+            type, value = event.type, event.value
+        return type, self._view.show(value, self._clock.time(), with_columns=with_columns)
+
+    def initial(self, items: Sequence[KeyValue]) -> None:
+        """Send what is there as ADDED events."""
+        parts: list[bytes] = []
+        for item in items:
+            if self._matches is None or self._matches(item.value):
+                shown = self._view.show(item.value, self._clock.time(), with_columns=not self._columns_sent)
+                if self._view.shape == "Table" and self._columns_sent is False:
+                    self._columns_sent = True
+                parts.append(chunk(frame("ADDED", shown)))
+        if parts:
+            self.send(b"".join(parts))
+
+    def finish(self) -> None:
+        """End the watch."""
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def ended(self, reason: StoreError) -> None:
+        """The store cannot go on without a gap: the client lists again."""
+        self.finish()
+
+
+class Watches:
+    """Starts watches on a store."""
+
+    def __init__(self, store: Store, lists: Lists, clock: Clock, metrics: Metrics | None = None) -> None:
+        self._store, self._lists, self._clock, self._metrics = store, lists, clock, metrics
+        self._random = random.Random()
+        self._open: set[_Watcher] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def close(self) -> None:
+        """End every watch, as a server that stops does."""
+        for watcher in tuple(self._open):
+            watcher.finish()
+
+    async def start(
+        self, kind: Kind, namespace: str, name: str, options: ListOptions, shape: str, include: str
+    ) -> Stream:
+        """Return the stream of changes the options ask for."""
+        field_selector = options.field_selector
+        if name:
+            only = f"metadata.name={name}"
+            field_selector = f"{field_selector},{only}" if field_selector else only
+        matches = matcher(kind, options.label_selector, field_selector)
+        under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
+        version = options.resource_version
+        if version and not (version.isascii() and version.isdigit()):
+            raise errors.InternalError(
+                f"resourceVersion: Invalid value: {quote(version)}: "
+                f"strconv.ParseUint: parsing {quote(version)}: invalid syntax"
+            )
+        after = int(version) if version else 0
+        if options.send_initial_events and after > self._store.revision:
+            await self._lists.wait_for(after)
+        view = View(kind, shape, include)
+        selectors = (options.label_selector, field_selector) if matches is not None else None
+        share = (*view.key(), selectors)
+
+        async def run(sink: Sink) -> None:
+            await self._run(sink, view, matches, share, under, after, options)
+
+        return Stream(run)
+
+    async def _run(
+        self,
+        sink: Sink,
+        view: View,
+        matches: Matcher | None,
+        share: object,
+        under: str,
+        after: int,
+        options: ListOptions,
+    ) -> None:
+        watcher = _Watcher(view, matches, share, sink, self._clock)
+        from_state = after == 0 if options.send_initial_events is None else options.send_initial_events
+        subscription = None
+        self._open.add(watcher)
+        kind = view.kind
+        if self._metrics is not None:
+            scope = "namespace" if under != kind.prefix else "cluster"
+            watcher.metrics = self._metrics.watch_opened(
+                kind.group, kind.version, kind.plural, kind.kind, scope
+            )
+        try:
+            if from_state:
+                await self._store.fresh()
+                page = self._store.range(under)
+                watcher.initial(page.items)
+                after = page.revision
+                if options.send_initial_events and options.bookmarks:
+                    watcher.send(chunk(frame("BOOKMARK", view.bookmark(after, initial_end=True))))
+            elif after == 0:
+                after = self._store.revision
+            try:
+                subscription = self._store.watch(under, after, watcher.deliver, watcher.ended)
+            except Compacted as gone:
+                status = errors.Gone(f"too old resource version: {gone.revision} ({gone.oldest})").status()
+                watcher.send(chunk(frame("ERROR", _encode(status))))
+                return
+            await self._wait(watcher, view, options)
+        finally:
+            if subscription is not None:
+                subscription.cancel()
+            self._open.discard(watcher)
+            if watcher.metrics is not None:
+                watcher.metrics.closed()
+            sink.close()
+
+    async def _wait(self, watcher: _Watcher, view: View, options: ListOptions) -> None:
+        """Return when the time is up or the watch is over; send bookmarks meanwhile."""
+        timeout = options.timeout_seconds
+        if not timeout or timeout < 0:
+            timeout = int(MIN_TIMEOUT_SECONDS * (1 + self._random.random()))
+        deadline = self._clock.time() + timeout
+        while not watcher.over.done():
+            now = self._clock.time()
+            left = deadline - now
+            if left <= 0:
+                return
+            pause = left
+            if options.bookmarks:
+                before_end = left - BEFORE_TIMEOUT_SECONDS
+                pause = min(BOOKMARK_SECONDS, before_end) if before_end > 0 else left
+            pause_task = asyncio.ensure_future(self._clock.sleep(pause))
+            try:
+                await asyncio.wait((pause_task, watcher.over), return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                pause_task.cancel()
+                raise
+            if not pause_task.done():
+                pause_task.cancel()
+                return
+            if options.bookmarks and pause < left:
+                watcher.send(chunk(frame("BOOKMARK", view.bookmark(self._store.revision))))

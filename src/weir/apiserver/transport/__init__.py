@@ -1,0 +1,1 @@
+"""How does a request travel? Bytes, HTTP, paths, options, bodies and the form of the answer."""

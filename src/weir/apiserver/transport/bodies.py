@@ -1,0 +1,81 @@
+"""What does the body of a request say, and who sent it?
+
+Spec: apiserver.md 2 "Decoding". JSON, YAML and protobuf become the same checked document. Bodies of the relaxed
+device dialect are brought into the layout of the hub first; what cannot be read stays for the decoder to name.
+Not here: types, unknown fields and their texts (weir.objects.document), bodies that are patches (.patching).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from weir import errors
+from weir.apiserver.transport import protobuf
+from weir.apiserver.transport.http import Request
+from weir.objects import document, v1alpha4
+from weir.objects.kinds import Kind
+from weir.objects.manifest import ManifestError, read_values
+
+__all__ = ["JSON_TYPES", "decode", "manager_of", "media_type", "relaxed"]
+
+Document = dict[str, Any]
+
+JSON_TYPES = frozenset({"", "application/json", "*/*"})
+YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
+UNKNOWN_BODY = (
+    "the body of the request was in an unknown format - accepted media types include: "
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+)
+_encode = msgspec.json.Encoder().encode
+
+
+def decode(request: Request, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
+    """Return the body as a checked document with the warnings it earned."""
+    media = media_type(request)
+    if media == protobuf.MEDIA_TYPE:
+        body = _encode(protobuf.to_document(request.body))
+        return document.decode(body, kind, field_validation=field_validation)
+    yaml = media in YAML_TYPES
+    if not yaml and media not in JSON_TYPES:
+        raise errors.UnsupportedMediaType(UNKNOWN_BODY)
+    if kind.version == v1alpha4.VERSION:
+        body = relaxed(request.body, kind, yaml=yaml)
+        return document.decode(body, kind, field_validation=field_validation)
+    return document.decode(request.body, kind, yaml=yaml, field_validation=field_validation)
+
+
+def relaxed(body: bytes, kind: Kind, *, yaml: bool, partial: bool = False) -> bytes:
+    """Return a body of the relaxed dialect in the layout of the hub; what cannot be read stays for the decoder."""
+    try:
+        written = read_values(body) if yaml else [msgspec.json.decode(body)]
+    except (ManifestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body
+    return _encode(v1alpha4.relax(kind.kind, written[0], partial=partial)) if len(written) == 1 else body
+
+
+def media_type(request: Request) -> str:
+    """Return the content type of the body without its parameters."""
+    return _media_type(request.headers.get(b"content-type", b""))
+
+
+@lru_cache(256)
+def _media_type(header: bytes) -> str:
+    return header.decode("latin-1").partition(";")[0].strip().lower()
+
+
+def manager_of(request: Request) -> str:
+    """Return who owns what this request writes, when it does not say: the client program's name.
+
+    >>> manager_of(Request("POST", "/", headers={b"user-agent": b"kubectl/v1.37.0 (linux/arm64)"}))
+    'kubectl'
+    """
+    return _manager(request.headers.get(b"user-agent", b""))
+
+
+@lru_cache(1024)
+def _manager(agent_header: bytes) -> str:
+    agent = agent_header.decode("latin-1").partition("/")[0]
+    return "".join(char for char in agent if char.isprintable())[:128] or "unknown"

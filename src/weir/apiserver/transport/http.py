@@ -1,0 +1,147 @@
+"""What is a request, what is an answer? The small types between the wire and the verbs.
+
+A front (weir.apiserver.transport.protocol, or a test) builds a `Request`, awaits `handle(request)` and gets a
+`Response` (bytes, ready to send) or a `Stream` (a watch, which is handed a `Sink` and writes ready frames to it).
+Nothing here knows sockets, so the same server runs behind another front or in process.
+Not here: parsing HTTP (weir.apiserver.transport.protocol), what a path means (weir.apiserver.transport.paths).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qsl
+
+if TYPE_CHECKING:
+    from weir.apiserver.auth.authn import User
+    from weir.apiserver.transport.paths import RequestInfo
+
+__all__ = ["Handler", "Query", "Request", "Response", "Sink", "Stream"]
+
+JSON = b"application/json"
+TEXT = b"text/plain; charset=utf-8"
+YAML = b"application/yaml"
+
+
+class Query(dict[str, str]):
+    """The parameters of a query: of a repeated one the first value counts; `all` has every value."""
+
+    def __init__(self, query: str = "") -> None:
+        super().__init__()
+        self._repeated: dict[str, list[str]] = {}
+        for name, value in parse_qsl(query, keep_blank_values=True) if query else ():
+            if name in self:
+                self._repeated.setdefault(name, [self[name]]).append(value)
+            else:
+                self[name] = value
+
+    def all(self, name: str) -> list[str]:
+        """Return every value of a parameter.
+
+        >>> Query("dryRun=All&dryRun=None").all("dryRun"), Query("a=1").all("dryRun")
+        (['All', 'None'], [])
+        """
+        return self._repeated.get(name) or ([self[name]] if name in self else [])
+
+
+class Request:
+    """One HTTP request, body read. Header names are lower-case bytes."""
+
+    __slots__ = (
+        "_params",
+        "body",
+        "headers",
+        "info",
+        "method",
+        "path",
+        "peer",
+        "peer_certificate",
+        "query",
+        "user",
+    )
+
+    info: RequestInfo
+    user: User
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Mapping[bytes, bytes] | None = None,
+        body: bytes = b"",
+        *,
+        peer: str = "",
+        peer_certificate: bytes | None = None,
+    ) -> None:
+        self.method, self.path, self.query, self.body = method, path, query, body
+        self.headers: Mapping[bytes, bytes] = headers or {}
+        self.peer, self.peer_certificate = peer, peer_certificate
+        self._params: Query | None = None
+
+    @property
+    def params(self) -> Query:
+        """The query parameters."""
+        if self._params is None:
+            self._params = Query(self.query)
+        return self._params
+
+    def header(self, name: bytes) -> str:
+        """Return a header as text, empty when absent."""
+        value = self.headers.get(name)
+        return value.decode("latin-1") if value is not None else ""
+
+
+class Response:
+    """A complete answer."""
+
+    __slots__ = ("body", "code", "content_type", "headers")
+
+    def __init__(
+        self,
+        code: int,
+        body: bytes,
+        content_type: bytes = JSON,
+        headers: list[tuple[bytes, bytes]] | None = None,
+    ) -> None:
+        self.code, self.body, self.content_type = code, body, content_type
+        self.headers = headers
+
+
+class Sink(Protocol):
+    """Where a stream writes. `write` takes whole frames; chunked framing is the front's or the frame's."""
+
+    def write(self, frame: bytes) -> None:
+        """Send one frame as one HTTP chunk."""
+
+    def write_chunk(self, chunk: bytes) -> None:
+        """Send bytes that already are an HTTP/1.1 chunk (shared between many watchers)."""
+
+    def close(self) -> None:
+        """End the answer."""
+
+    def abort(self) -> None:
+        """Break the connection: the reader is too slow."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much was written that the reader has not taken yet."""
+
+
+class Stream:
+    """An answer that goes on: `run` is awaited with a sink and returns when the stream is over."""
+
+    __slots__ = ("code", "content_type", "headers", "run")
+
+    def __init__(
+        self,
+        run: Callable[[Sink], Awaitable[None]],
+        content_type: bytes = JSON,
+        headers: list[tuple[bytes, bytes]] | None = None,
+    ) -> None:
+        self.code = 200
+        self.run, self.content_type, self.headers = run, content_type, headers
+
+
+Handler = Callable[[Request], Awaitable["Response | Stream"]]
+Document = dict[str, Any]

@@ -1,0 +1,97 @@
+"""How much may be asked at once, and how large may one request be?
+
+Spec: issue "Who may come in" (3 MiB, in-flight limits, 429 with Retry-After). Requests that read and requests that
+write have a lane each, so that a flood of lists does not keep a kubelet from reporting. Watches and other
+long-running requests do not count: they are bounded by what their readers take. `system:masters` gets in
+even when a lane is full, because somebody has to be able to look.
+Not here: reading the socket (weir.apiserver.transport.protocol), which uses the numbers below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from weir.apiserver.auth.authn import MASTERS
+from weir.errors import RequestTooLarge, Timeout, TooManyRequests
+
+BODY_BYTES = 3 * 1024 * 1024
+HEAD_BYTES = 64 * 1024
+ARRIVAL_SECONDS = 30.0  # for a request to be here whole
+IDLE_SECONDS = 180.0  # between requests of a connection
+ANSWER_SECONDS = 60.0  # for an answer, except of what is long-running by nature
+MOST_READING = 400
+MOST_WRITING = 200
+RETRY_AFTER_SECONDS = 1
+
+_READING = frozenset({"get", "list", "watch", "head", "options"})
+_LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+
+
+def too_large(limit: int = BODY_BYTES) -> RequestTooLarge:
+    """Return the 413 for a body that is larger than *limit*.
+
+    >>> too_large().message
+    'Request entity too large: limit is 3145728'
+    """
+    return RequestTooLarge(f"Request entity too large: limit is {limit}")
+
+
+def timed_out() -> Timeout:
+    """Return the 504 for a request that took longer than the server gives it."""
+    return Timeout("Timeout: request did not complete within the allotted timeout", details={})
+
+
+def is_long_running(verb: str, subresource: str = "") -> bool:
+    """Return whether a request stays open by its nature.
+
+    >>> is_long_running("watch"), is_long_running("get", "log"), is_long_running("list")
+    (True, True, False)
+    """
+    return verb == "watch" or subresource in _LONG_SUBRESOURCES
+
+
+class Info(Protocol):
+    """What is read of a parsed request."""
+
+    @property
+    def verb(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+
+
+class Lane:
+    """Requests of one kind that are being worked on."""
+
+    __slots__ = ("limit", "name", "now")
+
+    def __init__(self, name: str, limit: int) -> None:
+        self.name, self.limit, self.now = name, limit, 0
+
+
+class InFlight:
+    """The two lanes. A limit of 0 means no limit."""
+
+    def __init__(self, most_reading: int = MOST_READING, most_writing: int = MOST_WRITING) -> None:
+        self.reading = Lane("readOnly", most_reading)
+        self.writing = Lane("mutating", most_writing)
+
+    def enter(self, info: Info, groups: Iterable[str] = ()) -> Lane | None:
+        """Return the lane the request now occupies, None when it does not count; raises 429 when full."""
+        if is_long_running(info.verb, info.subresource):
+            return None
+        lane = self.reading if info.verb in _READING else self.writing
+        if 0 < lane.limit <= lane.now and MASTERS not in groups:
+            raise TooManyRequests(
+                "Too many requests, please try again later.",
+                details={"retryAfterSeconds": RETRY_AFTER_SECONDS},
+                retry_after_seconds=RETRY_AFTER_SECONDS,
+            )
+        lane.now += 1
+        return lane
+
+    @staticmethod
+    def leave(lane: Lane | None) -> None:
+        """Free the place that `enter` gave; must be called exactly once for it."""
+        if lane is not None:
+            lane.now -= 1

@@ -1,0 +1,148 @@
+"""In which form does the client want the answer?
+
+Spec: apiserver.md 3 "Representations". JSON is what there is; YAML, Table and PartialObjectMetadata are made of
+it. Protobuf is not spoken: a client that accepts JSON as well gets JSON, one that does not gets 406.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import yaml
+
+from weir import errors
+
+__all__ = ["MediaTypeOptions", "accepts", "check_shape", "negotiate", "pretty", "to_yaml", "wants_pretty"]
+
+ONLY = "only the following media types are accepted: "
+ONLY_WHOLE = ONLY + errors.REPRESENTATIONS
+WITH_STREAMS = f"{errors.REPRESENTATIONS}, {errors.STREAMS}"
+_YAML_TYPES = ("application/yaml", "application/x-yaml")
+SHAPES = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+
+
+@dataclass(frozen=True, slots=True)
+class MediaTypeOptions:
+    """The form of an answer: `json` or `yaml`, and what the object is turned into first."""
+
+    yaml: bool = False
+    shape: str = ""
+    #: of `meta.k8s.io`, for a shape
+    version: str = "v1"
+
+    @property
+    def meta(self) -> str:
+        """The apiVersion of a shape."""
+        return f"meta.k8s.io/{self.version}"
+
+
+JSON = MediaTypeOptions()
+
+
+def accepts(accept: str, offered: str) -> bool:
+    """Return whether an Accept header names one of the media types a route offers; parameters do not count.
+
+    >>> accepts("text/html, application/json;q=0.1", "application/json"), accepts("application/*", "application/json")
+    (True, False)
+    """
+    if not accept.strip():
+        return True
+    named = {clause.partition(";")[0].strip().lower() for clause in accept.split(",")}
+    return "*/*" in named or not named.isdisjoint(offered.split(", "))
+
+
+@lru_cache(maxsize=512)
+def negotiate(accept: str, offered: str = errors.REPRESENTATIONS) -> MediaTypeOptions:
+    """Return the first form in an Accept header that is offered; raises 406.
+
+    >>> negotiate("application/json;as=Table;v=v1;g=meta.k8s.io,application/json").shape
+    'Table'
+    >>> negotiate("application/vnd.kubernetes.protobuf, application/json") == JSON
+    True
+    """
+    if not accept.strip():
+        return JSON
+    if offered and not accepts(accept, offered):
+        raise errors.NotAcceptable(offered=offered)
+    odd_shape = False
+    for clause in accept.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        media = media.lower()
+        values = dict(part.split("=", 1) for part in parameters if "=" in part)
+        shape = values.get("as", "")
+        if shape and not (
+            shape in SHAPES and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1")
+        ):
+            odd_shape = odd_shape or media == "application/json"
+            continue
+        if media in ("application/json", "*/*", "application/*"):
+            return MediaTypeOptions(False, shape, values["v"]) if shape else JSON
+        if media in _YAML_TYPES:
+            return MediaTypeOptions(True, shape, values["v"]) if shape else MediaTypeOptions(True)
+    if odd_shape or not offered:
+        raise errors.NotAcceptable(ONLY_WHOLE, details=None)
+    raise errors.NotAcceptable(offered=offered)
+
+
+def go_type(group: str, kind: str) -> str:
+    """Return the name of a kind's type inside a real server, which some refusals print.
+
+    >>> go_type("rbac.authorization.k8s.io", "RoleList"), go_type("events.k8s.io", "EventList")
+    ('*rbac.RoleList', '*core.EventList')
+    """
+    package = "core" if group in ("", "events.k8s.io") else group.partition(".")[0]
+    return f"*{package}.{kind}"
+
+
+def check_shape(form: MediaTypeOptions, group: str, kind: str, *, listed: bool) -> None:
+    """Refuse to show a list as the metadata of one object, and one object as a list; raises 406."""
+    if form.shape == "PartialObjectMetadata" and listed:
+        what = f"the requested object is a list ({go_type(group, f'{kind}List')})"
+    elif form.shape == "PartialObjectMetadataList" and not listed:
+        what = f"the requested object is not a list ({go_type(group, kind)})"
+    else:
+        return
+    raise errors.NotAcceptable(f"you requested {form.shape}, but {what}", details=None)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Block style, lists not indented, as the server prints YAML."""
+
+
+#: words that older readers take for booleans
+_OLD_BOOLEANS = frozenset(
+    word for each in ("y", "n", "yes", "no", "on", "off") for word in (each, each.capitalize(), each.upper())
+)
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Return a string as the server prints it: in double quotes where it would be read as something else."""
+    style = "|" if "\n" in text else None
+    if style is None and (
+        text in _OLD_BOOLEANS or dumper.resolve(yaml.ScalarNode, text, (True, False)) != _STRING  # type: ignore[no-untyped-call]
+    ):
+        style = '"'
+    return dumper.represent_scalar(_STRING, text, style=style)
+
+
+_STRING = "tag:yaml.org,2002:str"
+_Dumper.add_representer(str, _text)
+
+
+def to_yaml(document: Any) -> bytes:
+    """Return a document as YAML with sorted keys."""
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=True, default_flow_style=False, width=80)
+    return text.encode()
+
+
+def wants_pretty(value: str | None) -> bool:
+    """Return whether the parameter `pretty` asks for indented JSON; unlike other flags it has to be spelled right."""
+    return value in ("1", "t", "T", "true", "TRUE", "True")
+
+
+def pretty(body: bytes) -> bytes:
+    """Return JSON indented for people."""
+    return msgspec.json.format(body, indent=2) + b"\n"

@@ -1,0 +1,245 @@
+"""Calling admission webhooks: mutating ones one after the other, validating ones all at once.
+
+Spec: admissionregistration.k8s.io/v1; core.md 7 (webhooks after the in-tree plugins). Each mutating hook sees what the
+ones before it left. When one changed the object, the in-tree plugins look again, and hooks with
+`reinvocationPolicy: IfNeeded` that were called before the change are called a second time, never a third.
+
+A cluster without webhook configurations pays one version comparison per write.
+Not here: who is called (weir.apiserver.webhooks.matching), what is said (weir.apiserver.webhooks.review), how the words
+travel (weir.apiserver.webhooks.client).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from weir.apiserver.admission.attributes import Attributes, Reader
+from weir.apiserver.webhooks.client import Place, place_of
+from weir.apiserver.webhooks.match_conditions import Decide
+from weir.apiserver.webhooks.matching import EXEMPT_GROUPS, Hook, hooks_of, rules_match, wants
+from weir.apiserver.webhooks.review import (
+    Answer,
+    CallFailed,
+    Unconvertible,
+    check_dry_run,
+    check_patched_kind,
+    encoded,
+    read_answer,
+    refusal,
+    review_version,
+)
+from weir.errors import ApiError, InternalError
+from weir.objects.kinds import Kind, by_kind
+from weir.observe.logs import Log
+from weir.values.quoting import quote
+
+Document = dict[str, Any]
+REGISTRATION = "admissionregistration.k8s.io/v1"
+MUTATING = by_kind(REGISTRATION, "MutatingWebhookConfiguration")
+VALIDATING = by_kind(REGISTRATION, "ValidatingWebhookConfiguration")
+ADMIT, VALIDATE = "admit", "validating"
+log = Log("weir.apiserver.webhooks.dispatch")
+
+
+class Client(Protocol):
+    """How a webhook is called (weir.apiserver.webhooks.client.WebhookClient)."""
+
+    async def post(self, place: Place, body: bytes, seconds: float) -> bytes: ...
+
+
+class Counts(Protocol):
+    """Where calls are counted (weir.apiserver.metrics.WebhookMetrics)."""
+
+    def called(
+        self, name: str, step: str, operation: str, seconds: float, *, rejected: bool, code: int
+    ) -> None: ...
+
+    def refused(self, name: str, step: str, operation: str, error_type: str, code: int) -> None: ...
+
+    def failed_open(self, name: str, step: str) -> None: ...
+
+
+Patch = Callable[[Document, bytes], Document]
+"""(document, JSON patch) → the patched document; the argument stays as it was."""
+Settle = Callable[[Document, Kind], Document]
+"""Makes a patched document a good one of its kind again: unknown fields dropped, defaults filled in."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """The hooks of one kind of configuration, as of one version of them."""
+
+    version: int
+    hooks: tuple[Hook, ...]
+    by_write: dict[tuple[str, Kind, str, bool], tuple[Hook, ...]] = field(default_factory=dict)
+
+
+class Webhooks:
+    """Both kinds of webhooks (weir.apiserver.admission.chain.Webhooks)."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        client: Client,
+        patch: Patch,
+        settle: Settle,
+        counts: Counts | None = None,
+        *,
+        decide: Decide | None = None,
+        mutating: bool = True,
+        validating: bool = True,
+    ) -> None:
+        """*decide* answers what match conditions ask about rights."""
+        self._reader, self._client, self._decide = reader, client, decide
+        self._patch, self._settle, self._counts = patch, settle, counts
+        self._kinds = {MUTATING: mutating, VALIDATING: validating}
+        self._known: dict[Kind, _Known] = {}
+
+    def mutate(self, a: Attributes, again: Callable[[Attributes], None]) -> Awaitable[None] | None:
+        """Return what to await while mutating webhooks are asked, None when none has to be."""
+        # By rules only: a hook whose selectors do not match now may be wanted after another's patch.
+        hooks = self._hooks(MUTATING, a)
+        return self._mutate(a, hooks, again) if hooks else None
+
+    def validate(self, a: Attributes) -> Awaitable[None] | None:
+        """Return what to await while validating webhooks are asked, None when none has to be."""
+        hooks = self._hooks(VALIDATING, a)
+        called = [hook for hook in hooks if wants(hook, a, self._reader, self._decide)] if hooks else ()
+        return self._validate(a, called) if called else None
+
+    def _hooks(self, kind: Kind, a: Attributes) -> tuple[Hook, ...]:
+        """Return the hooks whose rules cover this kind of write."""
+        version = self._reader.version(kind)
+        known = self._known.get(kind)
+        if known is None or known.version != version:
+            on = self._kinds[kind]
+            known = _Known(version, hooks_of(self._reader.list_now(kind, None)) if on else ())
+            self._known[kind] = known
+        if not known.hooks:
+            return ()
+        key = (a.operation, a.kind, a.subresource, bool(a.namespace))
+        found = known.by_write.get(key)
+        if found is None:
+            exempt = a.kind.group in EXEMPT_GROUPS
+            found = () if exempt else tuple(hook for hook in known.hooks if rules_match(hook, a))
+            known.by_write[key] = found
+        return found
+
+    # --- mutating ---
+
+    async def _mutate(
+        self, a: Attributes, hooks: Sequence[Hook], again: Callable[[Attributes], None]
+    ) -> None:
+        repeatable: set[tuple[str, int]] = set()  # called, and may be called once more
+        repeat: set[tuple[str, int]] = set()  # to be called once more, because something changed after them
+        changed = False
+        for hook in hooks:
+            if not wants(hook, a, self._reader, self._decide):
+                continue
+            if await self._change(hook, a):
+                changed = True
+                repeat |= repeatable
+                repeatable.clear()
+            if hook.wire.get("reinvocationPolicy") == "IfNeeded":
+                repeatable.add(hook.uid)
+        if not changed:
+            return
+        before = msgspec.json.encode(a.object)
+        again(a)
+        if msgspec.json.encode(a.object) != before:
+            repeat |= repeatable
+        for hook in hooks:
+            if hook.uid in repeat and wants(hook, a, self._reader, self._decide):
+                await self._change(hook, a)
+
+    async def _change(self, hook: Hook, a: Attributes) -> bool:
+        """Ask one hook and apply its patch; return whether the object is another one now."""
+        answer = await self._ask(hook, a, ADMIT)
+        if answer is None or not answer.patch:
+            return False
+        if a.object is None:
+            raise _internal(
+                f"admission webhook {quote(hook.name)} attempted to modify the object, which is not supported "
+                "for this operation"
+            )
+        try:
+            patched = self._patch(a.object, answer.patch)
+            check_patched_kind(patched, a.object, a.kind)
+            patched = self._settle(patched, a.kind)
+        except Unconvertible:
+            raise
+        except ApiError as error:
+            raise _internal(error.message) from error
+        if patched == a.object:
+            return False
+        a.object.clear()  # the same dict: others hold it too
+        a.object.update(patched)
+        return True
+
+    # --- validating ---
+
+    async def _validate(self, a: Attributes, hooks: Sequence[Hook]) -> None:
+        answers = await asyncio.gather(
+            *(self._ask(hook, a, VALIDATE) for hook in hooks), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+
+    # --- both ---
+
+    async def _ask(self, hook: Hook, a: Attributes, step: str) -> Answer | None:
+        """Return a permission, None when a failure is ignored; raises a refusal or a failure that is not."""
+        started = time.perf_counter()
+        try:
+            answer = await self._call(hook, a, mutating=step == ADMIT)
+        except CallFailed as failure:
+            rejected = not hook.ignores_failures
+            self._count(hook, a, step, started, rejected, failure.code, "calling_webhook_error")
+            if not rejected:
+                log.warning("Webhook failed, its failure is ignored", webhook=hook.name, error=failure.reason)
+                if self._counts is not None:
+                    self._counts.failed_open(hook.name, step)
+                return None
+            raise failure.error(hook.name) from failure
+        except ApiError:
+            self._count(hook, a, step, started, True, 0, "apiserver_internal_error")
+            raise
+        a.warnings.extend(answer.warnings)
+        if not answer.allowed:
+            error = refusal(hook.name, answer.status)
+            self._count(hook, a, step, started, True, error.code, "no_error")
+            raise error
+        self._count(hook, a, step, started, False, 200, "")
+        return answer
+
+    async def _call(self, hook: Hook, a: Attributes, *, mutating: bool) -> Answer:
+        if a.dry_run:
+            check_dry_run(hook.name, hook.wire.get("sideEffects"))
+        version = review_version(hook.wire)
+        uid = str(uuid.uuid4())
+        place = place_of(hook.wire.get("clientConfig") or {}, self._reader, hook.seconds)
+        body = await self._client.post(place, encoded(a, uid, version), hook.seconds)
+        return read_answer(body, uid, version, mutating=mutating)
+
+    def _count(
+        self, hook: Hook, a: Attributes, step: str, started: float, rejected: bool, code: int, error_type: str
+    ) -> None:
+        if self._counts is not None:
+            seconds = time.perf_counter() - started
+            self._counts.called(hook.name, step, a.operation, seconds, rejected=rejected, code=code)
+            if rejected:
+                self._counts.refused(hook.name, step, a.operation, error_type, code)
+
+
+def _internal(text: str) -> InternalError:
+    return InternalError(
+        f"Internal error occurred: {text}", reason="InternalError", details={"causes": [{"message": text}]}
+    )

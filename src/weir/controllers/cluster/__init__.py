@@ -1,0 +1,1 @@
+"""Garbage collection, namespaces, quota, service accounts."""

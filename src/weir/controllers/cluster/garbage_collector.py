@@ -1,0 +1,269 @@
+"""Whose owner is gone? Dependents follow their owners, wait for, or are released from them.
+
+Three policies: in the background (the owner is gone, its dependents go), in the foreground (the owner waits, by the
+finalizer `foregroundDeletion`, until the dependents that block it are gone), orphaning (finalizer `orphan`:
+dependents forget the owner first).
+What surprises: an owner that this process has not heard of may just be new; it is asked for anew before anything
+is deleted because of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from weir.client.events import ObjectReference
+from weir.controllers.runtime.actions import Action, Delete, Patch, Record, WakeAt
+from weir.controllers.runtime.listers import Listers
+from weir.controllers.runtime.views import Node, Pod
+from weir.gates import Gates
+from weir.objects.kinds import KINDS, Kind, by_kind, find_kind
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+SECOND_LOOK: Final = timedelta(seconds=1)
+NAMESPACES: Final = by_kind("v1", "Namespace")
+
+
+class ItemKey(msgspec.Struct, frozen=True):
+    """One object of any kind."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """One entry of an object's ownerReferences."""
+
+    kind: Kind | None
+    name: str
+    uid: str
+    blocks: bool
+
+
+class Item(msgspec.Struct, frozen=True):
+    """What the collector reads of any object."""
+
+    uid: str
+    deleting: bool
+    finalizers: tuple[str, ...]
+    owners: tuple[Owner, ...]
+    version: str
+
+
+class GarbageCollector:
+    """The garbage collector."""
+
+    name: Final = "garbage-collector-controller"
+    kinds: Final[tuple[Kind, ...]] = tuple(
+        kind
+        for kind in KINDS
+        if kind.stored
+        and "watch" in kind.verbs
+        and kind.kind != "Event"  # they expire; nobody owns them or is owned by them
+    )
+
+    def __init__(self, gates: Gates) -> None:
+        self._dependents: dict[str, set[ItemKey]] = {}  # uid of an owner → those that name it
+        self._doubted: dict[ItemKey, datetime] = {}  # objects whose owners seem gone → since when
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ItemKey]:
+        """Yield the object itself if it has owners or waits for dependents, and those that wait for it."""
+        if old is not None and new is not None and _same_owners(old, new):
+            return  # nothing of what is kept here, and nothing that anybody waits for
+        key = _key(kind, new if new is not None else old)
+        before = read_item(old) if old is not None else None
+        after = read_item(new) if new is not None else None
+        for owner in before.owners if before is not None else ():
+            there = self._dependents.get(owner.uid, set())
+            there.discard(key)
+            if not there:
+                self._dependents.pop(owner.uid, None)
+        if after is not None:
+            for owner in after.owners:
+                self._dependents.setdefault(owner.uid, set()).add(key)
+            if after.owners and (before is None or before.owners != after.owners):
+                yield key
+            if after.deleting and (FOREGROUND in after.finalizers or ORPHAN in after.finalizers):
+                yield key
+            return
+        assert before is not None
+        self._doubted.pop(key, None)
+        yield from sorted(self._dependents.pop(before.uid, ()), key=_order)
+        for owner in before.owners:  # it may have been the last one somebody waited for
+            if owner.kind is not None:
+                yield ItemKey(owner.kind, key.namespace if owner.kind.namespaced else "", owner.name)
+
+    def reconcile(self, key: ItemKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what follows for one object from the state of its owners and dependents."""
+        if key.kind not in known.caches:
+            return
+        found = known.get(key.kind, key.name, key.namespace)
+        if found is None:
+            return
+        item = read_item(found)
+        if item.deleting and ORPHAN in item.finalizers:
+            yield from self._release(key, item, known)
+        elif item.deleting and FOREGROUND in item.finalizers:
+            yield from self._wait(key, item, known)
+        if item.owners and not item.deleting:
+            yield from self._owned(key, item, known, now)
+
+    # ── an owner that is being deleted ───────────────────────────────────────────────────────────
+
+    def _release(self, key: ItemKey, item: Item, known: Listers) -> Iterator[Action]:
+        for dependent in sorted(self._dependents.get(item.uid, ()), key=_order):
+            other = known.get(dependent.kind, dependent.name, dependent.namespace)
+            if other is not None:
+                yield _without_owners(dependent, read_item(other), {item.uid})
+        yield _without_finalizer(key, item, ORPHAN)
+
+    def _wait(self, key: ItemKey, item: Item, known: Listers) -> Iterator[Action]:
+        blocking = False
+        for dependent in sorted(self._dependents.get(item.uid, ()), key=_order):
+            other = known.get(dependent.kind, dependent.name, dependent.namespace)
+            if other is None:
+                continue
+            inner = read_item(other)
+            blocking = blocking or any(o.uid == item.uid and o.blocks for o in inner.owners)
+            if not inner.deleting and all(owner.uid == item.uid for owner in inner.owners):
+                has_own = bool(self._dependents.get(inner.uid))
+                policy = "Foreground" if has_own else "Background"
+                yield Delete(
+                    dependent.kind,
+                    dependent.name,
+                    dependent.namespace,
+                    inner.uid,
+                    propagation_policy=policy,
+                )
+        if not blocking:
+            yield _without_finalizer(key, item, FOREGROUND)
+
+    # ── an object with owners ────────────────────────────────────────────────────────────────────
+
+    def _owned(self, key: ItemKey, item: Item, known: Listers, now: datetime) -> Iterator[Action]:
+        gone = [owner for owner in item.owners if _is_gone(owner, key.namespace, known)]
+        if not gone:
+            self._doubted.pop(key, None)
+            return
+        if key not in self._doubted:
+            for owner in gone:
+                yield from _elsewhere(key, item, owner, known)
+        since = self._doubted.setdefault(key, now)
+        if now - since < SECOND_LOOK:  # the other copy may only be late
+            yield WakeAt(key, since + SECOND_LOOK)
+            return
+        if len(gone) < len(item.owners):
+            yield _without_owners(key, item, {owner.uid for owner in gone})
+            return
+        policy = "Orphan" if ORPHAN in item.finalizers else "Background"
+        if FOREGROUND in item.finalizers:
+            policy = "Foreground"
+        owners = tuple((owner.kind, owner.name, owner.uid) for owner in gone if owner.kind is not None)
+        yield Delete(
+            key.kind,
+            key.name,
+            key.namespace,
+            item.uid,
+            propagation_policy=policy,
+            unless_present=owners,
+        )
+
+
+def _elsewhere(key: ItemKey, item: Item, owner: Owner, known: Listers) -> Iterator[Action]:
+    """Yield a word about an owner that is in another namespace, where it cannot own anything."""
+    kind = owner.kind
+    if kind is None or not kind.namespaced or not known.serves(NAMESPACES):
+        return
+    for namespace in known.all(NAMESPACES):
+        found = known.get(kind, owner.name, namespace["metadata"]["name"])
+        if found is not None and read_item(found).uid == owner.uid:
+            whom = ObjectReference(key.kind.kind, key.name, key.namespace, item.uid, key.kind.api_version)
+            what = f"{kind.api_version}/{kind.kind}, namespace: {key.namespace}, name: {owner.name}, uid: {owner.uid}"
+            text = f'ownerRef [{what}] does not exist in namespace "{key.namespace}"'
+            yield Record(whom, "Warning", "OwnerRefInvalidNamespace", text)
+            return
+
+
+def _same_owners(old: Any, new: Any) -> bool:
+    """Whether a change is none to the collector: the same owners, and nothing that is being deleted."""
+    if isinstance(new, dict):
+        before, after = old["metadata"], new["metadata"]
+        return before.get("ownerReferences") == after.get("ownerReferences") and not after.get(
+            "deletionTimestamp"
+        )
+    return (
+        old.metadata.owner_references == new.metadata.owner_references
+        and new.metadata.deletion_timestamp is None
+    )
+
+
+def read_item(found: Any) -> Item:
+    """Return what the collector reads of an object, whatever its kind."""
+    if isinstance(found, Pod | Node):
+        metadata = found.metadata
+        owners = tuple(
+            Owner(find_kind(o.api_version, o.kind), o.name, o.uid, bool(o.block_owner_deletion))
+            for o in metadata.owner_references or ()
+        )
+        return Item(
+            metadata.uid,
+            metadata.deletion_timestamp is not None,
+            metadata.finalizers or (),
+            owners,
+            metadata.resource_version,
+        )
+    document = found["metadata"]
+    owners = tuple(
+        Owner(
+            find_kind(o.get("apiVersion", ""), o.get("kind", "")),
+            o.get("name", ""),
+            o.get("uid", ""),
+            bool(o.get("blockOwnerDeletion")),
+        )
+        for o in document.get("ownerReferences") or ()
+    )
+    return Item(
+        document["uid"],
+        bool(document.get("deletionTimestamp")),
+        tuple(document.get("finalizers") or ()),
+        owners,
+        document.get("resourceVersion", ""),
+    )
+
+
+def _is_gone(owner: Owner, namespace: str, known: Listers) -> bool:
+    if owner.kind is None or owner.kind not in known.caches:
+        return False  # of a kind nobody here knows: whoever serves it must say
+    found = known.get(owner.kind, owner.name, namespace if owner.kind.namespaced else "")
+    return found is None or read_item(found).uid != owner.uid
+
+
+def _key(kind: Kind, found: Any) -> ItemKey:
+    if isinstance(found, dict):
+        return ItemKey(kind, found["metadata"].get("namespace", ""), found["metadata"]["name"])
+    return ItemKey(kind, found.metadata.namespace, found.metadata.name)
+
+
+def _order(key: ItemKey) -> tuple[str, str, str]:
+    return key.kind.plural, key.namespace, key.name
+
+
+def _without_finalizer(key: ItemKey, item: Item, finalizer: str) -> Patch:
+    kept = [each for each in item.finalizers if each != finalizer]
+    return Patch(
+        key.kind,
+        key.name,
+        key.namespace,
+        {"metadata": {"resourceVersion": item.version, "uid": item.uid, "finalizers": kept or None}},
+    )
+
+
+def _without_owners(key: ItemKey, item: Item, uids: set[str]) -> Patch:
+    """Return the change that makes an object forget these owners, whatever else it has."""
+    gone = [{"$patch": "delete", "uid": uid} for uid in sorted(uids)]
+    patch = {"metadata": {"uid": item.uid, "ownerReferences": gone}}
+    return Patch(key.kind, key.name, key.namespace, patch, "application/strategic-merge-patch+json")

@@ -1,0 +1,226 @@
+"""What is left to do before a namespace that is being deleted can go? Everything in it, first.
+
+The server refuses new objects in a Terminating namespace; what is there is deleted kind by kind, and looked at
+again until nothing is left (pods take their grace period), then the namespace's own finalizer is taken away. Meanwhile
+its conditions say what remains, which finalizers hold it, and what could not be deleted.
+What surprises: a cluster may serve groups that weir does not know (custom resources); they are found by discovery
+before the namespace is let go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeAt
+from weir.controllers.runtime.listers import Listers
+from weir.controllers.runtime.views import print_time
+from weir.errors import ApiError, MethodNotAllowed, NotFound
+from weir.gates import Gates
+from weir.objects.kinds import KINDS, Kind, by_kind
+
+NAMESPACES: Final = by_kind("v1", "Namespace")
+#: Every kind that lives in namespaces; events of both groups are one store.
+CONTENT: Final = tuple(
+    kind
+    for kind in KINDS
+    if kind.namespaced
+    and kind.stored
+    and "list" in kind.verbs
+    and kind.group != "events.k8s.io"
+    and not kind.hub
+)
+_GROUPS: Final = frozenset(kind.group for kind in KINDS)
+AGAIN: Final = timedelta(seconds=1)
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NamespaceKey:
+    """One namespace."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind that weir does not know, as far as deleting its objects needs it."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+
+
+@dataclass
+class Left:
+    """What a look at a namespace found."""
+
+    objects: Counter[str] = field(default_factory=Counter)  # by `pods.` or `jobs.batch`
+    finalizers: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def nothing(self) -> bool:
+        return not self.objects and not self.failures
+
+
+class Namespaces:
+    """The namespace controller."""
+
+    name: Final = "namespace-controller"
+    kinds: Final[tuple[Kind, ...]] = (NAMESPACES,)
+
+    def __init__(self, gates: Gates) -> None:
+        pass
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
+        """Yield namespaces that are being deleted."""
+        if new is not None and new["metadata"].get("deletionTimestamp"):
+            yield NamespaceKey(new["metadata"]["name"])
+
+    def reconcile(self, key: NamespaceKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the emptying of a namespace that waits for it."""
+        namespace = known.get(NAMESPACES, key.name)
+        if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
+            return
+        if "kubernetes" in (namespace.get("spec", {}).get("finalizers") or ()):
+            yield Emptying(key.name)
+
+    def carried_out(self, action: Steps, left: object, now: datetime) -> Iterator[Action]:
+        """Yield when to look again at a namespace that is not empty yet."""
+        if isinstance(action, Emptying) and isinstance(left, Left) and not left.nothing:
+            yield WakeAt(NamespaceKey(action.namespace), now + AGAIN)
+
+
+@dataclass(frozen=True)
+class Emptying(Steps):
+    """Delete everything in a namespace, say what is left, and when nothing is, let the namespace go."""
+
+    namespace: str
+
+    async def carry_out(self, hands: ActionContext) -> Left:
+        left = Left()
+        resources: list[Kind | Resource] = [*CONTENT, *await self._unknown(hands, left)]
+        for resource in resources:
+            await self._empty(hands, resource, left)
+        found = await hands.client.find(NAMESPACES, self.namespace)
+        if found is None:
+            return Left()
+        conditions = conditions_of(
+            left, (found.get("status") or {}).get("conditions") or (), hands.clock.now()
+        )
+        if conditions is not None:
+            patch = {"status": {"conditions": conditions}}
+            found = await hands.client.patch(NAMESPACES, self.namespace, patch, subresource="status")
+        if left.nothing:
+            spec = dict(found.get("spec") or {})
+            spec["finalizers"] = [each for each in spec.get("finalizers") or () if each != "kubernetes"]
+            await hands.client.update(NAMESPACES, {**found, "spec": spec}, subresource="finalize")
+        return left
+
+    async def _empty(self, hands: ActionContext, resource: Kind | Resource, left: Left) -> None:
+        try:
+            if not (await hands.client.list(resource, self.namespace, limit=1)).items:
+                return
+            await hands.client.delete_collection(resource, self.namespace)
+            remaining = (await hands.client.list(resource, self.namespace)).documents()
+        except (NotFound, MethodNotAllowed):
+            return  # not served here
+        except ApiError as error:
+            left.failures.append(str(error))
+            return
+        if remaining:
+            left.objects[f"{resource.plural}.{resource.group}"] += len(remaining)
+            for document in remaining:
+                left.finalizers.update(document["metadata"].get("finalizers") or ())
+
+    async def _unknown(self, hands: ActionContext, left: Left) -> list[Resource]:
+        """Return the namespaced resources of groups that weir does not know."""
+        found: list[Resource] = []
+        try:
+            groups = (await _page(hands, "/apis")).get("groups") or ()
+            for group in groups:
+                if group["name"] in _GROUPS:
+                    continue
+                preferred = group["preferredVersion"]
+                listed = await _page(hands, f"/apis/{preferred['groupVersion']}")
+                found += [
+                    Resource(group["name"], preferred["version"], each["name"])
+                    for each in listed.get("resources") or ()
+                    if each.get("namespaced") and {"list", "delete"} <= set(each.get("verbs") or ())
+                ]
+        except ApiError as error:
+            left.failures.append(f"discovery failed: {error}")
+        return found
+
+
+async def _page(hands: ActionContext, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(await hands.client.call("GET", path))
+    return found
+
+
+def conditions_of(left: Left, present: Any, now: datetime) -> list[dict[str, Any]] | None:
+    """Return the conditions that tell what is *left*; None when they say so already."""
+    remain = ", ".join(
+        f"{name} has {count} resource instances" for name, count in sorted(left.objects.items())
+    )
+    held = ", ".join(
+        f"{name} in {count} resource instances" for name, count in sorted(left.finalizers.items())
+    )
+    failed = (
+        f"Failed to delete all resource types, {len(left.failures)} remaining: {', '.join(left.failures)}"
+    )
+    wanted = (
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            "",
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            failed if left.failures else "",
+            "ContentDeletionFailed" if left.failures else "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        (
+            "NamespaceContentRemaining",
+            f"Some resources are remaining: {remain}" if remain else "",
+            "SomeResourcesRemain" if remain else "ContentRemoved",
+            "All content successfully removed",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            f"Some content in the namespace has finalizers remaining: {held}" if held else "",
+            "SomeFinalizersRemain" if held else "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+        ),
+    )
+    before = {each["type"]: each for each in present}
+    made = [each for each in present if each["type"] not in {type for type, *_ in wanted}]
+    for type, problem, reason, fine in wanted:
+        status, known = "True" if problem else "False", before.get(type)
+        since = known["lastTransitionTime"] if known and known["status"] == status else print_time(now)
+        made.append(
+            {
+                "type": type,
+                "status": status,
+                "lastTransitionTime": since,
+                "reason": reason,
+                "message": problem or fine,
+            }
+        )
+    return made if {each["type"]: each for each in made} != before else None

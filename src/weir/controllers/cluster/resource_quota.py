@@ -1,0 +1,168 @@
+"""How much of each ResourceQuota is used? Its status, kept true.
+
+Admission holds quotas by counting for itself; the status is what people see. Pods, Services, claims and workloads are
+counted from what controllers know anyway and as soon as they change; other kinds that a quota names
+(`count/secrets`, configmaps …) are asked for, when the quota changes and every few minutes.
+Not here: what one object uses (weir.objects.quota_usage), refusing (the API server's admission).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from weir.controllers.runtime.actions import Action, ActionContext, Patch, Steps, WakeAt
+from weir.controllers.runtime.listers import PODS, Listers
+from weir.errors import NotFound
+from weir.gates import Gates
+from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.pod_amounts import Amounts, amounts
+from weir.objects.quota_usage import in_scope, usage_of
+from weir.values.quantity import parse_quantity
+
+QUOTAS: Final = by_kind("v1", "ResourceQuota")
+#: Kinds that some controller keeps a copy of in any case.
+KNOWN: Final = (
+    PODS,
+    by_kind("v1", "Service"),
+    by_kind("v1", "PersistentVolumeClaim"),
+    by_kind("v1", "ReplicationController"),
+    by_kind("apps/v1", "Deployment"),
+    by_kind("apps/v1", "ReplicaSet"),
+    by_kind("apps/v1", "StatefulSet"),
+    by_kind("apps/v1", "DaemonSet"),
+    by_kind("batch/v1", "Job"),
+    by_kind("batch/v1", "CronJob"),
+)
+AGAIN: Final = timedelta(minutes=5)
+ZERO: Final = parse_quantity("0")
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class QuotaKey:
+    """One ResourceQuota."""
+
+    namespace: str
+    name: str
+
+
+class ResourceQuotas:
+    """The ResourceQuota controller."""
+
+    name: Final = "resourcequota-controller"
+    kinds: Final[tuple[Kind, ...]] = (QUOTAS, *KNOWN)
+
+    def __init__(self, gates: Gates) -> None:
+        self._quotas: dict[str, dict[str, None]] = {}  # namespace → names
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[QuotaKey]:
+        """Yield the quota that changed, or all of a namespace in which something came, went or changed."""
+        if kind is QUOTAS:
+            metadata = (new or old)["metadata"]
+            there = self._quotas.setdefault(metadata["namespace"], {})
+            if new is None:
+                there.pop(metadata["name"], None)
+            else:
+                there[metadata["name"]] = None
+            yield QuotaKey(metadata["namespace"], metadata["name"])
+            return
+        if not self._quotas:
+            return
+        item = new if new is not None else old
+        namespace = item.metadata.namespace if kind is PODS else item["metadata"]["namespace"]
+        if namespace in self._quotas and _moved(kind, old, new):
+            for name in self._quotas[namespace]:
+                yield QuotaKey(namespace, name)
+
+    def reconcile(self, key: QuotaKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the status when it is no longer true."""
+        quota = known.get(QUOTAS, key.name, key.namespace)
+        if quota is None:
+            return
+        hard = amounts(quota["spec"].get("hard"))
+        used = dict.fromkeys(hard, ZERO)
+        for kind in KNOWN:
+            if known.serves(kind):
+                _count(used, quota, kind, map(_document, known.within(kind, key.namespace)))
+        others = tuple(_others(hard))
+        if others:
+            yield Recount(quota, used, others)
+            yield WakeAt(key, now + AGAIN)
+        else:
+            yield from _status(quota, used)
+
+
+@dataclass(frozen=True)
+class Recount(Steps):
+    """Ask for the kinds nobody keeps a copy of, then write the status."""
+
+    quota: Document
+    used: Amounts
+    kinds: tuple[Kind, ...]
+
+    async def carry_out(self, hands: ActionContext) -> None:
+        used, namespace = dict(self.used), self.quota["metadata"]["namespace"]
+        for kind in self.kinds:
+            try:
+                listed = await hands.client.list(kind, namespace)
+            except NotFound:
+                continue  # not served here
+            _count(used, self.quota, kind, listed.documents())
+        for patch in _status(self.quota, used):
+            try:
+                await hands.client.patch(
+                    patch.kind, patch.name, dict(patch.patch), namespace, subresource="status"
+                )
+            except NotFound:
+                return
+
+
+def _count(used: Amounts, quota: Document, kind: Kind, documents: Iterable[Document]) -> None:
+    for document in documents:
+        if in_scope(quota, kind, document):
+            for name, amount in usage_of(kind, document).items():
+                if name in used:
+                    used[name] = used[name] + amount
+
+
+def _others(hard: Iterable[str]) -> Iterator[Kind]:
+    """Yield the kinds that a quota counts and of which there is no copy here."""
+    wanted = {name.removeprefix("count/") for name in hard}
+    for kind in KINDS:
+        named = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+        if kind.stored and kind.namespaced and "list" in kind.verbs and kind not in KNOWN and named in wanted:
+            yield kind
+
+
+def _status(quota: Document, used: Amounts) -> Iterator[Patch]:
+    hard: Mapping[str, Any] = quota["spec"].get("hard") or {}
+    present = quota.get("status") or {}
+    printed = {name: str(amount) for name, amount in used.items()}
+    before = amounts(present.get("used"))
+    if present.get("hard") == hard and before == used and set(present.get("used") or ()) == set(printed):
+        return
+    gone = {name: None for name in present.get("used") or () if name not in printed}
+    dropped = {name: None for name in present.get("hard") or () if name not in hard}
+    status = {"hard": {**dropped, **hard}, "used": {**gone, **printed}}
+    metadata = quota["metadata"]
+    yield Patch(QUOTAS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
+
+
+def _moved(kind: Kind, old: Any, new: Any) -> bool:
+    """Return whether a change may change what is used: of pods their end, of others their spec."""
+    if old is None or new is None:
+        return True
+    if kind is PODS:
+        return bool(old.terminated != new.terminated or (old.spec is not new.spec and old.spec != new.spec))
+    return bool(old.get("spec") != new.get("spec"))
+
+
+def _document(item: Any) -> Document:
+    found: Document = item if isinstance(item, dict) else msgspec.to_builtins(item)
+    return found

@@ -1,0 +1,130 @@
+"""Does every namespace have what its pods need: the service account `default`, and the CA they trust?
+
+The API server gives a namespace both when it is made; here they are put back when somebody deletes or changes them.
+The CA is the one in kube-system's ConfigMap, which the API server writes at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeAt
+from weir.controllers.runtime.listers import Listers
+from weir.errors import AlreadyExists, Forbidden, NotFound
+from weir.gates import Gates
+from weir.objects.kinds import Kind, by_kind
+
+NAMESPACES: Final = by_kind("v1", "Namespace")
+ACCOUNTS: Final = by_kind("v1", "ServiceAccount")
+CONFIG_MAPS: Final = by_kind("v1", "ConfigMap")
+ACCOUNT: Final = "default"
+BUNDLE: Final = "kube-root-ca.crt"
+SOURCE: Final = "kube-system"
+DESCRIPTION: Final = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NamespaceKey:
+    """One namespace."""
+
+    name: str
+
+
+class ServiceAccounts:
+    """The service account controller."""
+
+    name: Final = "serviceaccount-controller"
+    kinds: Final[tuple[Kind, ...]] = (NAMESPACES, ACCOUNTS)
+
+    def __init__(self, gates: Gates) -> None:
+        pass
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
+        """Yield namespaces that are there and may lack their account."""
+        if kind is NAMESPACES:
+            if new is not None and old is None:
+                yield NamespaceKey(new["metadata"]["name"])
+        elif new is None and old["metadata"]["name"] == ACCOUNT:
+            yield NamespaceKey(old["metadata"]["namespace"])
+
+    def reconcile(self, key: NamespaceKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the making of an account that is missing."""
+        if _is_active(known.get(NAMESPACES, key.name)) and known.get(ACCOUNTS, ACCOUNT, key.name) is None:
+            yield Furnish(ACCOUNTS, {"metadata": {"name": ACCOUNT, "namespace": key.name}}, key.name)
+
+
+class RootCertificates:
+    """The root CA certificate publisher."""
+
+    name: Final = "root-ca-certificate-publisher-controller"
+    kinds: Final[tuple[Kind, ...]] = (NAMESPACES, CONFIG_MAPS)
+
+    def __init__(self, gates: Gates) -> None:
+        pass
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[NamespaceKey]:
+        """Yield namespaces that may lack the CA, or hold another; all of them when the CA itself changed."""
+        if kind is NAMESPACES:
+            if new is not None and old is None:
+                yield NamespaceKey(new["metadata"]["name"])
+            return
+        metadata = (new or old)["metadata"]
+        if metadata["name"] == BUNDLE:
+            yield NamespaceKey(metadata["namespace"])
+
+    def reconcile(self, key: NamespaceKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what puts the CA back."""
+        source = known.get(CONFIG_MAPS, BUNDLE, SOURCE)
+        if source is None:
+            return
+        if key.name == SOURCE:  # it changed, or is seen for the first time: everybody is compared with it
+            for namespace in known.all(NAMESPACES):
+                name = namespace["metadata"]["name"]
+                if name != SOURCE and _differs(known.get(CONFIG_MAPS, BUNDLE, name), source):
+                    yield WakeAt(NamespaceKey(name), now)
+            return
+        present = known.get(CONFIG_MAPS, BUNDLE, key.name)
+        if not _is_active(known.get(NAMESPACES, key.name)) or not _differs(present, source):
+            return
+        metadata = {
+            "name": BUNDLE,
+            "namespace": key.name,
+            "annotations": {"kubernetes.io/description": DESCRIPTION},
+        }
+        yield Furnish(CONFIG_MAPS, {"metadata": metadata, "data": source.get("data") or {}}, key.name)
+
+
+@dataclass(frozen=True)
+class Furnish(Steps):
+    """Make an object of a namespace, or make it say the same again."""
+
+    kind: Kind
+    document: Document
+    namespace: str
+
+    async def carry_out(self, hands: ActionContext) -> None:
+        try:
+            await hands.client.create(self.kind, dict(self.document), self.namespace)
+        except AlreadyExists:
+            if "data" in self.document:
+                patch = {"data": self.document["data"]}
+                await hands.client.patch(self.kind, self.document["metadata"]["name"], patch, self.namespace)
+        except (Forbidden, NotFound):
+            return  # the namespace is going
+
+
+def _is_active(namespace: Document | None) -> bool:
+    return namespace is not None and not namespace["metadata"].get("deletionTimestamp")
+
+
+def _differs(present: Document | None, source: Document) -> bool:
+    return present is None or (present.get("data") or {}) != (source.get("data") or {})

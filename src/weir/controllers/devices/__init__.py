@@ -1,0 +1,1 @@
+"""Device taint eviction and resource claims."""

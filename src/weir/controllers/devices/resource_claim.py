@@ -1,0 +1,413 @@
+"""Which claims do pods still need made, and which does nobody use any more?
+
+Spec: KEP-4381 "Resource claims of pods", dra.md 6 "ResourceClaim controller", 4.1; D-18.
+Pods that name templates get a claim each, owned by the pod; the pod's status says its name. When a pod has ended, or
+was deleted before it had a node, it leaves the reservations of its claims; a claim that loses its last one is
+deallocated and may go.
+What surprises: a claim that was never reserved is not deallocated. A generated claim that is deleted is made anew; one
+that its pod no longer owns is replaced only when the pod needs something else, too, as upstream does it. A pod that is
+only being deleted still runs and keeps its claims. A pod that this process has not heard of may just be new: it is
+asked for anew.
+Not here: deleting claims of pods that are gone (weir.controllers.cluster.garbage_collector), allocating and
+reserving for pods without a node (weir.scheduler).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from weir.client.events import ObjectReference
+from weir.controllers.devices.resource_claim_steps import (
+    CLAIMS,
+    FAILED,
+    FINALIZER,
+    MakeClaims,
+    ReleaseClaim,
+    Wanted,
+    asks_for_admin_access,
+)
+from weir.controllers.runtime.actions import Action, Delete, Patch, Record, Retry, Steps, WakeAt
+from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.metrics import ControllerMetrics
+from weir.controllers.runtime.views import Pod
+from weir.devices.claims import claim_names
+from weir.gates import Gates
+from weir.objects.kinds import Kind, by_kind
+
+TEMPLATES: Final = by_kind("resource.k8s.io/v1", "ResourceClaimTemplate")
+POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
+EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+LONGEST_BASE: Final = 57  # the server appends five characters, and a label ends at 63
+MOST_CONSUMERS: Final = 256
+REMEMBERED: Final = 10_000  # pods known to be gone
+WORKERS: Final = 64  # each waits for the server most of the time
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PodKey:
+    """A pod that may lack a claim, or a reservation."""
+
+    namespace: str
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimKey:
+    """A claim that may have lost a consumer."""
+
+    namespace: str
+    claim: str
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateKey:
+    """A template that pods may have waited for."""
+
+    namespace: str
+    template: str
+
+
+Key = PodKey | ClaimKey | TemplateKey
+
+
+class ResourceClaims:
+    """The ResourceClaim controller."""
+
+    name: Final = "resourceclaim-controller"
+    event_source: Final = "resource_claim"
+
+    def __init__(self, gates: Gates) -> None:
+        self._gates, self.workers = gates, WORKERS
+        on = gates.enabled("DynamicResourceAllocation")
+        self.kinds: tuple[Kind, ...] = (TEMPLATES, CLAIMS, PODS) if on else ()
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._releasing: set[str] = set()  # claims whose release has begun
+        self.counts: Counter[tuple[str, str, str]] = Counter()  # claims by the labels of their metric
+
+    def show(self, metrics: ControllerMetrics) -> None:
+        """Let *metrics* tell how many claims there are."""
+        for allocated in ("false", "true"):
+            for admin in ("false", "true"):
+                for source in ("", "extended_resource", "resource_claim_template"):
+                    labels = (allocated, admin, source)
+                    metrics.claims.child(*labels).look = lambda labels=labels: self.counts[labels]
+
+    # ── which changes matter ─────────────────────────────────────────────────────────────────────
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
+        """Yield what a change of an object makes worth looking at."""
+        if kind is CLAIMS:
+            for claim, by in ((old, -1), (new, 1)):
+                if claim is not None:
+                    self.counts[_labels(claim)] += by
+            if new is None:
+                self._releasing.discard(old["metadata"]["uid"])
+            if old is None or new is None or _matters(old, new):
+                metadata = (new if new is not None else old)["metadata"]
+                yield ClaimKey(metadata["namespace"], metadata["name"])
+        elif kind is TEMPLATES:
+            if new is not None:
+                yield TemplateKey(new["metadata"]["namespace"], new["metadata"]["name"])
+        else:
+            yield from self._pod_changed(old, new)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> Iterator[Key]:
+        pod = new if new is not None else old
+        assert pod is not None
+        if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
+            return
+        namespace = pod.metadata.namespace
+        if new is None:
+            self._remember_gone(pod.metadata.uid)
+        if new is None or done(new):
+            if new is None or old is None or not done(old):
+                yield from (ClaimKey(namespace, name) for name in claim_names(pod))
+            return
+        if new.deleting:
+            return
+        if (
+            old is None
+            or old.spec.node_name != new.spec.node_name
+            or old.status.resource_claim_statuses != new.status.resource_claim_statuses
+        ):
+            yield PodKey(namespace, new.metadata.name)
+
+    def _remember_gone(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
+
+    # ── what is to be done ───────────────────────────────────────────────────────────────────────
+
+    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what must happen at *now*; safe to repeat."""
+        if not {CLAIMS, TEMPLATES} <= known.caches.keys():
+            return  # a server without these kinds
+        if isinstance(key, PodKey):
+            yield from self._pod(key, known)
+        elif isinstance(key, ClaimKey):
+            yield from self._claim(key, known)
+            yield from _look_at(known.pods_with_claim(key.namespace, key.claim), known, now)
+        else:
+            yield from _look_at(known.pods_with_template(key.namespace, key.template), known, now)
+
+    def carried_out(self, action: Steps, outcome: object, now: datetime) -> Iterator[Action]:
+        """Hear that something went well to its end."""
+        if isinstance(action, ReleaseClaim):
+            self._releasing.discard(action.claim["metadata"]["uid"])
+        return iter(())
+
+    # ── pods ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _pod(self, key: PodKey, known: Listers) -> Iterator[Action]:
+        pod = known.pod(key.namespace, key.pod)
+        if pod is None or not _needs_work(pod, known):
+            return
+        recorded = _recorded(pod)
+        names = {name: claim for name, claim in recorded.items() if claim is not None}
+        wanted: list[Wanted] = []
+        adopted = False
+        for entry in pod.spec.resource_claims or ():
+            if not _lacks(pod, entry.name, entry.resource_claim_template_name, recorded, known):
+                continue
+            found = _made_before(pod, entry.name, known)
+            if found is not None:
+                names[entry.name], adopted = found, True
+                continue
+            assert entry.resource_claim_template_name is not None
+            template = known.get(TEMPLATES, entry.resource_claim_template_name, key.namespace)
+            problem = self._problem(template, entry.resource_claim_template_name)
+            if problem:
+                message = f"PodResourceClaim {entry.name}: {problem}"
+                yield Record(_about(pod), "Warning", FAILED, message)
+                yield Retry(message)
+                return
+            document = claim_document(pod, entry.name, template)
+            wanted.append(Wanted(entry.name, document, recorded.get(entry.name) or ""))
+        if wanted or adopted:
+            yield MakeClaims(_about(pod), tuple(wanted), names)
+        elif pod.spec.node_name:
+            yield from _reservations(pod, known)
+
+    def _problem(self, template: Document | None, name: str) -> str:
+        """Return why no claim can be made from the template."""
+        if template is None:
+            missing = f'resourceclaimtemplate.resource.k8s.io "{name}" not found'
+            return f'resource claim template "{name}": {missing}'
+        spec = template["spec"]
+        if not self._gates.enabled("DRAAdminAccess") and asks_for_admin_access(spec):
+            return "admin access is requested, but the feature is disabled"
+        requests = ((spec.get("spec") or {}).get("devices") or {}).get("requests") or ()
+        if not self._gates.enabled("DRAPrioritizedList") and any(r.get("firstAvailable") for r in requests):
+            return "template includes a prioritized list of subrequests, but the feature is disabled"
+        return ""
+
+    # ── claims ───────────────────────────────────────────────────────────────────────────────────
+
+    def _claim(self, key: ClaimKey, known: Listers) -> Iterator[Action]:
+        claim: Document | None = known.get(CLAIMS, key.claim, key.namespace)
+        if claim is None:
+            return
+        metadata = claim["metadata"]
+        reserved = (claim.get("status") or {}).get("reservedFor") or ()
+        kept: list[Mapping[str, Any]] = []
+        doubted: list[Mapping[str, Any]] = []
+        for entry in reserved:
+            verdict = self._still_uses(entry, key.namespace, known)
+            if verdict is not False:
+                kept.append(entry)
+            if verdict is None:
+                doubted.append(entry)
+        protected = FINALIZER in (metadata.get("finalizers") or ())
+        half_done = protected and metadata["uid"] in self._releasing and not claim.get("status")
+        going = protected and not kept and bool(metadata.get("deletionTimestamp"))
+        if len(kept) < len(reserved) or doubted or half_done or going:
+            self._releasing.add(metadata["uid"])  # until it is known to have gone well
+            yield ReleaseClaim(claim, tuple(kept), tuple(doubted), half_done)
+        if not kept and not metadata.get("deletionTimestamp"):
+            owner = _owning_pod(claim)
+            pod = known.pod(key.namespace, owner["name"]) if owner else None
+            if owner and pod is not None and (pod.metadata.uid != owner["uid"] or done(pod)):
+                yield Delete(CLAIMS, key.claim, key.namespace, metadata["uid"])
+
+    def _still_uses(self, entry: Mapping[str, Any], namespace: str, known: Listers) -> bool | None:
+        """Return whether a reservation still holds; None: nobody here knows the pod."""
+        if entry.get("apiGroup") or entry.get("resource") != "pods":
+            return True  # of a kind that others look after
+        if entry["uid"] in self._gone:
+            return False
+        pod = known.pod(namespace, entry["name"])
+        if pod is None:
+            return None
+        return pod.metadata.uid == entry["uid"] and not done(pod)
+
+
+def _matters(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether the change of a claim can mean work: everything but its users and its end is others' business."""
+    before, after = old.get("status") or {}, new.get("status") or {}
+    return (
+        before.get("reservedFor") != after.get("reservedFor")
+        or ("allocation" in before) != ("allocation" in after)
+        or old["metadata"].get("ownerReferences") != new["metadata"].get("ownerReferences")
+        or old["metadata"]["uid"] != new["metadata"]["uid"]
+        or bool(new["metadata"].get("deletionTimestamp"))
+    )
+
+
+def done(pod: Pod) -> bool:
+    """Return whether nothing of the pod runs or will ever run."""
+    return pod.terminated or (pod.deleting and not pod.spec.node_name)
+
+
+def claim_document(pod: Pod, pod_claim: str, template: Mapping[str, Any]) -> Document:
+    """Return the claim to be made from *template* for one entry of the pod's `resourceClaims`."""
+    given = template["spec"].get("metadata") or {}
+    metadata: Document = {
+        "generateName": generate_name(pod.metadata.name, pod_claim),
+        "namespace": pod.metadata.namespace,
+        "annotations": {**(given.get("annotations") or {}), POD_CLAIM: pod_claim},
+        "ownerReferences": [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": pod.metadata.name,
+                "uid": pod.metadata.uid,
+                "controller": True,
+            }
+        ],
+    }
+    if given.get("labels"):
+        metadata["labels"] = given["labels"]
+    return {
+        "apiVersion": CLAIMS.api_version,
+        "kind": CLAIMS.kind,
+        "metadata": metadata,
+        "spec": template["spec"].get("spec") or {},
+    }
+
+
+def generate_name(pod: str, pod_claim: str) -> str:
+    """Return the beginning of a claim's name; when too long, both parts give way by their length.
+
+    >>> generate_name("web-0", "gpu"), len(generate_name("w" * 60, "gpu"))
+    ('web-0-gpu-', 55)
+    """
+    whole = f"{pod}-{pod_claim}-"
+    if len(whole) <= LONGEST_BASE:
+        return whole
+    shorter = pod[: len(pod) * LONGEST_BASE // len(whole)]
+    return f"{shorter}-{pod_claim[: len(pod_claim) * LONGEST_BASE // len(whole)]}"
+
+
+def _recorded(pod: Pod) -> dict[str, str | None]:
+    """Return what the pod's status says about its claims; a name with None needs no claim."""
+    return {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses or ()}
+
+
+def _lacks(
+    pod: Pod, pod_claim: str, template: str | None, recorded: Mapping[str, str | None], known: Listers
+) -> bool:
+    """Return whether a claim has to be made, or found again, for one entry of the pod's `resourceClaims`."""
+    if not template:
+        return False
+    if pod_claim not in recorded:
+        return True
+    name = recorded[pod_claim]
+    if name is None:
+        return False
+    claim = known.get(CLAIMS, name, pod.metadata.namespace)
+    return claim is None or not _owned(claim, pod)
+
+
+def _made_before(pod: Pod, pod_claim: str, known: Listers) -> str | None:
+    """Return a claim that was made for this entry, if the pod was never told or was told another name."""
+    for claim in known.owned(CLAIMS, pod.metadata.uid):
+        metadata = claim["metadata"]
+        if (metadata.get("annotations") or {}).get(POD_CLAIM) == pod_claim and _owned(claim, pod):
+            name: str = metadata["name"]
+            return name
+    return None
+
+
+def _look_at(pods: list[Pod], known: Listers, now: datetime) -> Iterator[Action]:
+    """Yield the pods that have something to be done for."""
+    for pod in pods:
+        if _needs_work(pod, known):
+            yield WakeAt(PodKey(pod.metadata.namespace, pod.metadata.name), now)
+
+
+def _needs_work(pod: Pod, known: Listers) -> bool:
+    """Return whether the pod lacks a claim or a reservation; a claim it no longer owns is not missed by itself."""
+    if pod.deleting or pod.terminated:
+        return False
+    recorded = _recorded(pod)
+    for entry in pod.spec.resource_claims or ():
+        if not entry.resource_claim_template_name:
+            continue
+        name = recorded.get(entry.name, "")
+        if name is not None and (not name or known.get(CLAIMS, name, pod.metadata.namespace) is None):
+            return True
+    return bool(pod.spec.node_name) and any(True for _ in _reservations(pod, known))
+
+
+def _reservations(pod: Pod, known: Listers) -> Iterator[Patch]:
+    """Yield the reservations that a pod lacks which got its node without the scheduler."""
+    recorded = _recorded(pod)
+    for entry in pod.spec.resource_claims or ():
+        name = entry.resource_claim_name or recorded.get(entry.name)
+        claim = known.get(CLAIMS, name, pod.metadata.namespace) if name else None
+        if claim is None or (not entry.resource_claim_name and not _owned(claim, pod)):
+            continue
+        status = claim.get("status") or {}
+        reserved = status.get("reservedFor") or []
+        if (
+            status.get("allocation") is None
+            or any(consumer["uid"] == pod.metadata.uid for consumer in reserved)
+            or len(reserved) >= MOST_CONSUMERS
+            or claim["metadata"].get("deletionTimestamp")
+        ):
+            continue
+        consumer = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+        version = claim["metadata"]["resourceVersion"]
+        patch = {
+            "metadata": {"resourceVersion": version},
+            "status": {"reservedFor": [*reserved, consumer]},
+        }
+        yield Patch(CLAIMS, claim["metadata"]["name"], pod.metadata.namespace, patch, subresource="status")
+
+
+def _owning_pod(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    for owner in claim["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and owner.get("apiVersion") == "v1" and owner.get("kind") == "Pod":
+            found: Mapping[str, Any] = owner
+            return found
+    return None
+
+
+def _owned(claim: Mapping[str, Any], pod: Pod) -> bool:
+    owner = _owning_pod(claim)
+    return owner is not None and owner["uid"] == pod.metadata.uid
+
+
+def _labels(claim: Mapping[str, Any]) -> tuple[str, str, str]:
+    annotations = claim["metadata"].get("annotations") or {}
+    source = ""
+    if annotations.get(EXTENDED) == "true":
+        source = "extended_resource"
+    elif annotations.get(POD_CLAIM):
+        source = "resource_claim_template"
+    allocated = (claim.get("status") or {}).get("allocation") is not None
+    return str(allocated).lower(), str(asks_for_admin_access(claim)).lower(), source
+
+
+def _about(pod: Pod) -> ObjectReference:
+    metadata = pod.metadata
+    return ObjectReference(
+        "Pod", metadata.name, metadata.namespace, metadata.uid, "v1", metadata.resource_version
+    )

@@ -1,0 +1,159 @@
+"""What takes several calls in a claim's life: making it and telling the pod its name, letting go of it.
+
+Spec: dra.md 6.1 "Creating claims from templates", 6.2 "Releasing". A claim gets its name from the server, so the pod
+can be told only afterwards; what a status write returns is what the finalizer is taken from.
+Not here: when this is to happen (weir.controllers.devices.resource_claim).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weir import errors
+from weir.client.api import APPLY_PATCH
+from weir.client.cache import ObjectKey
+from weir.client.events import ObjectReference
+from weir.controllers.runtime.actions import ActionContext, Document, Steps
+from weir.controllers.runtime.listers import PODS
+from weir.objects.kinds import by_kind
+
+CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
+FIELD_MANAGER: Final = "ResourceClaimController"
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+FAILED: Final = "FailedResourceClaimCreation"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A claim that a pod lacks: what to create, under which name the pod asks for it."""
+
+    pod_claim: str
+    document: Document
+    recorded: str = ""  #: the name in the pod's status; it is asked for anew before another one is made
+
+
+@dataclass(frozen=True, slots=True)
+class MakeClaims(Steps):
+    """Create the claims a pod lacks, then write all their names into the pod's status."""
+
+    pod: ObjectReference
+    wanted: tuple[Wanted, ...]
+    names: Mapping[str, str]  #: the names that are known already, by the pod's names for them
+
+    async def carry_out(self, hands: ActionContext) -> None:
+        names = dict(self.names)
+        for each in self.wanted:
+            name = await self._recorded(each, hands) or await self._create(each, hands)
+            names[each.pod_claim] = name
+        statuses = [{"name": name, "resourceClaimName": names[name]} for name in sorted(names)]
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": self.pod.name, "namespace": self.pod.namespace, "uid": self.pod.uid},
+            "status": {"resourceClaimStatuses": statuses},
+        }
+        try:
+            await hands.client.patch(
+                PODS,
+                self.pod.name,
+                pod,
+                self.pod.namespace,
+                patch_type=APPLY_PATCH,
+                subresource="status",
+                field_manager=FIELD_MANAGER,
+                force=True,
+                read=False,
+            )
+        except errors.NotFound:
+            return  # the pod is gone; its claims follow it
+
+    async def _recorded(self, each: Wanted, hands: ActionContext) -> str:
+        if not each.recorded:
+            return ""
+        found = await hands.client.find(CLAIMS, each.recorded, self.pod.namespace)
+        owners = (found or {}).get("metadata", {}).get("ownerReferences") or ()
+        owned = any(owner.get("controller") and owner["uid"] == self.pod.uid for owner in owners)
+        return each.recorded if owned else ""
+
+    async def _create(self, each: Wanted, hands: ActionContext) -> str:
+        labels = (str(asks_for_admin_access(each.document)).lower(), "", "Pod")
+        try:
+            made = await hands.client.create(CLAIMS, dict(each.document), self.pod.namespace)
+        except errors.ApiError as error:
+            hands.metrics.claim_creates.child("failure", *labels).inc()
+            # The name the server made up is another one each time; one event with a count says as much.
+            prefix = each.document["metadata"]["generateName"]
+            text = re.sub(re.escape(prefix) + "[a-z0-9]{5}", prefix, str(error))
+            message = f"PodResourceClaim {each.pod_claim}: create ResourceClaim : {text}"
+            hands.recorder.record(self.pod, "Warning", FAILED, message)
+            raise
+        hands.metrics.claim_creates.child("success", *labels).inc()
+        name: str = made["metadata"]["name"]
+        hands.made.append((CLAIMS, ObjectKey(self.pod.namespace, name)))
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseClaim(Steps):
+    """Take consumers out of a claim's reservations; when none is left, deallocate it and let it be deleted."""
+
+    claim: Document
+    kept: tuple[Mapping[str, Any], ...]
+    #: of those kept, pods that this process does not know: they are asked for anew, and go if they are gone
+    doubted: tuple[Mapping[str, Any], ...] = ()
+    half_done: bool = False  #: it was deallocated before, and only the finalizer is left
+
+    async def carry_out(self, hands: ActionContext) -> None:
+        metadata = self.claim["metadata"]
+        kept = [entry for entry in self.kept if await self._still_there(entry, hands)]
+        present = self.claim.get("status") or {}
+        status: dict[str, Any] = {}
+        if len(kept) < len(present.get("reservedFor") or ()):
+            status["reservedFor"] = kept or None
+        protected = FINALIZER in (metadata.get("finalizers") or ())
+        if not kept and protected and "allocation" in present:
+            status["allocation"] = None
+        version = metadata["resourceVersion"]
+        try:
+            if status:
+                patch = {"metadata": {"resourceVersion": version}, "status": status}
+                written = await self._patch(patch, hands, "status")
+                metadata, present = written["metadata"], written.get("status") or {}
+            finalizers: Sequence[str] = metadata.get("finalizers") or ()
+            let_go = bool(status) or self.half_done or bool(metadata.get("deletionTimestamp"))
+            if let_go and not kept and FINALIZER in finalizers and not present.get("allocation"):
+                rest = [each for each in finalizers if each != FINALIZER]
+                await self._patch(
+                    {
+                        "metadata": {
+                            "resourceVersion": metadata["resourceVersion"],
+                            "finalizers": rest or None,
+                        }
+                    },
+                    hands,
+                )
+        except errors.NotFound:
+            return
+
+    async def _patch(
+        self, patch: Mapping[str, Any], hands: ActionContext, subresource: str = ""
+    ) -> dict[str, Any]:
+        metadata = self.claim["metadata"]
+        return await hands.client.patch(
+            CLAIMS, metadata["name"], dict(patch), metadata["namespace"], subresource=subresource
+        )
+
+    async def _still_there(self, entry: Mapping[str, Any], hands: ActionContext) -> bool:
+        if entry not in self.doubted:
+            return True
+        found = await hands.client.find(PODS, entry["name"], self.claim["metadata"]["namespace"])
+        return found is not None and found["metadata"]["uid"] == entry["uid"]
+
+
+def asks_for_admin_access(claim: Mapping[str, Any]) -> bool:
+    """Return whether a request of the claim wants adminAccess."""
+    requests = ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+    return any((request.get("exactly") or {}).get("adminAccess") for request in requests)

@@ -1,0 +1,96 @@
+"""Which device taint rules have had their time?
+
+A rule with the annotation `weir.dev/expires-at` (written by `weir device taint --ttl`) is deleted at that time, whoever
+wrote it. As long as it is there its condition `Expires` says so: who wrote the rule can tell that somebody will remove
+it. Kubernetes has no such controller; docs/decisions/0074 says what the command does there.
+What surprises: a time that cannot be read removes nothing; a warning on the rule says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from weir.client.api import APPLY_PATCH
+from weir.client.events import ObjectReference
+from weir.controllers.runtime.actions import Action, Delete, Patch, Record, WakeAt
+from weir.controllers.runtime.listers import Listers
+from weir.controllers.runtime.views import print_time
+from weir.gates import DEVICE_TAINT_RULES, Gates
+from weir.objects.kinds import Kind, by_kind
+from weir.objects.times import TimeError, parse_time
+
+RULES: Final = by_kind("resource.k8s.io/v1", "DeviceTaintRule")
+EXPIRES_AT: Final = "weir.dev/expires-at"
+CONDITION: Final = "Expires"
+
+Document = dict[str, Any]
+
+
+class RuleKey(NamedTuple):
+    """A rule that may have had its time."""
+
+    name: str
+
+
+class DeviceTaintExpiry:
+    """Removes rules that were meant to be there for a while only."""
+
+    name: Final = "device-taint-expiry-controller"
+
+    def __init__(self, gates: Gates) -> None:
+        self.kinds: tuple[Kind, ...] = (RULES,) if gates.enabled(DEVICE_TAINT_RULES) else ()
+
+    def changed(self, kind: Kind, old: Document | None, new: Document | None) -> Iterator[RuleKey]:
+        """Look at rules that say when they expire."""
+        if new is not None and _written(new):
+            yield RuleKey(new["metadata"]["name"])
+
+    def reconcile(self, key: RuleKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what becomes of one rule."""
+        rule = known.get(RULES, key.name)
+        text = _written(rule) if rule is not None else ""
+        if not text:
+            return
+        metadata = rule["metadata"]
+        try:
+            at = datetime.strptime(parse_time(text), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        except (TimeError, ValueError):
+            about = ObjectReference(
+                "DeviceTaintRule", key.name, "", metadata.get("uid", ""), RULES.api_version
+            )
+            message = f"annotation {EXPIRES_AT}: {text!r} is no time; the rule stays"
+            yield Record(about, "Warning", "InvalidExpiry", message)
+            return
+        if at <= now:
+            yield Delete(RULES, key.name, uid=metadata["uid"])
+            return
+        message = f"The rule will be removed at {print_time(at)}."
+        if not _told(rule, message):
+            condition = {
+                "type": CONDITION,
+                "status": "True",
+                "reason": "TimeToLive",
+                "message": message,
+                "lastTransitionTime": print_time(now),
+            }
+            patch = {
+                "apiVersion": RULES.api_version,
+                "kind": "DeviceTaintRule",
+                "metadata": {"name": key.name, "uid": metadata["uid"]},
+                "status": {"conditions": [condition]},
+            }
+            yield Patch(
+                RULES, key.name, "", patch, APPLY_PATCH, "status", field_manager=self.name, force=True
+            )
+        yield WakeAt(key, at)
+
+
+def _written(rule: Document) -> str:
+    return str((rule["metadata"].get("annotations") or {}).get(EXPIRES_AT, ""))
+
+
+def _told(rule: Document, message: str) -> bool:
+    conditions = (rule.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == CONDITION and one.get("message") == message for one in conditions)

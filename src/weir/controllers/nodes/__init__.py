@@ -1,0 +1,1 @@
+"""Node lifecycle, taint eviction and pod garbage collection."""

@@ -1,0 +1,464 @@
+"""Is this node alive, and what must its taints say? Conditions become taints; silence becomes Unknown.
+
+Spec: core.md 4.6 "Node lifecycle controller".
+What surprises: NoSchedule taints follow conditions at once, NoExecute taints wait in a queue of their zone and may
+wait for ever when the whole cluster looks dead. A node is measured by when this process last saw it
+report, so a restart gives every node a new grace period. Every five seconds only those are looked at that changed,
+that are not well, or whose grace is over: nodes that are well cost nothing.
+Not here: who leaves because of the taints (weir.controllers.nodes.taint_eviction), zones and rates (.zones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+from typing import Any, Final
+
+import msgspec
+
+from weir.client.api import STRATEGIC_MERGE_PATCH
+from weir.client.events import ObjectReference
+from weir.client.heartbeats import Heartbeats
+from weir.controllers.nodes.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
+from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.views import Condition, Node, parse_time, print_time
+from weir.gates import Gates
+from weir.objects.core import Taint
+from weir.objects.kinds import Kind, by_kind
+from weir.taints.wellknown import (
+    DISK_PRESSURE,
+    MEMORY_PRESSURE,
+    NETWORK_UNAVAILABLE,
+    NOT_READY,
+    PID_PRESSURE,
+    UNREACHABLE,
+    UNSCHEDULABLE,
+)
+
+LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
+LEASE_NAMESPACE: Final = "kube-node-lease"
+CHECK_PERIOD: Final = timedelta(seconds=5)
+GRACE: Final = timedelta(seconds=50)
+STARTUP_GRACE: Final = timedelta(seconds=60)
+EVICTING_KEYS: Final = frozenset({NOT_READY, UNREACHABLE})
+#: (condition, status) → the key of the taint it stands for
+CONDITION_TAINTS: Final = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): MEMORY_PRESSURE,
+    ("DiskPressure", "True"): DISK_PRESSURE,
+    ("PIDPressure", "True"): PID_PRESSURE,
+    ("NetworkUnavailable", "True"): NETWORK_UNAVAILABLE,
+}
+OWNED: Final = frozenset({*CONDITION_TAINTS.values(), UNSCHEDULABLE})
+REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+# Keys are dataclasses, not tuples: tuples of one name would be equal, and one item would hide the other.
+
+
+class NodeKey(msgspec.Struct, frozen=True):
+    """A node whose NoSchedule taints may have to follow its conditions."""
+
+    node: str
+
+
+class HealthKey(msgspec.Struct, frozen=True):
+    """A node to be looked at: does it still report?"""
+
+    node: str
+
+
+class CheckKey(msgspec.Struct, frozen=True):
+    """Time to look at the nodes."""
+
+    due: str = "check"
+
+
+class DisruptionKey(msgspec.Struct, frozen=True):
+    """The nodes were looked at: how are the zones?"""
+
+    due: str = "disruption"
+
+
+class ZoneKey(msgspec.Struct, frozen=True):
+    """A zone whose next node may be due for its taint."""
+
+    zone: str
+
+
+Key = NodeKey | HealthKey | CheckKey | DisruptionKey | ZoneKey
+
+
+@dataclass
+class Health:
+    """What a node last reported, and when this process saw it."""
+
+    seen_at: datetime
+    reported: tuple[
+        tuple[str, str | None] | None, str | None
+    ]  # (Ready and its heartbeat, the Lease's renewal)
+
+
+class NodeLifecycle:
+    """The node lifecycle controller."""
+
+    name: Final = "node-controller"
+    kinds: Final[tuple[Kind, ...]] = (NODES, PODS, LEASES)
+    first_keys: Final = (CheckKey(),)
+
+    def __init__(
+        self, gates: Gates, *, grace: timedelta = GRACE, heartbeats: Heartbeats | None = None
+    ) -> None:
+        """*grace* is how long a node that reported once may be silent; *heartbeats* tells of nodes that report
+        without saying so (only simulations have it)."""
+        self._grace, self.heartbeats = grace, heartbeats
+        self._registered: dict[str, str] = {}  # uids of the nodes people were told of
+        self._moved: dict[str, None] = {}  # nodes that came or went since
+        self._health: dict[str, Health] = {}
+        self._ready: dict[str, str] = {}  # what each node's Ready condition is, or is about to be
+        self._counted = Counted()
+        self._changed: dict[str, None] = {}  # nodes that changed, or reported, since the last check
+        self._unwell: dict[str, None] = {}  # nodes that are looked at in every check
+        self._graces: list[tuple[datetime, str]] = []  # a heap: when to look whether a node fell silent
+        self._waiting: dict[str, datetime] = {}  # the earliest entry of each node in it
+        self._checked_at: datetime | None = None
+        self._queues: dict[str, ZoneQueue] = {}
+        self._zones: dict[str, tuple[int, int]] | None = None  # what the last look at them found
+        self._stopped = False  # every zone looks dead: nobody is evicted
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
+        """Yield what a change of an object makes worth looking at."""
+        if kind is LEASES:
+            metadata = (new or old)["metadata"]
+            if metadata["namespace"] == LEASE_NAMESPACE:
+                self._changed[metadata["name"]] = None
+            return
+        if kind is not NODES:
+            return
+        if old is None or new is None:
+            self._moved[(new or old).name] = None
+        if new is None:
+            self._forget(old.name)
+            return
+        self._changed[new.name] = None
+        yield NodeKey(new.name)
+        if old is None or ready_status(old) != ready_status(new):
+            yield HealthKey(new.name)
+
+    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what must happen at *now*; safe to repeat."""
+        match key:
+            case NodeKey(name):
+                node = known.node(name)
+                if node is not None:
+                    yield from self._follow_conditions(node, now)
+            case HealthKey(name):
+                node = known.node(name)
+                if node is not None:
+                    yield from self._check(node, known, now)
+            case CheckKey():
+                self._checked_at = now
+                yield from self._register(known)
+                chosen = self._to_check(now)
+                for name in chosen:
+                    yield WakeAt(HealthKey(name), now)
+                if chosen or not self._calm():
+                    yield WakeAt(DisruptionKey(), now)
+                yield WakeAt(CheckKey(), now + CHECK_PERIOD)
+            case DisruptionKey():
+                yield from self._disruption(known, now)
+            case ZoneKey(zone):
+                yield from self._taint_next(zone, known, now)
+
+    def _register(self, known: Listers) -> Iterator[Action]:
+        """Tell of nodes that came and went since the last round."""
+        moved, self._moved = sorted(self._moved), {}
+        there = {name: node.metadata.uid for name in moved if (node := known.node(name)) is not None}
+        for name, uid in there.items():
+            if name not in self._registered:
+                yield node_event(name, uid, "RegisteredNode", f"Registered Node {name} in Controller")
+            self._registered[name] = uid
+        for name in moved:
+            if name not in there and (uid := self._registered.pop(name, "")):
+                yield node_event(name, uid, "RemovingNode", f"Removing Node {name} from Controller")
+
+    # ── conditions → NoSchedule taints ───────────────────────────────────────────────────────────
+
+    def _follow_conditions(self, node: Node, now: datetime) -> Iterator[Action]:
+        wanted = list(wanted_keys(node))
+        kept = [t for t in node.taints if t.effect != "NoSchedule" or t.key not in OWNED or t.key in wanted]
+        present = {t.key for t in kept if t.effect == "NoSchedule"}
+        added = [Taint(key, "", "NoSchedule", print_time(now)) for key in wanted if key not in present]
+        if added or len(kept) != len(node.taints):
+            yield set_taints(node, [*kept, *added])
+
+    # ── health ───────────────────────────────────────────────────────────────────────────────────
+
+    def _to_check(self, now: datetime) -> list[str]:
+        """Return the nodes to be looked at, by name: about all others nothing new can be said."""
+        self._hear_of_silence(now)
+        chosen = {*self._changed, *self._unwell}
+        self._changed = {}
+        while self._graces and self._graces[0][0] < now:
+            over, name = heappop(self._graces)
+            if self._waiting.get(name) == over:
+                del self._waiting[name]
+                chosen.add(name)
+        return sorted(chosen)
+
+    def _hear_of_silence(self, now: datetime) -> None:
+        """Note the last report of nodes that may fall silent from now on, as if it had been seen when it was made."""
+        for name, last in self.heartbeats.take_ended() if self.heartbeats is not None else ():
+            self._changed[name] = None
+            health = self._health.get(name)
+            if health is not None:
+                health.seen_at = max(health.seen_at, self._check_after(last, now))
+
+    def _wait_for_silence(self, node: str, over: datetime) -> None:
+        """See to it that the node is looked at when its grace is over."""
+        if node not in self._waiting or over < self._waiting[node]:
+            # One that comes too early does no harm, so a report moves nothing.
+            self._waiting[node] = over
+            heappush(self._graces, (over, node))
+
+    def _forget(self, name: str) -> None:
+        self._health.pop(name, None)
+        self._ready.pop(name, None)
+        self._unwell.pop(name, None)
+        self._counted.drop(name)
+
+    def _check(self, node: Node, known: Listers, now: datetime) -> Iterator[Action]:
+        self._hear_of_silence(now)
+        health = self._observe(node, known, now)
+        ready = ready_status(node)
+        grace = self._grace if node.status.condition("Ready") is not None else STARTUP_GRACE
+        kept = self.heartbeats is not None and self.heartbeats.keeps(node.name)
+        if not kept and now > health.seen_at + grace and (lost := list(unknown_conditions(node, now))):
+            yield status_patch(NODES, node.name, "", lost)
+            if ready == "True":
+                message = f"Node {node.name} status is now: NodeNotReady"
+                about = ObjectReference("Node", node.name, "", node.metadata.uid)
+                yield Record(about, "Normal", "NodeNotReady", message)
+                yield from self._pods_not_ready(node, known, now)
+            ready = "Unknown"
+        self._ready[node.name] = ready
+        self._counted.put(node, ready)
+        if ready == "True" and not {t.key for t in node.taints if t.effect == "NoExecute"} & EVICTING_KEYS:
+            self._unwell.pop(node.name, None)
+        else:
+            self._unwell[node.name] = None
+        if ready != "Unknown" and not kept:
+            self._wait_for_silence(node.name, health.seen_at + grace)
+        yield from self._evicting_taints(node, ready, now)
+
+    def _observe(self, node: Node, known: Listers, now: datetime) -> Health:
+        """Note what the node reports; what it newly reports was seen now."""
+        lease = known.get(LEASES, node.name, LEASE_NAMESPACE)
+        renewed = ((lease or {}).get("spec") or {}).get("renewTime")
+        ready = node.status.condition("Ready")
+        unknown = (
+            ready is not None and ready.status == "Unknown"
+        )  # written by this controller, not by the node
+        told = None if ready is None or unknown else (ready.status, ready.last_heartbeat_time)
+        health = self._health.get(node.name)
+        if health is None:
+            born = parse_time(node.metadata.creation_timestamp)
+            seen = born if ready is None and renewed is None and born is not None else now
+            health = self._health[node.name] = Health(seen, (told, renewed))
+        else:
+            # What is missing says nothing: neither a Lease that somebody deleted nor a condition written here.
+            reported = (told or health.reported[0], renewed or health.reported[1])
+            news = [health.seen_at]
+            if reported[1] != health.reported[1]:
+                news.append(self._would_have_seen(node.name, reported[1], now))
+            if reported[0] is not None and reported[0] != health.reported[0]:
+                again = health.reported[0] is not None and reported[0][1] == health.reported[0][1]
+                # Another status at the time of an old heartbeat was written by somebody else, now.
+                news.append(now if again else self._would_have_seen(node.name, reported[0][1], now))
+            health.seen_at, health.reported = max(news), reported
+        return health
+
+    def _would_have_seen(self, node: str, text: str | None, now: datetime) -> datetime:
+        """Return when a report was seen: now, or by the check after the time at which a postponed one was due."""
+        due = self.heartbeats.made_at(node, text) if self.heartbeats is not None and text else None
+        return now if due is None else self._check_after(due, now)
+
+    def _check_after(self, due: datetime, now: datetime) -> datetime:
+        """Return the time of the first check that saw what was due then: *now*, if none was yet."""
+        if self._checked_at is None or due > self._checked_at:
+            return now
+        return self._checked_at - (self._checked_at - due) // CHECK_PERIOD * CHECK_PERIOD
+
+    def _pods_not_ready(self, node: Node, known: Listers, now: datetime) -> Iterator[Action]:
+        for pod in known.pods_on(node.name):
+            if not pod.ready:
+                continue
+            metadata = pod.metadata
+            condition = {"type": "Ready", "status": "False", "lastTransitionTime": print_time(now)}
+            yield status_patch(PODS, metadata.name, metadata.namespace, [condition])
+            about = ObjectReference("Pod", metadata.name, metadata.namespace, metadata.uid)
+            yield Record(about, "Warning", "NodeNotReady", "Node is not ready")
+
+    # ── NoExecute taints ─────────────────────────────────────────────────────────────────────────
+
+    def _evicting_taints(self, node: Node, ready: str, now: datetime) -> Iterator[Action]:
+        queue = self._queue(zone_of(node))
+        key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(ready)
+        present = {taint.key for taint in node.taints if taint.effect == "NoExecute"}
+        if key is None:
+            queue.remove(node.name)
+            if ready == "True" and present & {NOT_READY, UNREACHABLE}:
+                yield set_taints(node, without(node, NOT_READY, UNREACHABLE))
+            return
+        other = UNREACHABLE if key == NOT_READY else NOT_READY
+        if key in present and other not in present:
+            queue.remove(node.name)
+        elif other in present:
+            yield set_taints(node, [*without(node, NOT_READY, UNREACHABLE), evicting(key, now)])
+        else:
+            queue.add(node.name)
+
+    def _taint_next(self, zone: str, known: Listers, now: datetime) -> Iterator[Action]:
+        queue = self._queue(zone)
+        due = queue.due(now)
+        if due is None:
+            return
+        name = queue.head()
+        assert name is not None
+        if due > now:
+            yield WakeAt(ZoneKey(zone), due)
+            return
+        node = known.node(name)
+        key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(self._ready.get(name, ""))
+        if node is None or key is None:
+            queue.remove(name)  # gone, or back: it uses no allowance
+        else:
+            queue.let_through(now)
+            yield set_taints(node, [*without(node, NOT_READY, UNREACHABLE), evicting(key, now)])
+        if (then := queue.due(now)) is not None:
+            yield WakeAt(ZoneKey(zone), then)
+
+    def _queue(self, zone: str) -> ZoneQueue:
+        return self._queues.setdefault(zone, ZoneQueue())
+
+    # ── zones ────────────────────────────────────────────────────────────────────────────────────
+
+    def _calm(self) -> bool:
+        """Whether another look at the zones would say what the last one said: nobody waits, nothing has moved."""
+        waits = self._stopped or any(self._queues.values())
+        return not waits and self._counted.zones() == self._zones
+
+    def _disruption(self, known: Listers, now: datetime) -> Iterator[Action]:
+        zones = self._zones = self._counted.zones()
+        states = {zone: zone_state(ready, unready) for zone, (ready, unready) in zones.items()}
+        all_dead = bool(zones) and all(state is ZoneState.FULL_DISRUPTION for state in states.values())
+        if all_dead:
+            for queue in self._queues.values():
+                queue.rate = 0.0
+            if not self._stopped:
+                self._stopped = True
+                for node in known.all(NODES):
+                    self._queue(zone_of(node)).remove(node.name)
+                    if any(t.effect == "NoExecute" and t.key in EVICTING_KEYS for t in node.taints):
+                        yield set_taints(node, without(node, NOT_READY, UNREACHABLE))
+            return
+        if self._stopped:
+            self._stopped = False
+            for health in self._health.values():
+                health.seen_at = now
+        for zone, (ready, unready) in zones.items():
+            queue = self._queue(zone)
+            queue.rate = rate_of(states[zone], ready + unready)
+            if queue.due(now) is not None:
+                yield WakeAt(ZoneKey(zone), now)
+
+
+# ── reading and writing nodes ────────────────────────────────────────────────────────────────────
+
+
+def ready_status(node: Node) -> str:
+    """Return what the node's Ready condition says, nothing when it has none."""
+    ready = node.status.condition("Ready")
+    return ready.status if ready is not None else ""
+
+
+def wanted_keys(node: Node) -> Iterator[str]:
+    """Yield the keys of the NoSchedule taints that the node's conditions stand for."""
+    for condition in node.status.conditions or ():
+        key = CONDITION_TAINTS.get((condition.type, condition.status))
+        if key is not None:
+            yield key
+    if node.spec.unschedulable:
+        yield UNSCHEDULABLE
+
+
+def unknown_conditions(node: Node, now: datetime) -> Iterator[dict[str, Any]]:
+    """Yield the conditions of a node that fell silent, where they do not say so already; in the node's own order."""
+    own = [each.type for each in node.status.conditions or ()]
+    for type in sorted(REPORTED, key=lambda each: own.index(each) if each in own else len(own)):
+        present: Condition | None = node.status.condition(type)
+        if present is None:
+            reason, message = "NodeStatusNeverUpdated", "Kubelet never posted node status."
+            heard = node.metadata.creation_timestamp
+        elif present.status != "Unknown":
+            reason, message = "NodeStatusUnknown", "Kubelet stopped posting node status."
+            heard = present.last_heartbeat_time
+        else:
+            continue
+        yield {
+            "type": type,
+            "status": "Unknown",
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": heard,
+            "lastTransitionTime": print_time(now),
+        }
+
+
+def evicting(key: str, now: datetime) -> Taint:
+    """Return the NoExecute taint called *key*, added now."""
+    return Taint(key, "", "NoExecute", print_time(now))
+
+
+def without(node: Node, *keys: str) -> list[Taint]:
+    """Return the node's taints without the NoExecute ones called *keys*."""
+    return [taint for taint in node.taints if taint.effect != "NoExecute" or taint.key not in keys]
+
+
+def set_taints(node: Node, taints: list[Taint]) -> Patch:
+    """Return the change that gives the node these taints, if nobody changed it meanwhile."""
+    documents = [
+        {
+            name: value
+            for name, value in (
+                ("key", taint.key),
+                ("value", taint.value),
+                ("effect", taint.effect),
+                ("timeAdded", taint.time_added),
+            )
+            if value
+        }
+        for taint in taints
+    ]
+    version = node.metadata.resource_version
+    return Patch(
+        NODES,
+        node.name,
+        "",
+        {"metadata": {"resourceVersion": version}, "spec": {"taints": documents or None}},
+    )
+
+
+def node_event(name: str, uid: str, reason: str, told: str) -> Record:
+    """Return what people read about a node that came or went."""
+    return Record(ObjectReference("Node", name, "", uid), "Normal", reason, f"Node {name} event: {told}")
+
+
+def status_patch(kind: Kind, name: str, namespace: str, conditions: list[dict[str, Any]]) -> Patch:
+    """Return the change of an object's conditions, each by its type."""
+    patch = {"status": {"conditions": conditions}}
+    return Patch(kind, name, namespace, patch, STRATEGIC_MERGE_PATCH, "status")

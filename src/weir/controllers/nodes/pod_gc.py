@@ -1,0 +1,105 @@
+"""Which pods will nobody else ever remove?
+
+Pods that ended, beyond a number worth keeping; pods whose node is gone (after a while, in case it comes back);
+pods that were deleted before they had a node; pods being deleted on a node marked out of service.
+Only such pods are looked at: those that are well cost nothing.
+Not here: pods whose owner is gone (weir.controllers.cluster.garbage_collector).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from weir.client.api import STRATEGIC_MERGE_PATCH
+from weir.controllers.runtime.actions import Action, Delete, Patch, WakeAt
+from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.views import Node, Pod, print_time
+from weir.gates import Gates
+from weir.objects.kinds import Kind
+from weir.taints.wellknown import OUT_OF_SERVICE
+
+CHECK_SECONDS: Final = 20.0
+KEEP_ENDED: Final = 12500
+QUARANTINE: Final = timedelta(seconds=40)
+
+
+class CheckKey(NamedTuple):
+    """Time to look at every pod."""
+
+    due: str = "check"
+
+
+class PodGc:
+    """The pod garbage collector."""
+
+    name: Final = "pod-garbage-collector"
+    kinds: Final[tuple[Kind, ...]] = (NODES, PODS)
+    first_keys: Final = (CheckKey(),)
+
+    def __init__(self, gates: Gates, *, keep_ended: int = KEEP_ENDED) -> None:
+        self._keep_ended = keep_ended
+        self._unsure: dict[str, None] = {}  # nodes that may be missing
+        self._missing: dict[str, datetime] = {}  # node → since when it has been missing
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[CheckKey]:
+        """Nothing is urgent here; but a pod that is bound, or a node that goes, makes the node worth a look."""
+        if kind is NODES:
+            if new is None:
+                self._unsure[old.name] = None
+        elif new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
+            self._unsure[new.spec.node_name] = None
+        return iter(())
+
+    def reconcile(self, key: CheckKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield which pods to remove now, and when to look again."""
+        yield from self._ended(known.pods_ending("ended"))
+        yield from self._orphans(known, now)
+        for pod in known.pods_ending("deleting"):
+            if not pod.spec.node_name or _out_of_service(known.node(pod.spec.node_name)):
+                yield _remove(pod)
+        yield WakeAt(key, now + timedelta(seconds=CHECK_SECONDS))
+
+    def _ended(self, ended: list[Pod]) -> Iterator[Action]:
+        surplus = len(ended) - self._keep_ended
+        if surplus > 0:
+            ended.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+            for pod in ended[:surplus]:
+                yield _remove(pod)
+
+    def _orphans(self, known: Listers, now: datetime) -> Iterator[Action]:
+        missing = [name for name in self._unsure if known.node(name) is None and known.pods_on(name)]
+        self._unsure = dict.fromkeys(missing)
+        self._missing = {name: self._missing.get(name, now) for name in sorted(missing)}
+        for pod in [pod for name in self._missing for pod in known.pods_on(name)]:
+            since = self._missing.get(pod.spec.node_name)
+            if since is None or now - since < QUARANTINE:
+                continue
+            condition = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "DeletionByPodGC",
+                "message": "PodGC: node no longer exists",
+                "lastTransitionTime": print_time(now),
+            }
+            status: dict[str, Any] = {"conditions": [condition]}
+            if not pod.terminated:
+                status["phase"] = "Failed"
+            metadata = pod.metadata
+            patch = {"metadata": {"uid": metadata.uid}, "status": status}
+            yield Patch(PODS, metadata.name, metadata.namespace, patch, STRATEGIC_MERGE_PATCH, "status")
+            yield _remove(pod)
+
+
+def _out_of_service(node: Node | None) -> bool:
+    if node is None:
+        return False
+    ready = node.status.condition("Ready")
+    marked = any(taint.key == OUT_OF_SERVICE for taint in node.taints)
+    return marked and (ready is None or ready.status != "True")
+
+
+def _remove(pod: Pod) -> Delete:
+    metadata = pod.metadata
+    return Delete(PODS, metadata.name, metadata.namespace, metadata.uid, grace_period_seconds=0)

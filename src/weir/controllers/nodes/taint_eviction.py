@@ -1,0 +1,210 @@
+"""Which pods must leave a node whose NoExecute taints they do not tolerate, and when?
+
+Spec: core.md 4.1 to 4.4; KEP-5471, KEP-5721 and KEP-5500, each where it speaks of NoExecute.
+What surprises: tolerationSeconds bounds a toleration that *matches*; a value that stops matching means deletion
+at once. A timer keeps the time it was first given: neither shorter nor longer seconds written later move it.
+Timers start when a pod is looked at, not at the taint's timeAdded, so a restart starts them anew. Deleting a node
+object stops no timer. Disruption budgets are not asked.
+Pod items read the node's taints as known now, which is what draining node items first amounts to.
+Not here: how long a pod may stay (weir.taints.eviction), the deletion itself (weir.controllers.runtime.runner).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from weir.client.events import ObjectReference
+from weir.controllers.runtime.actions import Action, Evict, Record, WakeAt
+from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.views import Node, Pod
+from weir.gates import Gates
+from weir.objects.core import Taint
+from weir.objects.kinds import Kind
+from weir.taints.eviction import stay
+from weir.taints.toleration import EVICTING, Evaluate
+
+EVENT_REASON: Final = "TaintManagerEviction"
+CONDITION_REASON: Final = "DeletionByTaintManager"
+CONDITION_MESSAGE: Final = "Taint manager: deleting due to NoExecute taint"
+
+
+class NodeKey(NamedTuple):
+    """A node whose NoExecute taints changed, or that came or went."""
+
+    node: str
+
+
+class PodKey(NamedTuple):
+    """A pod that came, went, or changed its node or tolerations."""
+
+    namespace: str
+    name: str
+    node: str
+
+
+class TimerKey(NamedTuple):
+    """A pod whose time may be up."""
+
+    namespace: str
+    name: str
+
+
+Key = NodeKey | PodKey | TimerKey
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """When a pod's stay was first limited, and when it ends."""
+
+    created_at: datetime
+    fire_at: datetime
+
+
+class TaintEviction:
+    """The taint eviction controller."""
+
+    name: Final = "taint-eviction-controller"
+    kinds: Final[tuple[Kind, ...]] = (NODES, PODS)
+
+    def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
+        if evaluate is None:
+            from weir.taints.expression import Expressions
+
+            evaluate = Expressions().evaluate  # a cache of its own, as every component has
+        self._gates, self._evaluate = gates, evaluate
+        self.timers: dict[TimerKey, Timer] = {}
+        self._deleting: set[TimerKey] = set()  # deletions under way
+        # what each deletion at once was decided on, until the pod is gone
+        self._begun: dict[TimerKey, object] = {}
+
+    def evicted(self, action: Evict) -> None:
+        """Hear that a deletion has ended, well or not."""
+        self._deleting.discard(TimerKey(action.namespace, action.name))
+
+    # ── which changes matter ─────────────────────────────────────────────────────────────────────
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
+        """Yield what a change of an object makes worth looking at."""
+        if kind is NODES:
+            if old is None or new is None or evicting(old) != evicting(new):
+                yield NodeKey((new or old).name)
+            return
+        pod: Pod = new or old
+        if (
+            old is None
+            or new is None
+            or old.tolerations != new.tolerations
+            or old.spec.node_name != new.spec.node_name
+        ):
+            yield PodKey(pod.metadata.namespace, pod.metadata.name, pod.spec.node_name)
+
+    # ── what is to be done ───────────────────────────────────────────────────────────────────────
+
+    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what must happen at *now*; safe to repeat."""
+        if isinstance(key, NodeKey):
+            yield from self._node(key.node, known, now)
+        elif isinstance(key, PodKey):
+            yield from self._pod(key, known, now)
+        else:
+            yield from self._timer(key, now)
+
+    def _node(self, name: str, known: Listers, now: datetime) -> Iterator[Action]:
+        node = known.node(name)
+        if node is None:
+            return  # timers stay: the pods still have nowhere to be
+        taints = evicting(node)
+        for pod in known.pods_on(name):
+            if taints:
+                yield from self._process(pod, taints, now)
+            else:
+                yield from self._cancel(timer_key(pod))
+
+    def _pod(self, key: PodKey, known: Listers, now: datetime) -> Iterator[Action]:
+        pod = known.pod(key.namespace, key.name)
+        if pod is None:
+            yield from self._cancel(TimerKey(key.namespace, key.name))
+            return
+        node = known.node(pod.spec.node_name) if pod.spec.node_name else None
+        if pod.spec.node_name != key.node or node is None:
+            return
+        if taints := evicting(node):
+            yield from self._process(pod, taints, now)
+
+    def _timer(self, key: TimerKey, now: datetime) -> Iterator[Action]:
+        timer = self.timers.get(key)
+        if timer is None:
+            return
+        if now < timer.fire_at:
+            yield WakeAt(key, timer.fire_at)
+            return
+        del self.timers[key]
+        yield from self._evict(key, timer.fire_at)
+
+    def _process(self, pod: Pod, taints: tuple[Taint, ...], now: datetime) -> Iterator[Action]:
+        key = timer_key(pod)
+        allowed = stay(taints, pod.tolerations, self._gates, self._evaluate)
+        if allowed.for_ever:
+            yield from self._cancel(key)
+            return
+        assert allowed.limit is not None
+        if allowed.toleration is None:  # a taint that nothing tolerates
+            decided_on = (pod.metadata.uid, taints, pod.tolerations)
+            if self._begun.get(key) == decided_on:
+                return  # seen by its node already, as every pod is when the controller starts
+            yield from self._cancel(key)
+            yield from self._evict(key, now)
+            self._begun[key] = decided_on
+            return
+        timer = self.timers.get(key)
+        wanted = Timer(now, _later(now, allowed.limit))
+        if timer is not None:
+            if timer.created_at < now or timer == wanted:
+                return  # it keeps the time it was first given
+            yield from self._cancel(key)
+        if key in self._deleting:
+            return
+        if not allowed.limit:
+            yield from self._evict(key, now)
+            return
+        self.timers[key] = wanted
+        yield WakeAt(key, wanted.fire_at)
+
+    def _cancel(self, key: TimerKey) -> Iterator[Action]:
+        self._deleting.discard(key)
+        self._begun.pop(key, None)
+        if self.timers.pop(key, None) is not None:
+            yield _record(key, f"Cancelling deletion of Pod {key.namespace}/{key.name}")
+
+    def _evict(self, key: TimerKey, due: datetime) -> Iterator[Action]:
+        self._deleting.add(key)
+        yield _record(key, f"Marking for deletion Pod {key.namespace}/{key.name}")
+        yield Evict(key.namespace, key.name, CONDITION_REASON, CONDITION_MESSAGE, due)
+
+
+def evicting(node: Node) -> tuple[Taint, ...]:
+    """Return the taints of *node* that make pods leave."""
+    return tuple(taint for taint in node.taints if taint.effect in EVICTING)
+
+
+def timer_key(pod: Pod) -> TimerKey:
+    """Return the name under which the pod's timer is kept."""
+    return TimerKey(pod.metadata.namespace, pod.metadata.name)
+
+
+_END_OF_TIME: Final = datetime.max
+
+
+def _later(now: datetime, by: timedelta) -> datetime:
+    try:
+        return now + by
+    except OverflowError:  # tolerationSeconds may be any 64-bit number
+        return _END_OF_TIME.replace(tzinfo=now.tzinfo)
+
+
+def _record(key: TimerKey, message: str) -> Record:
+    about = ObjectReference("Pod", key.name, key.namespace)
+    return Record(about, "Normal", EVENT_REASON, message)

@@ -1,0 +1,177 @@
+"""Whose is this object? Selectors claim what nobody owns and let go of what they no longer select.
+
+What Kubernetes calls the controllerRef manager: an object has at most one controller. One that nobody controls and
+that a workload selects is adopted; one that a workload controls and no longer selects is released and lives on by
+itself. A workload that is being deleted does neither, and before adopting, the server is asked once more whether it
+is: the copy here may not have heard.
+Not here: what becomes of objects whose owner is gone (weir.controllers.cluster.garbage_collector).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from weir.client.api import STRATEGIC_MERGE_PATCH
+from weir.controllers.runtime.actions import Patch
+from weir.controllers.runtime.listers import Listers
+from weir.controllers.runtime.views import Pod
+from weir.controllers.workloads.pod_control import owner_reference
+from weir.objects.kinds import Kind
+from weir.selectors.labels import Selector, SelectorError, from_object
+
+Document = Mapping[str, Any]
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """What a workload has after claiming, and the changes that make it so."""
+
+    mine: tuple[Any, ...]
+    changes: tuple[Patch, ...]
+
+
+class Claimants:
+    """Which workloads of one kind would select an object that nobody controls? Kept from their changes."""
+
+    def __init__(self) -> None:
+        self._selectors: dict[str, dict[str, Selector | None]] = {}
+
+    def changed(self, old: Document | None, new: Document | None) -> None:
+        """Take in a change of one workload."""
+        workload = new if new is not None else old
+        assert workload is not None
+        metadata = workload["metadata"]
+        there = self._selectors.setdefault(metadata["namespace"], {})
+        if new is None:
+            there.pop(metadata["name"], None)
+            if not there:
+                del self._selectors[metadata["namespace"]]
+        elif old is None or old["spec"].get("selector") != new["spec"].get("selector"):
+            there[metadata["name"]] = selector_of(new)
+
+    def of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[str]:
+        """Yield the names of the workloads in *namespace* that select *labels*."""
+        for name, selector in self._selectors.get(namespace, {}).items():
+            if selector is not None and selector.matches(labels):
+                yield name
+
+    def concerned(self, old: Any, new: Any) -> Iterator[tuple[str, str]]:
+        """Yield whom a change of a possibly unowned object concerns: those that may want it."""
+        if new is None or owned(new):
+            return
+        labels = labels_of(new)
+        if old is not None and not owned(old) and labels_of(old) == labels:
+            return
+        namespace, _, _ = identity(new)
+        for name in self.of(namespace, labels):
+            yield namespace, name
+
+
+def selector_of(workload: Document) -> Selector | None:
+    """Return what a workload selects; None when it selects nothing (or cannot be read)."""
+    written = workload["spec"].get("selector")
+    if not written:
+        return None
+    return _read_selector(msgspec.json.encode(written))
+
+
+@lru_cache(4096)
+def _read_selector(text: bytes) -> Selector | None:
+    """Return the selector that *text* writes; workloads are looked at often, and their selectors do not change."""
+    written = msgspec.json.decode(text)
+    if "matchLabels" not in written and "matchExpressions" not in written:
+        written = {"matchLabels": written}  # ReplicationControllers write plain labels
+    try:
+        return from_object(written)
+    except SelectorError:
+        return None
+
+
+def claim(
+    owner: Document,
+    kind: Kind,
+    known: Listers,
+    wanted: Kind,
+    *,
+    fits: Callable[[Any], bool] | None = None,
+    considers: Callable[[Any], bool] | None = None,
+    finalizer: str = "",
+    selector: Selector | None = None,
+) -> Claimed:
+    """Return the objects of *wanted* that are *owner*'s, with those to adopt and without those to let go.
+
+    *fits* narrows what may be adopted or kept beside the selector; what it *considers* not at all stays as it is.
+    *finalizer* is put on what is adopted and taken from what is let go.
+    """
+    metadata = owner["metadata"]
+    selector = selector if selector is not None else selector_of(owner)
+    leaving = bool(metadata.get("deletionTimestamp"))
+    mine: list[Any] = []
+    changes: list[Patch] = []
+
+    def selects(item: Any) -> bool:
+        return selector is not None and selector.matches(labels_of(item)) and (fits is None or fits(item))
+
+    for item in known.owned(wanted, metadata["uid"]):
+        if selector is None or (considers is not None and not considers(item)) or selects(item):
+            mine.append(item)
+        elif not leaving:
+            changes.append(release(item, wanted, metadata["uid"], finalizer))
+    if selector is None or leaving:
+        return Claimed(tuple(mine), tuple(changes))
+    for item in known.free(wanted, metadata["namespace"]):
+        if _deleting(item) or (considers is not None and not considers(item)):
+            continue
+        if selects(item):
+            mine.append(item)
+            changes.append(adopt(item, wanted, owner, kind, finalizer))
+    return Claimed(tuple(mine), tuple(changes))
+
+
+def adopt(item: Any, wanted: Kind, owner: Document, kind: Kind, finalizer: str = "") -> Patch:
+    """Return the change that makes *owner* the controller of *item*."""
+    namespace, name, uid = identity(item)
+    metadata: dict[str, Any] = {"uid": uid, "ownerReferences": [owner_reference(owner, kind)]}
+    if finalizer:
+        metadata["finalizers"] = [finalizer]
+    still = ((kind, owner["metadata"]["name"], owner["metadata"]["uid"]),)
+    return Patch(wanted, name, namespace, {"metadata": metadata}, STRATEGIC_MERGE_PATCH, while_present=still)
+
+
+def release(item: Any, wanted: Kind, owner_uid: str, finalizer: str = "") -> Patch:
+    """Return the change by which *item* is nobody's again."""
+    namespace, name, uid = identity(item)
+    metadata: dict[str, Any] = {"uid": uid, "ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}
+    if finalizer:
+        metadata["$deleteFromPrimitiveList/finalizers"] = [finalizer]
+    return Patch(wanted, name, namespace, {"metadata": metadata}, STRATEGIC_MERGE_PATCH)
+
+
+# ── pods are views, everything else is documents ─────────────────────────────────────────────────
+
+
+def identity(item: Any) -> tuple[str, str, str]:
+    """Return namespace, name and uid."""
+    if isinstance(item, Pod):
+        return item.metadata.namespace, item.metadata.name, item.metadata.uid
+    return item["metadata"].get("namespace", ""), item["metadata"]["name"], item["metadata"]["uid"]
+
+
+def labels_of(item: Any) -> Mapping[str, str]:
+    """Return the labels of a view or document."""
+    found = item.metadata.labels if isinstance(item, Pod) else item["metadata"].get("labels")
+    return found or {}
+
+
+def owned(item: Any) -> bool:
+    """Return whether somebody controls the object."""
+    if isinstance(item, Pod):
+        return bool(item.controller_uid)
+    return any(owner.get("controller") for owner in item["metadata"].get("ownerReferences") or ())
+
+
+def _deleting(item: Any) -> bool:
+    return item.deleting if isinstance(item, Pod) else bool(item["metadata"].get("deletionTimestamp"))

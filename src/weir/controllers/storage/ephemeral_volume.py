@@ -1,0 +1,99 @@
+"""Which claims must be made for pods whose volumes come and go with them?
+
+A pod may carry the template of a claim in a volume of its own (`ephemeral`). The claim is called POD-VOLUME and belongs
+to the pod, so the garbage collector removes it with the pod. The scheduler waits until it is there.
+What surprises: a claim of that name which is not the pod's is left alone, and the pod waits.
+Not here: binding (weir.controllers.storage.persistent_volume).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from weir.client.events import ObjectReference
+from weir.controllers.runtime.actions import Action, Create, Record, Retry
+from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.views import Pod
+from weir.controllers.storage.pvc_protection import CLAIMS
+from weir.controllers.workloads.pod_control import owner_reference
+from weir.gates import Gates
+from weir.objects.kinds import Kind
+
+
+@dataclass(frozen=True)
+class PodKey:
+    """A pod with such volumes."""
+
+    namespace: str
+    name: str
+
+
+class EphemeralVolumes:
+    """The ephemeral volume controller."""
+
+    name: Final = "ephemeral-volume-controller"
+    event_source: Final = "ephemeral_volume"
+    kinds: Final[tuple[Kind, ...]] = (PODS, CLAIMS)
+
+    def __init__(self, gates: Gates) -> None:
+        pass
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[PodKey]:
+        """Yield a pod that came with such volumes, or whose claim went."""
+        if kind is PODS:
+            if old is None and any(volume.ephemeral is not None for volume in new.spec.volumes or ()):
+                yield PodKey(new.metadata.namespace, new.metadata.name)
+        elif new is None:
+            for owner in old["metadata"].get("ownerReferences") or ():
+                if owner["kind"] == "Pod" and owner.get("controller"):
+                    yield PodKey(old["metadata"]["namespace"], owner["name"])
+
+    def reconcile(self, key: PodKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the claims that the pod lacks."""
+        pod = known.pod(key.namespace, key.name)
+        if pod is None or pod.deleting:
+            return
+        for volume in pod.spec.volumes or ():
+            if volume.ephemeral is None:
+                continue
+            name = f"{key.name}-{volume.name}"
+            claim = known.get(CLAIMS, name, key.namespace)
+            if claim is None:
+                yield _claim(pod, name, volume.ephemeral.get("volumeClaimTemplate") or {})
+            elif not any(
+                o["uid"] == pod.metadata.uid for o in claim["metadata"].get("ownerReferences") or ()
+            ):
+                problem = (
+                    f"PVC {key.namespace}/{name} was not created for pod {key.namespace}/{key.name} "
+                    "(pod is not owner)"
+                )
+                text = f"ephemeral volume {volume.name}: {problem}"
+                yield Record(_about(pod), "Warning", "FailedBinding", text)
+                yield Retry(problem)
+                return
+
+
+def _claim(pod: Pod, name: str, template: dict[str, Any]) -> Create:
+    owner = {"metadata": {"name": pod.metadata.name, "uid": pod.metadata.uid}}
+    described = template.get("metadata") or {}
+    document = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name,
+            "namespace": pod.metadata.namespace,
+            "labels": described.get("labels") or {},
+            "annotations": described.get("annotations") or {},
+            "ownerReferences": [owner_reference(owner, PODS)],
+        },
+        "spec": template.get("spec") or {},
+    }
+    return Create(CLAIMS, document, pod.metadata.namespace)
+
+
+def _about(pod: Pod) -> ObjectReference:
+    metadata = pod.metadata
+    return ObjectReference("Pod", metadata.name, metadata.namespace, metadata.uid)

@@ -1,0 +1,88 @@
+"""Does a pod use this claim? A claim that is used is not removed, and says since when nobody uses it.
+
+A claim that is being deleted keeps its finalizer as long as a pod that has a node names it, ended ones too: only when
+the pod is gone is nobody left who may read it. The condition Unused is about pods that may still run, with a node or
+without: it is True from when the last of them is gone.
+Not here: binding (weir.controllers.storage.persistent_volume).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from weir.controllers.runtime.actions import Action, Patch
+from weir.controllers.runtime.listers import Listers, volume_claims_of
+from weir.controllers.runtime.views import Pod, print_time
+from weir.objects.kinds import Kind, by_kind
+
+CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
+PROTECTION: Final = "kubernetes.io/pvc-protection"
+UNUSED: Final = "Unused"
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ClaimKey:
+    """One PersistentVolumeClaim."""
+
+    namespace: str
+    name: str
+
+
+def matters_to_use(old: Pod | None, new: Pod | None) -> bool:
+    """Return whether a change of a pod may change which claims are used."""
+    return old is None or new is None or old.terminated != new.terminated or old.spec != new.spec
+
+
+def is_held(claim: Document, known: Listers) -> bool:
+    """Return whether a pod keeps the claim from being removed."""
+    return any(pod.spec.node_name for pod in _users(claim, known))
+
+
+def use_condition(claim: Document, known: Listers, now: datetime) -> Iterator[Action]:
+    """Yield the condition that tells whether a bound claim is used, when it is not so written."""
+    used = any(not pod.terminated for pod in _users(claim, known))
+    status = claim.get("status") or {}
+    present = [dict(each) for each in status.get("conditions") or ()]
+    before = next((each for each in present if each["type"] == UNUSED), None)
+    wanted = "False" if used else "True"
+    if before is not None and before["status"] == wanted:
+        return
+    made = {
+        "type": UNUSED,
+        "status": wanted,
+        "lastTransitionTime": print_time(now),
+        "reason": "PodUsingPVC" if used else "NoPodsUsingPVC",
+        "message": "A pod is currently referencing this PVC"
+        if used
+        else "No pods are currently referencing this PVC",
+    }
+    metadata = claim["metadata"]
+    patch = {
+        "metadata": {"resourceVersion": metadata["resourceVersion"]},
+        "status": {"conditions": [*(each for each in present if each["type"] != UNUSED), made]},
+    }
+    yield Patch(CLAIMS, metadata["name"], metadata["namespace"], patch, subresource="status")
+
+
+def unprotect(kind: Kind, document: Document, finalizer: str) -> Iterator[Action]:
+    """Yield what takes the finalizer from an object."""
+    metadata = document["metadata"]
+    finalizers = metadata.get("finalizers") or []
+    if finalizer in finalizers:
+        kept = [each for each in finalizers if each != finalizer] or None
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": kept}}
+        yield Patch(kind, metadata["name"], metadata.get("namespace", ""), patch)
+
+
+def _users(claim: Document, known: Listers) -> Iterator[Pod]:
+    """Yield the pods that name the claim, or for whom it was made."""
+    metadata = claim["metadata"]
+    owners = {owner["uid"] for owner in metadata.get("ownerReferences") or ()}
+    for pod in known.pods_with_volume_claim(metadata["namespace"], metadata["name"]):
+        if metadata["name"] in volume_claims_of(pod, ephemeral=False) or pod.metadata.uid in owners:
+            yield pod

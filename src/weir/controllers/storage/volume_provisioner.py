@@ -1,0 +1,184 @@
+"""Which volumes does weir's own provisioner make and remove? Simulated ones, for classes that name it.
+
+A StorageClass with the provisioner `simulated.weir.dev` gives every claim a volume of the size it asks for: at once, or
+where the class waits for the first consumer, when the scheduler has written the node it chose on the claim. A volume
+can be used from everywhere, or only where the class's allowedTopologies, or its parameter `topologyKey` (a node label:
+`kubernetes.io/hostname` makes volumes of one node), allow. It goes with its claim when the class says Delete.
+What surprises: a node that is gone, or lacks a label it needs, cannot be provisioned for; the scheduler's choice is
+taken off the claim, and it chooses again.
+Not here: who asks (weir.controllers.storage.persistent_volume marks the claims).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from weir.controllers.runtime.actions import Action, Create, Delete, Patch, Record
+from weir.controllers.runtime.listers import NODES, Listers
+from weir.controllers.storage.persistent_volume import CLASSES, OLD_PROVISIONER, PROVISIONER, SELECTED_NODE
+from weir.controllers.storage.pvc_protection import CLAIMS
+from weir.controllers.storage.volume_phase import PROVISIONED_BY, VOLUMES
+from weir.controllers.workloads.pod_control import about
+from weir.gates import Gates
+from weir.objects.kinds import Kind
+
+NAME: Final = "simulated.weir.dev"
+TOPOLOGY_KEY: Final = "topologyKey"
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class WantedKey:
+    """A claim that was marked for this provisioner."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class MadeKey:
+    """A volume that this provisioner made."""
+
+    name: str
+
+
+Key = WantedKey | MadeKey
+
+
+class CannotProvision(ValueError):
+    """Why no volume can be made for a claim; where a node was chosen, another may do."""
+
+
+class VolumeProvisioner:
+    """The simulated provisioner."""
+
+    name: Final = "volume-provisioner"
+    event_source: Final = NAME
+    kinds: Final[tuple[Kind, ...]] = (CLASSES, NODES, VOLUMES, CLAIMS)
+
+    def __init__(self, gates: Gates) -> None:
+        pass
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
+        """Yield claims that wait for a volume, and volumes that may be done with."""
+        if kind is CLAIMS:
+            metadata = (new or old)["metadata"]
+            if new is not None and _is_asked(new):
+                yield WantedKey(metadata["namespace"], metadata["name"])
+            if new is None and (volume := old["spec"].get("volumeName")):
+                yield MadeKey(volume)
+        elif kind is VOLUMES and new is not None and _is_mine(new):
+            yield MadeKey(new["metadata"]["name"])
+
+    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the volume to make, or to remove."""
+        if isinstance(key, MadeKey):
+            volume = known.get(VOLUMES, key.name)
+            if volume is not None and _is_mine(volume):
+                yield from _release(volume, known)
+            return
+        claim = known.get(CLAIMS, key.name, key.namespace)
+        if claim is None or not _is_asked(claim):
+            return
+        storage_class = known.get(CLASSES, claim["spec"].get("storageClassName") or "")
+        name = f"pvc-{claim['metadata']['uid']}"
+        if storage_class is None or known.get(VOLUMES, name) is not None:
+            return
+        whom = about(claim, CLAIMS)
+        try:
+            document = volume_for(claim, storage_class, name, known)
+        except CannotProvision as error:
+            text = (
+                f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {error}'
+            )
+            yield Record(whom, "Warning", "ProvisioningFailed", text)
+            patch = {"metadata": {"annotations": {SELECTED_NODE: None}}}
+            yield Patch(CLAIMS, key.name, key.namespace, patch)
+            return
+        yield Create(VOLUMES, document)
+        yield Record(whom, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
+
+
+def volume_for(claim: Document, storage_class: Document, name: str, known: Listers) -> dict[str, Any]:
+    """Return the volume that a claim gets; raises CannotProvision."""
+    metadata, asked = claim["metadata"], claim["spec"]
+    size = ((asked.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")
+    spec: dict[str, Any] = {
+        "capacity": {"storage": size},
+        "accessModes": asked.get("accessModes") or ["ReadWriteOnce"],
+        "volumeMode": asked.get("volumeMode") or "Filesystem",
+        "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy") or "Delete",
+        "storageClassName": storage_class["metadata"]["name"],
+        "csi": {"driver": NAME, "volumeHandle": name},
+        "claimRef": {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        },
+    }
+    if storage_class.get("mountOptions"):
+        spec["mountOptions"] = storage_class["mountOptions"]
+    if terms := _terms(claim, storage_class, known):
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "annotations": {PROVISIONED_BY: NAME}},
+        "spec": spec,
+    }
+
+
+def _terms(claim: Document, storage_class: Document, known: Listers) -> list[dict[str, Any]]:
+    """Return where the volume can be used from: node selector terms, none for everywhere."""
+    allowed = storage_class.get("allowedTopologies") or ()
+    keys = {e["key"]: None for term in allowed for e in term.get("matchLabelExpressions") or ()}
+    if key := (storage_class.get("parameters") or {}).get(TOPOLOGY_KEY):
+        keys[key] = None
+    chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+    if chosen:
+        node = known.node(chosen)
+        if node is None:
+            raise CannotProvision(f'node "{chosen}" not found')
+        missing = [key for key in keys if key not in node.labels]
+        if missing:
+            raise CannotProvision(f'node "{chosen}" has no label {missing[0]}')
+        expressions = [{"key": key, "operator": "In", "values": [node.labels[key]]} for key in sorted(keys)]
+        return [{"matchExpressions": expressions}] if expressions else []
+    return [
+        {
+            "matchExpressions": [
+                {"key": e["key"], "operator": "In", "values": list(e["values"])}
+                for e in term.get("matchLabelExpressions") or ()
+            ]
+        }
+        for term in allowed
+    ]
+
+
+def _release(volume: Document, known: Listers) -> Iterator[Action]:
+    """Yield the end of a volume whose claim is gone, where its policy says so."""
+    reference = volume["spec"].get("claimRef") or {}
+    claim = known.get(CLAIMS, reference.get("name", ""), reference.get("namespace", ""))
+    held = claim is not None and claim["metadata"]["uid"] == reference.get("uid")
+    if held or volume["metadata"].get("deletionTimestamp"):
+        return
+    if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete" and reference.get("uid"):
+        yield Delete(VOLUMES, volume["metadata"]["name"], "", volume["metadata"]["uid"])
+
+
+def _is_asked(claim: Document) -> bool:
+    annotations = claim["metadata"].get("annotations") or {}
+    marked = annotations.get(PROVISIONER) or annotations.get(OLD_PROVISIONER)
+    leaving = claim["metadata"].get("deletionTimestamp")
+    return marked == NAME and not claim["spec"].get("volumeName") and not leaving
+
+
+def _is_mine(volume: Document) -> bool:
+    return (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY) == NAME

@@ -1,0 +1,1 @@
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs and disruption budgets."""

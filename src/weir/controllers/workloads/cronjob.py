@@ -1,0 +1,241 @@
+"""Is it time for this CronJob's next Job, and which of its old ones go?
+
+Of several times that were missed only the last one counts, and only within startingDeadlineSeconds. Forbid waits for
+the Job that runs, Replace ends it. Jobs are named by the minute they were due, so nobody starts one twice.
+What surprises: a Job that somebody made from the CronJob by hand is its child, but neither counts as running nor is
+replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from weir.controllers.runtime.actions import Action, Create, Delete, Observe, Patch, Record, WakeAt
+from weir.controllers.runtime.listers import Listers
+from weir.controllers.runtime.views import parse_time, print_time
+from weir.controllers.workloads.job import finished_at
+from weir.controllers.workloads.job_sync import JOBS
+from weir.controllers.workloads.pod_control import about, owner_key, owner_reference
+from weir.gates import Gates
+from weir.objects.kinds import Kind, by_kind
+from weir.values.cron import CronError, Schedule, parse_schedule
+
+CRONJOBS: Final = by_kind("batch/v1", "CronJob")
+SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CronJobKey:
+    """One CronJob."""
+
+    namespace: str
+    name: str
+
+
+class CronJobs:
+    """The CronJob controller."""
+
+    name: Final = "cronjob-controller"
+    kinds: Final[tuple[Kind, ...]] = (CRONJOBS, JOBS)
+
+    def __init__(self, gates: Gates) -> None:
+        pass
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[CronJobKey]:
+        """Yield the CronJob that changed, or whose Job did."""
+        if kind is CRONJOBS:
+            metadata = (new or old)["metadata"]
+            yield CronJobKey(metadata["namespace"], metadata["name"])
+        elif (found := owner_key(new or old, CRONJOBS)) is not None:
+            yield CronJobKey(*found)
+
+    def reconcile(self, key: CronJobKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the Job to start, the ones to remove, the status, and when to look again."""
+        cron = known.get(CRONJOBS, key.name, key.namespace)
+        if cron is None or cron["metadata"].get("deletionTimestamp"):
+            return
+        jobs: list[Document] = known.owned(JOBS, cron["metadata"]["uid"])
+        active = [job for job in jobs if finished_at(job) is None and _is_own(job, cron)]
+        yield from _tell_of_jobs(cron, jobs)
+        yield from _clean_up(cron, jobs)
+        spec, status = cron["spec"], cron.get("status") or {}
+        last = parse_time(status.get("lastScheduleTime"))
+        try:
+            zone = _zone(spec.get("timeZone"))
+        except (ZoneInfoNotFoundError, ValueError):
+            name = spec["timeZone"]
+            message = f'invalid timeZone: "{name}": unknown time zone {name}'
+            yield Record(about(cron, CRONJOBS), "Warning", "UnknownTimeZone", message)
+            return
+        if not spec.get("suspend"):
+            try:
+                schedule = parse_schedule(spec["schedule"])
+            except CronError as error:
+                message = f'unparseable schedule: "{spec["schedule"]}" : {error}'
+                yield Record(about(cron, CRONJOBS), "Warning", "UnparseableSchedule", message)
+                return
+            due = _due(cron, schedule, zone, last, now)
+            if due is not None:
+                policy = spec.get("concurrencyPolicy", "Allow")
+                if policy == "Forbid" and active:
+                    message = (
+                        "Not starting job because prior execution is running and concurrency policy is Forbid"
+                    )
+                    yield Record(about(cron, CRONJOBS), "Normal", "JobAlreadyActive", message)
+                else:
+                    if policy == "Replace":
+                        for job in active:
+                            yield _remove(job, cron)
+                        active = []
+                    yield _start(cron, due, zone)
+                    yield Observe("cronjob_skew", (now - due).total_seconds())
+                    last = due
+            following = schedule.after(now.astimezone(zone))
+            if following is not None:
+                yield WakeAt(key, following.astimezone(UTC))
+        yield from _status(key, cron, active, jobs, last)
+
+
+def _is_own(job: Document, cron: Document) -> bool:
+    """Return whether the controller started the Job: its name says when it was due."""
+    at = parse_time((job["metadata"].get("annotations") or {}).get(SCHEDULED))
+    return at is not None and bool(job["metadata"]["name"] == _name(cron, at))
+
+
+def _tell_of_jobs(cron: Document, jobs: list[Document]) -> Iterator[Action]:
+    """Yield what became of Jobs that ran, and Jobs that somebody else made."""
+    running = {each.get("uid"): each.get("name") for each in (cron.get("status") or {}).get("active") or ()}
+    whom = about(cron, CRONJOBS)
+    for job in jobs:
+        name, listed = job["metadata"]["name"], job["metadata"]["uid"] in running
+        if finished_at(job) is None:
+            if not _is_own(job, cron):
+                text = f"Saw a job that the controller did not create or forgot: {name}"
+                yield Record(whom, "Warning", "UnexpectedJob", text)
+        elif listed:
+            ends = {c["type"] for c in job["status"]["conditions"] if c["status"] == "True"}
+            end = "Complete" if "Complete" in ends else "Failed"
+            yield Record(whom, "Normal", "SawCompletedJob", f"Saw completed job: {name}, condition: {end}")
+    there = {job["metadata"]["uid"] for job in jobs}
+    for uid, name in running.items():
+        if uid not in there:
+            yield Record(whom, "Normal", "MissingJob", f"Active job went missing: {name}")
+
+
+def _due(
+    cron: Document, schedule: Schedule, zone: ZoneInfo, last: datetime | None, now: datetime
+) -> datetime | None:
+    """Return the time a Job should have been started at and was not, if there is one."""
+    since = last or parse_time(cron["metadata"].get("creationTimestamp")) or now
+    deadline = cron["spec"].get("startingDeadlineSeconds")
+    if deadline is not None:
+        since = max(since, now - timedelta(seconds=deadline))
+    if schedule.every is not None:
+        found = since + schedule.every
+        return found if found <= now else None
+    latest = schedule.latest(since.astimezone(zone), now.astimezone(zone))
+    return latest.astimezone(UTC) if latest is not None else None
+
+
+def _zone(name: str | None) -> ZoneInfo:
+    return ZoneInfo(name or "Etc/UTC")
+
+
+def _name(cron: Document, due: datetime) -> str:
+    return f"{cron['metadata']['name']}-{int(due.timestamp()) // 60}"
+
+
+def _start(cron: Document, due: datetime, zone: ZoneInfo) -> Create:
+    template, metadata = cron["spec"]["jobTemplate"], cron["metadata"]
+    described = template.get("metadata") or {}
+    told = due.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")  # in the zone asked for
+    annotations = {**(described.get("annotations") or {}), SCHEDULED: told}
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": _name(cron, due),
+            "namespace": metadata["namespace"],
+            "labels": described.get("labels") or {},
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(cron, CRONJOBS)],
+        },
+        "spec": template["spec"],
+    }
+    told = f"Created job {_name(cron, due)}"
+    whom = about(cron, CRONJOBS)
+    return Create(JOBS, document, metadata["namespace"], whom, told=told, failed="Error creating job:")
+
+
+def _clean_up(cron: Document, jobs: list[Document]) -> Iterator[Action]:
+    for type, limit in (
+        ("Complete", cron["spec"].get("successfulJobsHistoryLimit", 3)),
+        ("Failed", cron["spec"].get("failedJobsHistoryLimit", 1)),
+    ):
+        ended = [
+            job
+            for job in jobs
+            if any(
+                c["type"] == type and c["status"] == "True"
+                for c in (job.get("status") or {}).get("conditions") or ()
+            )
+            and not job["metadata"].get("deletionTimestamp")
+        ]
+        ended.sort(key=lambda job: (job["metadata"].get("creationTimestamp", ""), job["metadata"]["name"]))
+        for job in ended[: max(0, len(ended) - limit)]:
+            yield _remove(job, cron)
+
+
+def _remove(job: Document, cron: Document) -> Delete:
+    metadata = job["metadata"]
+    return Delete(
+        JOBS,
+        metadata["name"],
+        metadata["namespace"],
+        metadata["uid"],
+        propagation_policy="Background",
+        about=about(cron, CRONJOBS),
+        told=f"Deleted job {metadata['name']}",
+    )
+
+
+def _status(
+    key: CronJobKey, cron: Document, active: list[Document], jobs: list[Document], last: datetime | None
+) -> Iterator[Action]:
+    present = cron.get("status") or {}
+    succeeded = [
+        job["status"]["completionTime"] for job in jobs if (job.get("status") or {}).get("completionTime")
+    ]
+    newest = max([*succeeded, present.get("lastSuccessfulTime") or ""], default="")
+    references = [
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": job["metadata"]["name"],
+            "namespace": key.namespace,
+            "uid": job["metadata"]["uid"],
+            "resourceVersion": job["metadata"]["resourceVersion"],
+        }
+        for job in sorted(active, key=lambda job: str(job["metadata"]["name"]))
+    ]
+    uids = [reference["uid"] for reference in references]
+    told = print_time(last) if last is not None else None
+    same = (
+        uids == [each.get("uid") for each in present.get("active") or ()]
+        and told == present.get("lastScheduleTime")
+        and (newest or None) == present.get("lastSuccessfulTime")
+    )
+    if not same:
+        status = {
+            "active": references or None,
+            "lastScheduleTime": told,
+            "lastSuccessfulTime": newest or None,
+        }
+        # Held: an older status would tell of the same Jobs again.
+        yield Patch(CRONJOBS, key.name, key.namespace, {"status": status}, subresource="status", held=True)

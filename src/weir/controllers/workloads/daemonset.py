@@ -1,0 +1,339 @@
+"""Which pods of this DaemonSet come and go now, node by node?
+
+Spec: core.md 5 "DaemonSet controller".
+A rolling update removes old pods while no more than maxUnavailable are missing, or with maxSurge starts the new pod
+beside the old one and removes the old one when the new one is available. Templates are kept as revisions.
+Not here: whether a node should run the pod (weir.controllers.workloads.daemon_nodes), the history
+(weir.controllers.workloads.controller_revisions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.controller_refs import Claimants, claim
+from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.views import Node, Pod
+from weir.controllers.workloads.controller_revisions import REVISIONS, hash_of, history
+from weir.controllers.workloads.daemon_nodes import ShouldRun, node_of, should_run, spec_for, template_pod
+from weir.controllers.workloads.failed_pod_backoff import Replacements
+from weir.controllers.workloads.pod_control import (
+    about,
+    available_at,
+    is_available,
+    make_pod,
+    owner_key,
+    remove_pod,
+    scaled,
+)
+from weir.gates import Gates
+from weir.objects import core
+from weir.objects.kinds import Kind, by_kind
+from weir.taints.toleration import Evaluate
+
+DAEMONSETS: Final = by_kind("apps/v1", "DaemonSet")
+HASH_LABEL: Final = "controller-revision-hash"
+GENERATION_LABEL: Final = "pod-template-generation"
+GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+@dataclass(frozen=True)
+class DaemonKey:
+    """One DaemonSet."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class EveryDaemonSet:
+    """A node changed in a way that may matter to any of them."""
+
+
+Key = DaemonKey | EveryDaemonSet
+
+
+class DaemonSets:
+    """The DaemonSet controller."""
+
+    name: Final = "daemonset-controller"
+    kinds: Final[tuple[Kind, ...]] = (DAEMONSETS, REVISIONS, PODS, NODES)
+
+    def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
+        if evaluate is None:
+            from weir.taints.expression import Expressions
+
+            evaluate = Expressions().evaluate
+        self._gates, self._evaluate = gates, evaluate
+        self._claimants = Claimants()
+        self.replacements = Replacements()
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
+        """Yield what a change of an object makes worth looking at."""
+        if kind is DAEMONSETS:
+            self._claimants.changed(old, new)
+            metadata = (new or old)["metadata"]
+            if new is None:
+                self.replacements.forget(metadata["uid"])
+            yield DaemonKey(metadata["namespace"], metadata["name"])
+        elif kind in (PODS, REVISIONS):
+            found = {owner_key(old, DAEMONSETS), owner_key(new, DAEMONSETS)} - {None}
+            for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+                yield DaemonKey(namespace, name)
+        elif old is None or new is None or (old.labels, old.taints) != (new.labels, new.taints):
+            yield EveryDaemonSet()
+
+    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what brings the pods of a DaemonSet in line with its nodes."""
+        if isinstance(key, EveryDaemonSet):
+            for each in known.all(DAEMONSETS):
+                yield WakeAt(DaemonKey(each["metadata"]["namespace"], each["metadata"]["name"]), now)
+            return
+        daemonset = known.get(DAEMONSETS, key.name, key.namespace)
+        if daemonset is None or daemonset["metadata"].get("deletionTimestamp"):
+            return
+        pattern = template_pod(daemonset)
+        if pattern is None:
+            return
+        yield from _Round(self, daemonset, pattern, known, now).actions()
+
+    def judge(self, pattern: core.Pod, node: Node) -> ShouldRun:
+        return should_run(pattern, node, self._gates, self._evaluate)
+
+
+class _Round:
+    """One look at one DaemonSet."""
+
+    def __init__(
+        self,
+        controller: DaemonSets,
+        daemonset: Mapping[str, Any],
+        pattern: core.Pod,
+        known: Listers,
+        now: datetime,
+    ) -> None:
+        self._controller, self._set, self._pattern, self._now = controller, daemonset, pattern, now
+        self._uid = daemonset["metadata"]["uid"]
+        self._claimed = claim(daemonset, DAEMONSETS, known, PODS)
+        self._history = history(daemonset, DAEMONSETS, known, HASH_LABEL)
+        self._hash = hash_of(self._history.update, HASH_LABEL)
+        self._by_node: dict[str, list[Pod]] = {}
+        for pod in self._claimed.mine:
+            if not (pod.terminated and pod.deleting):  # somebody keeps it; nothing is left to do about it
+                self._by_node.setdefault(node_of(pod), []).append(pod)
+        self._nodes: list[Node] = sorted(known.all(NODES), key=lambda node: str(node.name))
+        self._min_ready = daemonset["spec"].get("minReadySeconds") or 0
+        strategy = daemonset["spec"].get("updateStrategy") or {}
+        self._rolls = strategy.get("type", "RollingUpdate") == "RollingUpdate"
+        self._rolling = strategy.get("rollingUpdate") or {}
+        self._made: set[str] = set()  # nodes that get a pod in this round
+        self._removed: set[str] = set()  # pods that go in this round, by uid
+
+    def actions(self) -> Iterator[Action]:
+        yield from self._claimed.changes
+        yield from self._history.changes
+        should = {node.name: self._controller.judge(self._pattern, node) for node in self._nodes}
+        desired = sum(answer.run for answer in should.values())
+        surge = scaled(self._rolling.get("maxSurge", 0), desired, up=True) if self._rolls else 0
+        for node in self._nodes:
+            yield from self._node(node.name, should[node.name], surge)
+        for name in sorted(self._by_node):  # pods that still wait for a node that is gone
+            if name and name not in should:
+                for pod in self._by_node[name]:
+                    if not pod.spec.node_name and not pod.deleting:
+                        yield from self._remove(pod)
+        if self._rolls:
+            yield from self._surge(should, surge) if surge else self._replace(should, desired)
+        live = {(pod.metadata.labels or {}).get(HASH_LABEL) for pod in self._claimed.mine}
+        named = {each["metadata"]["name"] for each in self._history.old if hash_of(each, HASH_LABEL) in live}
+        limit = self._set["spec"].get("revisionHistoryLimit", 10)
+        yield from self._history.surplus(named, limit, live_count=True)
+        yield from self._status(should)
+
+    # ── one node ─────────────────────────────────────────────────────────────────────────────────
+
+    def _node(self, name: str, should: ShouldRun, surge: int) -> Iterator[Action]:
+        pods = self._by_node.get(name, [])
+        here = [pod for pod in pods if not pod.deleting]
+        if not should.go_on:
+            for pod in here:
+                yield from self._remove(pod)
+            return
+        if not pods:
+            if should.run:
+                yield self._make(name)
+            return
+        running = []
+        for pod in here:
+            if not pod.terminated:
+                running.append(pod)
+                continue
+            yield from self._ended(pod, name)
+        running.sort(
+            key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.metadata.name)
+        )
+        if not surge:
+            for pod in running[1:]:
+                yield from self._remove(pod)
+        elif not running and should.run:
+            yield self._make(name)  # beside one that still ends
+        else:
+            yield from self._pairs(running)
+
+    def _pairs(self, running: list[Pod]) -> Iterator[Action]:
+        """While surging, a node may have one old and one new pod, until the new one is available."""
+        new = [pod for pod in running if self._is_new(pod)]
+        old = [pod for pod in running if not self._is_new(pod)]
+        for pod in (*new[1:], *old[1:]):
+            yield from self._remove(pod)
+        if new and old and (not old[0].ready or self._available(new[0])):
+            yield from self._remove(old[0])
+
+    def _make(self, node: str) -> Action:
+        self._made.add(node)
+        metadata = self._set["metadata"]
+        annotations = metadata.get("annotations") or {}
+        generation = annotations.get(GENERATION) or str(metadata.get("generation", 1))
+        return make_pod(
+            self._set,
+            DAEMONSETS,
+            labels={HASH_LABEL: self._hash, GENERATION_LABEL: generation},
+            spec=spec_for(self._set["spec"]["template"], node, self._pattern.tolerations),
+        )
+
+    def _remove(self, pod: Pod) -> Iterator[Action]:
+        if pod.metadata.uid not in self._removed:
+            self._removed.add(pod.metadata.uid)
+            yield remove_pod(pod, self._set, DAEMONSETS)
+
+    def _ended(self, pod: Pod, node: str) -> Iterator[Action]:
+        where = f"{pod.metadata.namespace}/{pod.metadata.name} on node {node}"
+        if pod.status.phase == "Failed":
+            later = self._controller.replacements.may(self._uid, node, self._now)
+            if later is not None:
+                metadata = self._set["metadata"]
+                yield WakeAt(DaemonKey(metadata["namespace"], metadata["name"]), later)
+                return
+            message = f"Found failed daemon pod {where}, will try to kill it"
+            yield Record(about(self._set, DAEMONSETS), "Warning", "FailedDaemonPod", message)
+        else:
+            message = f"Found succeeded daemon pod {where}, will try to delete it"
+            yield Record(about(self._set, DAEMONSETS), "Normal", "SucceededDaemonPod", message)
+        yield from self._remove(pod)
+
+    # ── rolling ──────────────────────────────────────────────────────────────────────────────────
+
+    def _is_new(self, pod: Pod) -> bool:
+        return (pod.metadata.labels or {}).get(HASH_LABEL) == self._hash
+
+    def _available(self, pod: Pod) -> bool:
+        return is_available(pod, self._min_ready, self._now)
+
+    def _standing(self, name: str) -> list[Pod]:
+        """Return the pods of a node that are neither going nor ended."""
+        return [
+            pod for pod in self._by_node.get(name, ()) if pod.active and pod.metadata.uid not in self._removed
+        ]
+
+    def _replace(self, should: Mapping[str, ShouldRun], desired: int) -> Iterator[Action]:
+        """Remove pods of an older template while few enough are missing."""
+        limit = scaled(self._rolling.get("maxUnavailable", 1), desired, up=True)
+        unavailable = 0
+        candidates: list[Pod] = []
+        for name in should:
+            if not should[name].run:
+                continue
+            pods = self._standing(name)
+            if not any(self._available(pod) for pod in pods):
+                unavailable += 1
+            for pod in pods:
+                if self._is_new(pod):
+                    continue
+                if self._available(pod):
+                    candidates.append(pod)
+                elif name not in self._made:
+                    yield from self._remove(pod)  # not available anyway
+        for pod in candidates[: max(0, limit - unavailable)]:
+            yield from self._remove(pod)
+
+    def _surge(self, should: Mapping[str, ShouldRun], surge: int) -> Iterator[Action]:
+        """Start new pods beside old ones, so that nobody is missed."""
+        started = 0
+        candidates: list[str] = []
+        for name, answer in should.items():
+            pods = self._standing(name)
+            new = [pod for pod in pods if self._is_new(pod)]
+            old = [pod for pod in pods if not self._is_new(pod)]
+            if not old or name in self._made:
+                continue
+            if new:
+                if self._available(new[0]):
+                    yield from self._remove(old[0])
+                else:
+                    started += 1
+            elif not answer.run:
+                if not self._available(old[0]):
+                    yield from self._remove(old[0])
+            elif self._available(old[0]):
+                candidates.append(name)
+            else:
+                yield self._make(name)  # nobody misses the old one
+        for name in candidates[: max(0, surge - started)]:
+            yield self._make(name)
+
+    # ── status ───────────────────────────────────────────────────────────────────────────────────
+
+    def _status(self, should: Mapping[str, ShouldRun]) -> Iterator[Action]:
+        desired = current = ready = available = updated = misscheduled = 0
+        wake: datetime | None = None
+        for name, answer in should.items():
+            pods = [pod for pod in self._by_node.get(name, ()) if pod.active]
+            if not answer.run:
+                misscheduled += bool(pods)
+                continue
+            desired += 1
+            if not pods:
+                continue
+            current += 1
+            pod = min(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+            if any(self._is_new(each) for each in pods):
+                updated += 1
+            ready += pod.ready
+            is_up = self._available(pod)
+            available += is_up
+            for each in pods:
+                at = available_at(each, self._min_ready)
+                if at is not None and at > self._now:
+                    wake = min(wake or at, at)
+        metadata = self._set["metadata"]
+        status: dict[str, Any] = {
+            "currentNumberScheduled": current,
+            "numberMisscheduled": misscheduled,
+            "desiredNumberScheduled": desired,
+            "numberReady": ready,
+            "observedGeneration": metadata.get("generation", 0),
+            "updatedNumberScheduled": updated,
+            "numberAvailable": available,
+            "numberUnavailable": desired - available,
+        }
+        if self._history.collisions:
+            status["collisionCount"] = self._history.collisions
+        present = self._set.get("status") or {}
+        if any(present.get(name, 0) != value for name, value in status.items()):
+            optional = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
+            written = {
+                name: None if name in optional and not value else value for name, value in status.items()
+            }
+            yield Patch(
+                DAEMONSETS,
+                metadata["name"],
+                metadata["namespace"],
+                {"status": written},
+                subresource="status",
+            )
+        if wake is not None:
+            yield WakeAt(DaemonKey(metadata["namespace"], metadata["name"]), wake)

@@ -1,0 +1,126 @@
+"""Which Deployments must be looked at, and with which ReplicaSets?
+
+A template has one ReplicaSet, named by its hash. ReplicaSets that nobody owns and the selector selects are adopted,
+those it no longer selects released. Rolling back is writing an older template again: its ReplicaSet is still there
+and becomes the newest revision.
+Not here: how many pods each ReplicaSet gets (weir.controllers.workloads.rollout), what the status says
+(weir.controllers.workloads.rollout_status).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.controller_refs import Claimants, claim
+from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.workloads.pod_control import about, owner_key
+from weir.controllers.workloads.replicaset import REPLICASETS
+from weir.controllers.workloads.rollout import DEPLOYMENTS, Rollout
+from weir.controllers.workloads.rollout_status import (
+    condition,
+    has_deadline,
+    progress_check,
+    rollout_status,
+    with_condition,
+)
+from weir.gates import Gates
+from weir.objects.kinds import Kind
+
+CREATE_ERROR: Final = "ReplicaSetCreateError"
+
+
+class DeploymentKey(msgspec.Struct, frozen=True):
+    """One Deployment."""
+
+    namespace: str
+    name: str
+
+
+class PodGoneKey(msgspec.Struct, frozen=True):
+    """A pod of this ReplicaSet is gone; its Deployment may wait for that (Recreate)."""
+
+    namespace: str
+    replicaset: str
+
+
+Key = DeploymentKey | PodGoneKey
+
+
+class Deployments:
+    """The Deployment controller."""
+
+    name: Final = "deployment-controller"
+    kinds: Final[tuple[Kind, ...]] = (DEPLOYMENTS, REPLICASETS, PODS)
+
+    def __init__(self, gates: Gates) -> None:
+        self._claimants = Claimants()
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
+        """Yield the Deployment that changed, or whose ReplicaSet did, or that lost a pod."""
+        if kind is DEPLOYMENTS:
+            self._claimants.changed(old, new)
+            metadata = (new or old)["metadata"]
+            yield DeploymentKey(metadata["namespace"], metadata["name"])
+        elif kind is REPLICASETS:
+            found = {owner_key(old, DEPLOYMENTS), owner_key(new, DEPLOYMENTS)} - {None}
+            for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+                yield DeploymentKey(namespace, name)
+        elif kind is PODS and new is None and (owner := owner_key(old, REPLICASETS)) is not None:
+            yield PodGoneKey(*owner)
+
+    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the next step of a rollout, and the status."""
+        if isinstance(key, PodGoneKey):
+            owner = owner_key(known.get(REPLICASETS, key.replicaset, key.namespace), DEPLOYMENTS)
+            if owner is not None:
+                yield WakeAt(DeploymentKey(*owner), now)
+            return
+        deployment = known.get(DEPLOYMENTS, key.name, key.namespace)
+        if deployment is None:
+            return
+        claimed = claim(deployment, DEPLOYMENTS, known, REPLICASETS)
+        yield from claimed.changes
+        rollout = Rollout(deployment, claimed.mine, now)
+        running = sum(
+            not pod.terminated for each in rollout.old for pod in known.owned(PODS, each["metadata"]["uid"])
+        )
+        taken = known.get(REPLICASETS, rollout.new_name, key.namespace) if rollout.new is None else None
+        if not deployment["metadata"].get("deletionTimestamp"):
+            yield from rollout.actions(running, taken)
+        status, moved = rollout_status(rollout, now)
+        if moved:
+            patch = {"status": status}
+            yield Patch(
+                DEPLOYMENTS,
+                key.name,
+                key.namespace,
+                patch,
+                subresource="status",
+                unless_refused=bool(rollout.created),
+            )
+        if (check := progress_check(rollout, status)) is not None:
+            yield WakeAt(key, max(check, now))
+
+    def refused(self, key: Key, message: str, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what says that the new ReplicaSet could not be made."""
+        if isinstance(key, PodGoneKey):
+            return
+        deployment = known.get(DEPLOYMENTS, key.name, key.namespace)
+        if deployment is None:
+            return
+        rollout = Rollout(deployment, claim(deployment, DEPLOYMENTS, known, REPLICASETS).mine, now)
+        text = f'Failed to create new replica set "{rollout.new_name}": {message}'
+        yield Record(about(deployment, DEPLOYMENTS), "Warning", CREATE_ERROR, text)
+        present = (deployment.get("status") or {}).get("conditions") or ()
+        conditions = [dict(each) for each in present]
+        if has_deadline(deployment):
+            conditions = with_condition(present, condition("Progressing", "False", CREATE_ERROR, text, now))
+        status, moved = rollout_status(rollout, now)
+        if moved or conditions != list(present):
+            patch = {"status": {**status, "conditions": conditions}}
+            yield Patch(DEPLOYMENTS, key.name, key.namespace, patch, subresource="status")

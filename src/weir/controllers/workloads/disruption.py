@@ -1,0 +1,312 @@
+"""How many pods may this PodDisruptionBudget's owner lose right now?
+
+The server counts an eviction against `status.disruptionsAllowed`; this keeps that number true. A pod that was picked
+to go (DisruptionTarget) and is still there two minutes later is told that it stays after all.
+What surprises: taint eviction does not ask budgets at all (core.md 4.3). A budget whose pods cannot be counted allows
+nothing. What is odd about a budget's pods is told once, not at every look.
+Not here: how many pods are expected (weir.controllers.workloads.expected_pods).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from weir.client.api import STRATEGIC_MERGE_PATCH
+from weir.client.events import ObjectReference
+from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.disruption_target import TYPE as DISRUPTION_TARGET
+from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.views import Pod, parse_time, print_time
+from weir.controllers.workloads.expected_pods import SIZED, NoScale, expectation
+from weir.controllers.workloads.pod_control import about
+from weir.controllers.workloads.rollout import DEPLOYMENTS
+from weir.gates import Gates
+from weir.objects.kinds import Kind, by_kind
+from weir.selectors.labels import from_object
+
+BUDGETS: Final = by_kind("policy/v1", "PodDisruptionBudget")
+#: How long an eviction that was granted counts before its pod is seen to go.
+GRANTED: Final = timedelta(minutes=2)
+#: How long a pod that was picked to go may stay before it is told otherwise.
+STALE: Final = timedelta(minutes=2)
+
+Document = Mapping[str, Any]
+
+
+class BudgetKey(msgspec.Struct, frozen=True):
+    """One PodDisruptionBudget."""
+
+    namespace: str
+    name: str
+
+
+class NamespaceBudgets(msgspec.Struct, frozen=True):
+    """Every budget of a namespace: one of its pods or their owners changed."""
+
+    namespace: str
+
+
+class BudgetedPod(msgspec.Struct, frozen=True):
+    """A pod that came, or changed its labels or readiness: several budgets may claim it."""
+
+    namespace: str
+    name: str
+
+
+class PickedPod(msgspec.Struct, frozen=True):
+    """A pod that was picked to go."""
+
+    namespace: str
+    name: str
+
+
+Key = BudgetKey | NamespaceBudgets | BudgetedPod | PickedPod
+
+
+class Disruption:
+    """The disruption controller."""
+
+    name: Final = "disruption-controller"
+    event_source: Final = "controllermanager"
+    kinds: Final[tuple[Kind, ...]] = (BUDGETS, *SIZED.values(), DEPLOYMENTS, PODS)
+
+    def __init__(self, gates: Gates) -> None:
+        self._told: dict[BudgetKey, frozenset[str]] = {}  # what is odd about each budget, as last told
+        self._there: dict[str, set[str]] = {}  # namespaces that have budgets, and which
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
+        """Yield the budget that changed, or all of a namespace whose pods or owners did."""
+        if kind is BUDGETS:
+            metadata = (new or old)["metadata"]
+            self._count(metadata["namespace"], metadata["name"], there=new is not None)
+            yield BudgetKey(metadata["namespace"], metadata["name"])
+        elif kind is PODS:
+            metadata = (new or old).metadata
+            if new is not None and _picked_at(new) is not None:
+                yield PickedPod(metadata.namespace, metadata.name)
+            if metadata.namespace in self._there:
+                yield NamespaceBudgets(metadata.namespace)
+                if new is not None and _face(old) != _face(new):
+                    yield BudgetedPod(metadata.namespace, metadata.name)
+        elif old is None or new is None or old["spec"].get("replicas") != new["spec"].get("replicas"):
+            namespace = (new or old)["metadata"]["namespace"]
+            if namespace in self._there:
+                yield NamespaceBudgets(namespace)
+
+    def _count(self, namespace: str, name: str, *, there: bool) -> None:
+        """Note a budget that came, or went: where there is none, nothing else need be looked at."""
+        names = self._there.setdefault(namespace, set())
+        (names.add if there else names.discard)(name)
+        if not names:
+            del self._there[namespace]
+
+    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the status of a budget when it is no longer true."""
+        if isinstance(key, BudgetKey):
+            yield from self._budget(key, known, now)
+        elif isinstance(key, PickedPod):
+            yield from _stays_after_all(key, known, now)
+        elif isinstance(key, BudgetedPod):
+            pod = known.pod(key.namespace, key.name)
+            names = sorted(
+                budget["metadata"]["name"]
+                for budget in known.within(BUDGETS, key.namespace)
+                if pod is not None and _selects(budget, pod)
+            )
+            if pod is not None and len(names) > 1:
+                text = (
+                    f'Pod "{key.namespace}"/"{key.name}" matches multiple PodDisruptionBudgets.  '
+                    f'Chose "{names[0]}" arbitrarily.'
+                )
+                yield Record(_about(pod), "Warning", "MultiplePodDisruptionBudgets", text)
+        else:
+            for budget in known.within(BUDGETS, key.namespace):
+                yield WakeAt(BudgetKey(key.namespace, budget["metadata"]["name"]), now)
+
+    def _budget(self, key: BudgetKey, known: Listers, now: datetime) -> Iterator[Action]:
+        budget = known.get(BUDGETS, key.name, key.namespace)
+        if budget is None:
+            self._told.pop(key, None)
+            return
+        pods: list[Pod] = [pod for pod in known.within(PODS, key.namespace) if _selects(budget, pod)]
+        try:
+            expected = expectation(budget["spec"], pods, known)
+        except NoScale as error:
+            yield from self._uncountable(key, budget, str(error), now)
+            return
+        yield from self._tell(key, budget, empty=not pods, unmanaged=expected.unmanaged)
+        granted = dict(_granted(budget, pods, now))
+        yield from _not_deleted(budget, pods, now)
+        healthy = sum(p.ready and not p.deleting and p.metadata.name not in granted for p in pods)
+        allowed = max(0, healthy - expected.healthy) if expected.pods else 0
+        status = {
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": expected.healthy,
+            "expectedPods": expected.pods,
+            "observedGeneration": budget["metadata"].get("generation", 0),
+        }
+        present = budget.get("status") or {}
+        reason = "SufficientPods" if allowed else "InsufficientPods"
+        condition = _condition(present, reason, "", status["observedGeneration"], now)
+        known_granted = present.get("disruptedPods") or {}
+        if (
+            any(present.get(n) != v for n, v in status.items())
+            or granted != known_granted
+            or _found(present).get("reason") != reason
+        ):
+            gone = dict.fromkeys(known_granted, None)
+            yield _write(key, budget, {**status, "disruptedPods": {**gone, **granted}}, condition)
+        if granted:
+            yield WakeAt(key, now + GRANTED)
+
+    def _uncountable(self, key: BudgetKey, budget: Document, problem: str, now: datetime) -> Iterator[Action]:
+        """Yield the status of a budget whose pods cannot be counted: nothing may be disrupted."""
+        present = budget.get("status") or {}
+        text = f"Failed to calculate the number of expected pods: {problem}"
+        if self._told.get(key) != frozenset({text}):
+            self._told[key] = frozenset({text})
+            yield Record(about(budget, BUDGETS), "Warning", "CalculateExpectedPodCountFailed", text)
+        generation = present.get("observedGeneration", 0)
+        condition = _condition(present, "SyncFailed", problem, generation, now)
+        before = _found(present)
+        same = (before.get("reason"), before.get("message")) == ("SyncFailed", problem)
+        if not same or present.get("disruptionsAllowed"):
+            zero = ("currentHealthy", "desiredHealthy", "expectedPods")
+            counts = {name: present.get(name, 0) for name in zero}
+            yield _write(key, budget, {"disruptionsAllowed": 0, **counts}, condition)
+
+    def _tell(self, key: BudgetKey, budget: Document, *, empty: bool, unmanaged: bool) -> Iterator[Action]:
+        odd = {
+            "NoPods": ("Normal", "No matching pods found", empty),
+            "UnmanagedPods": ("Warning", _unmanaged(budget["spec"].get("selector")), unmanaged),
+        }
+        now = frozenset(reason for reason, (_, _, so) in odd.items() if so)
+        before = self._told.get(key, frozenset())
+        self._told[key] = now
+        for reason in sorted(now - before):
+            type, message, _ = odd[reason]
+            yield Record(about(budget, BUDGETS), type, reason, message)
+
+
+def _face(pod: Pod | None) -> tuple[Any, ...] | None:
+    return (pod.metadata.labels, pod.ready) if pod is not None else None
+
+
+def _selects(budget: Document, pod: Pod) -> bool:
+    selector = from_object(budget["spec"].get("selector"))
+    return selector is not None and selector.matches(pod.metadata.labels or {})
+
+
+def _granted(budget: Document, pods: list[Pod], now: datetime) -> Iterator[tuple[str, str]]:
+    """Yield the evictions that were granted and whose pods have not begun to go."""
+    there = {pod.metadata.name for pod in pods if not pod.deleting}
+    for name, time in ((budget.get("status") or {}).get("disruptedPods") or {}).items():
+        at = parse_time(time)
+        if name in there and at is not None and now < at + GRANTED:
+            yield name, time
+
+
+def _not_deleted(budget: Document, pods: list[Pod], now: datetime) -> Iterator[Action]:
+    granted = (budget.get("status") or {}).get("disruptedPods") or {}
+    namespace = budget["metadata"]["namespace"]
+    for pod in pods:
+        at = parse_time(granted.get(pod.metadata.name))
+        if at is not None and now >= at + GRANTED and not pod.deleting:
+            # It is the namespace that upstream names twice, too.
+            text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
+            yield Record(_about(pod), "Warning", "NotDeleted", text)
+
+
+def _stays_after_all(key: PickedPod, known: Listers, now: datetime) -> Iterator[Action]:
+    pod = known.pod(key.namespace, key.name)
+    at = _picked_at(pod) if pod is not None else None
+    if at is None:
+        return
+    if now < at + STALE:
+        yield WakeAt(key, at + STALE)
+        return
+    condition = {
+        "type": DISRUPTION_TARGET,
+        "status": "False",
+        "lastTransitionTime": print_time(now),
+        "reason": None,
+        "message": None,
+    }
+    patch = {"status": {"conditions": [condition]}}
+    yield Patch(PODS, key.name, key.namespace, patch, STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+def _picked_at(pod: Pod) -> datetime | None:
+    """Return when a pod was picked to go that has not begun to; what the kubelet picks may take its time."""
+    found = pod.status.condition(DISRUPTION_TARGET)
+    if found is None or found.status != "True" or found.reason == "TerminationByKubelet":
+        return None
+    return None if pod.deleting or pod.terminated else parse_time(found.last_transition_time)
+
+
+def _about(pod: Pod) -> ObjectReference:
+    metadata = pod.metadata
+    return ObjectReference(
+        "Pod", metadata.name, metadata.namespace, metadata.uid, resource_version=metadata.resource_version
+    )
+
+
+def _found(present: Document) -> Document:
+    conditions = present.get("conditions") or ()
+    return next((c for c in conditions if c["type"] == "DisruptionAllowed"), {})
+
+
+def _condition(
+    present: Document, reason: str, message: str, generation: int, now: datetime
+) -> dict[str, Any]:
+    status = "True" if reason == "SufficientPods" else "False"
+    before = _found(present)
+    since = before["lastTransitionTime"] if before.get("status") == status else print_time(now)
+    return {
+        "type": "DisruptionAllowed",
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": since,
+    }
+
+
+def _write(key: BudgetKey, budget: Document, status: Document, condition: Document) -> Patch:
+    # The version is named: an eviction granted meanwhile must not be lost.
+    version = {"resourceVersion": budget["metadata"]["resourceVersion"]}
+    patch = {"metadata": version, "status": {**status, "conditions": [condition]}}
+    return Patch(BUDGETS, key.name, key.namespace, patch, subresource="status")
+
+
+def _unmanaged(selector: Document | None) -> str:
+    return (
+        f"Pods selected by this PodDisruptionBudget (selector: {print_selector(selector)}) were found to be unmanaged. "
+        "As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "
+        'To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.'
+    )
+
+
+def print_selector(selector: Document | None) -> str:
+    """Return a label selector as Kubernetes' programs print it in messages.
+
+    >>> print_selector({"matchLabels": {"app": "web"}})
+    '&LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:[]LabelSelectorRequirement{},}'
+    """
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{each['key']},Operator:{each['operator']},"
+        f"Values:[{' '.join(each.get('values') or ())}],}},"
+        for each in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )

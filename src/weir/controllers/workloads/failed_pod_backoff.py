@@ -1,0 +1,91 @@
+"""When may a pod that failed be replaced? At once the first time, then after pauses that double.
+
+A kubelet may reject every pod a workload makes (its feature gates differ, the node's labels changed): replaced at once,
+that is a loop as fast as the cluster can turn; so is a pod that is evicted before it starts, again and again. Where the
+failed pod stays (ReplicaSets) the pods tell how often it happened; where it is gone it is remembered here.
+What surprises: Kubernetes' ReplicaSet and StatefulSet controllers have no such pause.
+Not here: pods the API server refuses (weir.controllers.runtime.create_backoff), Jobs' own pauses
+(weir.controllers.workloads.job_sync).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from weir.controllers.runtime.views import Pod, parse_time
+
+FIRST: Final = timedelta(seconds=1)
+LONGEST: Final = timedelta(minutes=15)
+
+
+class Replacements:
+    """How often failed pods were replaced, by workload (uid) and place (node or name)."""
+
+    def __init__(self) -> None:
+        self._next: dict[tuple[str, str], tuple[datetime, timedelta]] = {}  # not before, pause after that
+
+    def may(self, uid: str, place: str, now: datetime) -> datetime | None:
+        """Return None when a failed pod may be replaced now (and count it), else when it may."""
+        not_before, pause = self._next.get((uid, place), (now, FIRST))
+        if now < not_before:
+            return not_before
+        if now - not_before > 2 * LONGEST:
+            pause = FIRST
+        self._next[uid, place] = (now + pause, min(pause * 2, LONGEST))
+        return None
+
+    def forget(self, uid: str) -> None:
+        """The workload is gone."""
+        for key in [key for key in self._next if key[0] == uid]:
+            del self._next[key]
+
+
+class EarlyLosses:
+    """How often pods of a workload (uid) were evicted before they ever ran."""
+
+    def __init__(self) -> None:
+        self._lost: dict[str, tuple[int, datetime]] = {}  # how often in a row, when last
+
+    def changed(self, old: Pod | None, new: Pod | None) -> None:
+        """Take in a change of a pod: one that was lost early counts, one that is ready ends the counting."""
+        if new is not None:
+            if new.ready and new.controller_uid in self._lost:
+                del self._lost[new.controller_uid]
+            return
+        if old is None or old.status.phase not in ("", "Pending") or not old.controller_uid:
+            return
+        target = old.status.condition("DisruptionTarget")
+        at = parse_time(target.last_transition_time) if target is not None else None
+        if at is not None:
+            times, last = self._lost.get(old.controller_uid, (0, at))
+            self._lost[old.controller_uid] = (times + 1 if at - last < 2 * LONGEST else 1, at)
+
+    def until(self, uid: str, now: datetime) -> datetime | None:
+        """Return until when the workload had better make no more pods; None when it may now."""
+        if uid not in self._lost:
+            return None
+        times, last = self._lost[uid]
+        until = last + min(FIRST * (1 << min(times - 1, 20)), LONGEST)
+        return until if until > now else None
+
+    def forget(self, uid: str) -> None:
+        """The workload is gone."""
+        self._lost.pop(uid, None)
+
+
+def is_rejected(pod: Pod) -> bool:
+    """Return whether a kubelet would not have the pod at all."""
+    status = pod.status
+    return status.phase == "Failed" and bool(status.reason) and not status.container_statuses
+
+
+def not_before(pods: Iterable[Pod], now: datetime) -> datetime | None:
+    """Return until when a workload whose pods were rejected had better make no more; None when it may now."""
+    times = [parse_time(pod.metadata.creation_timestamp) for pod in pods if is_rejected(pod)]
+    recent = [at for at in times if at is not None and now - at < 2 * LONGEST]
+    if not recent:
+        return None
+    until = max(recent) + min(FIRST * (1 << min(len(recent) - 1, 20)), LONGEST)
+    return until if until > now else None

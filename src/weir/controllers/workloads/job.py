@@ -1,0 +1,131 @@
+"""Which Jobs must be looked at, and which pods still carry a finalizer for a Job that is over?
+
+Pods of Jobs carry the finalizer batch.kubernetes.io/job-tracking until they are counted, so that none is lost however
+it goes. When nobody will count a pod any more (its Job is gone or finished, or the pod was let go) the finalizer is
+taken away.
+Not here: what a Job does next (weir.controllers.workloads.job_sync), removing finished Jobs after a while
+(weir.controllers.workloads.ttl_after_finished).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from weir.controllers.runtime.actions import Action
+from weir.controllers.runtime.controller_refs import Claimants
+from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.views import Pod, parse_time
+from weir.controllers.workloads.job_pods import FINALIZER, Failures, untracked
+from weir.controllers.workloads.job_sync import JOBS, JobKey, JobSync
+from weir.controllers.workloads.pod_control import owner_key
+from weir.gates import Gates
+from weir.objects.kinds import Kind
+
+MANAGER: Final = "kubernetes.io/job-controller"
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class GoneJobKey:
+    """A Job that is gone; its pods may still carry the finalizer."""
+
+    uid: str
+
+
+@dataclass(frozen=True)
+class TrackedPodKey:
+    """A pod with the finalizer that may be nobody's."""
+
+    namespace: str
+    name: str
+
+
+Key = JobKey | GoneJobKey | TrackedPodKey
+
+
+class Jobs:
+    """The Job controller."""
+
+    name: Final = "job-controller"
+    kinds: Final[tuple[Kind, ...]] = (JOBS, PODS)
+
+    def __init__(self, gates: Gates) -> None:
+        self._claimants = Claimants()
+        self._failures: dict[str, Failures] = {}  # by uid
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
+        """Yield the Job that changed, or whose pod did, or pods that nobody counts any more."""
+        if kind is JOBS:
+            self._claimants.changed(old, new)
+            metadata = (new or old)["metadata"]
+            yield JobKey(metadata["namespace"], metadata["name"])
+            if new is None:
+                self._failures.pop(metadata["uid"], None)
+                yield GoneJobKey(metadata["uid"])
+            return
+        owners = {owner_key(old, JOBS), owner_key(new, JOBS)} - {None}
+        for namespace, name in (*owners, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+            yield JobKey(namespace, name)
+        if new is not None and FINALIZER in (new.metadata.finalizers or ()):
+            fresh = old is None or old.controller_uid != new.controller_uid
+            if fresh or (new.deleting and not old.deleting):
+                yield TrackedPodKey(new.metadata.namespace, new.metadata.name)
+
+    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the pods to start or stop, what was counted, and the status."""
+        if isinstance(key, GoneJobKey):
+            yield from untrack(known.owned(PODS, key.uid))
+        elif isinstance(key, TrackedPodKey):
+            pod = known.pod(key.namespace, key.name)
+            if pod is not None and not _counted_by_somebody(pod, known):
+                yield from untrack([pod])
+        else:
+            job = known.get(JOBS, key.name, key.namespace)
+            if job is None or job["spec"].get("managedBy", MANAGER) != MANAGER:
+                return
+            uid = job["metadata"]["uid"]
+            if finished_at(job) is not None:
+                self._failures.pop(uid, None)
+                yield from untrack(known.owned(PODS, uid))
+                return
+            failures = self._failures.setdefault(uid, Failures())
+            yield from JobSync(key, job, known, now, failures).actions()
+
+    def refused(self, key: Key, message: str, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the status of a Job whose pods the server refuses."""
+        job = known.get(JOBS, key.name, key.namespace) if isinstance(key, JobKey) else None
+        if job is not None and isinstance(key, JobKey):
+            failures = self._failures.setdefault(job["metadata"]["uid"], Failures())
+            yield from JobSync(key, job, known, now, failures).refused()
+
+
+def untrack(pods: list[Pod]) -> Iterator[Action]:
+    """Yield what takes the finalizer from *pods*."""
+    for pod in pods:
+        if FINALIZER in (pod.metadata.finalizers or ()):
+            yield untracked(pod)
+
+
+def _counted_by_somebody(pod: Pod, known: Listers) -> bool:
+    """Return whether a Job that still runs (or somebody who is no Job) controls the pod."""
+    owner = next((o for o in pod.metadata.owner_references or () if o.controller), None)
+    if owner is None:
+        return False
+    if owner.kind != JOBS.kind or owner.api_version != JOBS.api_version:
+        return True
+    job = known.get(JOBS, owner.name, pod.metadata.namespace)
+    if job is None or job["metadata"]["uid"] != owner.uid:
+        return False
+    return job["spec"].get("managedBy", MANAGER) != MANAGER or finished_at(job) is None
+
+
+def finished_at(job: Document) -> datetime | None:
+    """Return when the Job ended; None while it has not."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+            return parse_time(condition.get("lastTransitionTime"))
+    return None

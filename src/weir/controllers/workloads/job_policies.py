@@ -1,0 +1,101 @@
+"""What do a Job's policies say of a failed pod, and of the indexes that succeeded?
+
+podFailurePolicy: the first rule that matches a failed pod decides; without one the failure counts. A rule looks at
+exit codes (never 0) or at conditions. successPolicy: the first rule whose indexes or number of indexes have succeeded
+ends the Job as a success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weir.controllers.runtime.views import ContainerStatus, Pod
+from weir.controllers.workloads.job_indexes import parse_indexes
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Handling:
+    """How a failed pod is taken."""
+
+    action: str = ""  #: Ignore, Count, FailIndex or FailJob; nothing when no rule matched
+    message: str = ""  #: why the Job fails (FailJob)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the failure counts towards the limits."""
+        return self.action != "Ignore"
+
+
+def handle(policy: Document | None, pod: Pod) -> Handling:
+    """Return what *policy* says of a failed pod.
+
+    >>> from weir.objects.core import read
+    >>> ended = {"name": "c", "state": {"terminated": {"exitCode": 42}}}
+    >>> failed = read(Pod, {"status": {"phase": "Failed", "containerStatuses": [ended]}})
+    >>> handle({"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]}, failed).counts
+    False
+    """
+    for number, rule in enumerate((policy or {}).get("rules") or ()):
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        action = rule["action"]
+        if rule.get("onExitCodes"):
+            container = _container(pod, rule["onExitCodes"])
+            if container is not None and container.terminated is not None:
+                code = container.terminated.get("exitCode")
+                said = f"Container {container.name} for pod {name} failed with exit code {code}"
+                return Handling(action, f"{said} matching {action} rule at index {number}")
+        elif rule.get("onPodConditions"):
+            matched = _condition(pod, rule["onPodConditions"])
+            if matched:
+                said = f"Pod {name} has condition {matched}"
+                return Handling(action, f"{said} matching {action} rule at index {number}")
+    return Handling()
+
+
+def _container(pod: Pod, requirement: Document) -> ContainerStatus | None:
+    both: Iterable[ContainerStatus] = (
+        *(pod.status.container_statuses or ()),
+        *(pod.status.init_container_statuses or ()),
+    )
+    for status in both:
+        ended = status.terminated
+        if ended is None or requirement.get("containerName") not in (None, status.name):
+            continue
+        code = ended.get("exitCode", 0)
+        listed = code in (requirement.get("values") or ())
+        if code and listed == (requirement.get("operator") == "In"):
+            return status
+    return None
+
+
+def _condition(pod: Pod, patterns: Iterable[Document]) -> str:
+    for condition in pod.status.conditions or ():
+        for pattern in patterns:
+            if (condition.type, condition.status) == (pattern["type"], pattern.get("status", "True")):
+                return condition.type
+    return ""
+
+
+def met(policy: Document | None, completions: int, succeeded: Collection[int]) -> str:
+    """Return how a successPolicy is satisfied; nothing when it is not.
+
+    >>> met({"rules": [{"succeededIndexes": "0-2", "succeededCount": 2}]}, 5, {0, 2})
+    'Matched rules at index 0'
+    """
+    if not succeeded:
+        return ""
+    for number, rule in enumerate((policy or {}).get("rules") or ()):
+        count = rule.get("succeededCount")
+        if rule.get("succeededIndexes") is not None:
+            required = parse_indexes(rule["succeededIndexes"], completions)
+            have = len(required & set(succeeded))
+            done = bool(required) and (have == len(required) or (count is not None and have >= count))
+        else:
+            done = count is not None and len(succeeded) >= count
+        if done:
+            return f"Matched rules at index {number}"
+    return ""

@@ -1,0 +1,191 @@
+"""How many pods of this ReplicaSet are too few or too many, and which go first?
+
+Pods that nobody owns and the selector selects are adopted, those it no longer selects are released. A ReplicaSet
+whose pods the API server refuses says so in its condition ReplicaFailure; one whose pods kubelets reject makes new ones
+after a pause (weir.controllers.workloads.failed_pod_backoff).
+What surprises: pods that are not placed, not running or not ready go before those that are; then those on nodes that
+hold more of the set's pods, and of equal ones the youngest; `controller.kubernetes.io/pod-deletion-cost` comes in
+between. ReplicationControllers are the same thing with plain labels as selector.
+Not here: which ReplicaSet should have how many (weir.controllers.workloads.deployment).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+
+from weir.controllers.runtime.actions import Action, Patch, WakeAt
+from weir.controllers.runtime.controller_refs import Claimants, claim
+from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.views import Pod, parse_time, print_time
+from weir.controllers.workloads.failed_pod_backoff import EarlyLosses, not_before
+from weir.controllers.workloads.pod_control import available_at, is_available, make_pod, owner_key, remove_pod
+from weir.gates import Gates
+from weir.objects.kinds import Kind, by_kind
+
+REPLICASETS: Final = by_kind("apps/v1", "ReplicaSet")
+REPLICATION_CONTROLLERS: Final = by_kind("v1", "ReplicationController")
+AT_ONCE: Final = 500
+COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+FAILURE: Final = "ReplicaFailure"
+_ACTIVE: Final = attrgetter("active")
+
+
+class ReplicaSetKey(msgspec.Struct, frozen=True):
+    """One ReplicaSet."""
+
+    namespace: str
+    name: str
+
+
+class ReplicaSets:
+    """The ReplicaSet controller."""
+
+    name: str = "replicaset-controller"
+    kind: Kind = REPLICASETS
+
+    def __init__(self, gates: Gates) -> None:
+        self.kinds: tuple[Kind, ...] = (self.kind, PODS)
+        self._claimants = Claimants()
+        self._lost = EarlyLosses()
+
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ReplicaSetKey]:
+        """Yield the ReplicaSet that changed, or whose pod did, or that may want a pod nobody owns."""
+        if kind is self.kind:
+            self._claimants.changed(old, new)
+            metadata = (new or old)["metadata"]
+            if new is None:
+                self._lost.forget(metadata["uid"])
+            yield ReplicaSetKey(metadata["namespace"], metadata["name"])
+            return
+        self._lost.changed(old, new)
+        found = {owner_key(old, self.kind), owner_key(new, self.kind)} - {None}
+        for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
+            yield ReplicaSetKey(namespace, name)
+
+    def reconcile(self, key: ReplicaSetKey, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what brings the number of pods in line, and the status with them."""
+        replicaset = known.get(self.kind, key.name, key.namespace)
+        if replicaset is None:
+            return
+        claimed = claim(replicaset, self.kind, known, PODS, considers=_ACTIVE)
+        yield from claimed.changes
+        pods: list[Pod] = [pod for pod in claimed.mine if pod.active]
+        wanted = replicaset["spec"].get("replicas", 1)
+        if not replicaset["metadata"].get("deletionTimestamp"):
+            later = None
+            if len(pods) < wanted:
+                lost = self._lost.until(replicaset["metadata"]["uid"], now)
+                later = max(filter(None, (not_before(claimed.mine, now), lost)), default=None)
+            if later is not None:
+                yield WakeAt(key, later)
+            for _ in range(min(wanted - len(pods), AT_ONCE) if later is None else 0):
+                yield make_pod(replicaset, self.kind)
+            surplus = len(pods) - wanted
+            for pod in leaving(pods, now)[: min(surplus, AT_ONCE)] if surplus > 0 else ():
+                yield remove_pod(pod, replicaset, self.kind)
+        terminating = sum(pod.deleting and not pod.terminated for pod in claimed.mine)
+        yield from self._status(key, replicaset, pods, terminating, now)
+
+    def refused(self, key: ReplicaSetKey, message: str, known: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the condition that says the server refuses the pods, unless it is said already."""
+        replicaset = known.get(self.kind, key.name, key.namespace)
+        if replicaset is None or _failure(replicaset) is not None:
+            return
+        condition = {
+            "type": FAILURE,
+            "status": "True",
+            "lastTransitionTime": print_time(now),
+            "reason": "FailedCreate",
+            "message": message,
+        }
+        conditions = [*((replicaset.get("status") or {}).get("conditions") or ()), condition]
+        yield Patch(
+            self.kind, key.name, key.namespace, {"status": {"conditions": conditions}}, subresource="status"
+        )
+
+    def _status(
+        self,
+        key: ReplicaSetKey,
+        replicaset: Mapping[str, Any],
+        pods: list[Pod],
+        terminating: int,
+        now: datetime,
+    ) -> Iterator[Action]:
+        spec, metadata = replicaset["spec"], replicaset["metadata"]
+        min_ready = spec.get("minReadySeconds") or 0
+        labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+        full = [pod for pod in pods if labels.items() <= (pod.metadata.labels or {}).items()]
+        ready = sum(pod.ready for pod in pods)
+        available = sum(is_available(pod, min_ready, now) for pod in pods) if min_ready else ready
+        status: dict[str, Any] = {
+            "replicas": len(pods),
+            "fullyLabeledReplicas": len(full),
+            "readyReplicas": ready,
+            "availableReplicas": available,
+            "observedGeneration": metadata.get("generation", 0),
+        }
+        if self.kind is REPLICASETS:
+            status["terminatingReplicas"] = terminating
+        present = replicaset.get("status") or {}
+        recovered = _failure(replicaset) is not None and len(pods) >= spec.get("replicas", 1)
+        if recovered or any(present.get(name, 0) != value for name, value in status.items()):
+            always = ("replicas", "terminatingReplicas")
+            written = {name: value or (0 if name in always else None) for name, value in status.items()}
+            if recovered:
+                kept = [c for c in present.get("conditions") or () if c["type"] != FAILURE]
+                written["conditions"] = kept or None
+            yield Patch(self.kind, key.name, key.namespace, {"status": written}, subresource="status")
+        waiting = [
+            at for pod in pods if min_ready and (at := available_at(pod, min_ready)) is not None and at > now
+        ]
+        if waiting:
+            yield WakeAt(key, min(waiting))
+
+
+class ReplicationControllers(ReplicaSets):
+    """The ReplicationController controller."""
+
+    name = "replication-controller"
+    kind = REPLICATION_CONTROLLERS
+
+
+def leaving(pods: list[Pod], now: datetime) -> list[Pod]:
+    """Return *pods* in the order in which they are missed least."""
+    beside = Counter(pod.spec.node_name for pod in pods if pod.ready)
+    return sorted(pods, key=lambda pod: _rank(pod, beside[pod.spec.node_name], now))
+
+
+def _rank(pod: Pod, beside: int, now: datetime) -> tuple[Any, ...]:
+    cost = (pod.metadata.annotations or {}).get(COST, "0")
+    ready = pod.status.condition("Ready")
+    since = parse_time(ready.last_transition_time) if ready is not None and pod.ready else None
+    return (
+        bool(pod.spec.node_name),
+        {"Pending": 0, "Unknown": 1, "Running": 2}.get(pod.status.phase, 0),
+        pod.ready,
+        int(cost) if cost.lstrip("-").isdigit() else 0,
+        -beside if pod.spec.node_name else 0,
+        _age(since, now),
+        -max((each.restart_count for each in pod.status.container_statuses or ()), default=0),
+        _age(parse_time(pod.metadata.creation_timestamp), now),
+        pod.metadata.uid,
+    )
+
+
+def _age(since: datetime | None, now: datetime) -> int:
+    """Return an age in powers of two of seconds: of two pods of about the same age any may go."""
+    if since is None:
+        return 0
+    return int(math.log2(max((now - since).total_seconds(), 1.0)))
+
+
+def _failure(replicaset: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    conditions = (replicaset.get("status") or {}).get("conditions") or ()
+    return next((c for c in conditions if c["type"] == FAILURE), None)

@@ -1,0 +1,131 @@
+"""Which claims does each pod of a StatefulSet have, and whose are they?
+
+Every volumeClaimTemplate gives each pod a claim called TEMPLATE-SET-ORDINAL. It stays when the pod goes, so the next
+pod of the name finds its data. persistentVolumeClaimRetentionPolicy says otherwise by ownership: with whenDeleted
+Delete the set owns the claim, with whenScaled Delete a pod that is scaled away owns it, and the garbage collector
+does the rest.
+Not here: binding (weir.controllers.storage.persistent_volume).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from weir.controllers.runtime.actions import Action, Create, Patch
+from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.views import Pod
+from weir.controllers.workloads.pod_control import about, owner_reference
+from weir.objects.kinds import Kind, by_kind
+
+CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
+
+Document = Mapping[str, Any]
+
+
+class StatefulClaims:
+    """The claims of one StatefulSet."""
+
+    def __init__(self, stateful: Document, kind: Kind, known: Listers) -> None:
+        self._set, self._kind, self._known = stateful, kind, known
+        self._templates: list[Document] = list(stateful["spec"].get("volumeClaimTemplates") or ())
+        policy = stateful["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        self._with_set = policy.get("whenDeleted", "Retain") == "Delete"
+        self._with_pod = policy.get("whenScaled", "Retain") == "Delete"
+
+    def name(self, template: Document, number: int) -> str:
+        """Return the name of one pod's claim."""
+        return f"{template['metadata']['name']}-{self._set['metadata']['name']}-{number}"
+
+    def volumes(self, number: int, template: Document) -> list[dict[str, Any]]:
+        """Return the volumes of a pod: its claims, and those of the template with other names."""
+        mine = [
+            {
+                "name": claim["metadata"]["name"],
+                "persistentVolumeClaim": {"claimName": self.name(claim, number)},
+            }
+            for claim in self._templates
+        ]
+        named = {volume["name"] for volume in mine}
+        return [*mine, *(v for v in template["spec"].get("volumes") or () if v["name"] not in named)]
+
+    def missing(self, number: int) -> Iterator[Create]:
+        """Yield the claims of a pod that are not there."""
+        for template in self._templates:
+            if self._find(template, number) is None:
+                yield self._make(template, number)
+
+    def going(self, number: int) -> bool:
+        """Return whether a claim of this pod is being deleted."""
+        found = (self._find(template, number) for template in self._templates)
+        return any(claim is not None and claim["metadata"].get("deletionTimestamp") for claim in found)
+
+    def retained(self, number: int, pod: Pod, *, leaving: bool) -> Iterator[Action]:
+        """Yield the changes of ownership that make claims go with the set or with a pod scaled away."""
+        for template in self._templates:
+            claim = self._find(template, number)
+            if claim is None or claim["metadata"].get("deletionTimestamp"):
+                continue
+            present = claim["metadata"].get("ownerReferences") or []
+            others = [each for each in present if not self._ours(each, pod)]
+            if any(each.get("controller") for each in others):
+                continue  # somebody else looks after it
+            if any(self._stale(each, pod) for each in present):
+                continue  # of an earlier set or pod of the name: not ours to touch
+            wanted = [*others, *self._owners(pod, leaving)]
+            if {each["uid"] for each in wanted} != {each["uid"] for each in present}:
+                metadata = claim["metadata"]
+                changes = {"resourceVersion": metadata["resourceVersion"], "ownerReferences": wanted or None}
+                yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": changes})
+
+    def _owners(self, pod: Pod, leaving: bool) -> Iterator[Document]:
+        if leaving and self._with_pod:
+            metadata = {"metadata": {"name": pod.metadata.name, "uid": pod.metadata.uid}}
+            yield owner_reference(metadata, PODS)
+        elif self._with_set:
+            yield owner_reference(self._set, self._kind)
+
+    def _ours(self, reference: Document, pod: Pod) -> bool:
+        return reference["uid"] in (self._set["metadata"]["uid"], pod.metadata.uid)
+
+    def _stale(self, reference: Document, pod: Pod) -> bool:
+        return not self._ours(reference, pod) and (reference["kind"], reference["name"]) in (
+            (self._kind.kind, self._set["metadata"]["name"]),
+            ("Pod", pod.metadata.name),
+        )
+
+    def _find(self, template: Document, number: int) -> Document | None:
+        found: Document | None = self._known.get(
+            CLAIMS, self.name(template, number), self._set["metadata"]["namespace"]
+        )
+        return found
+
+    def _make(self, template: Document, number: int) -> Create:
+        selector = (self._set["spec"].get("selector") or {}).get("matchLabels") or {}
+        metadata: dict[str, Any] = {
+            "name": self.name(template, number),
+            "namespace": self._set["metadata"]["namespace"],
+            "labels": {**(template["metadata"].get("labels") or {}), **selector},
+            "annotations": template["metadata"].get("annotations") or {},
+        }
+        if self._with_set:
+            metadata["ownerReferences"] = [owner_reference(self._set, self._kind)]
+        document = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": metadata,
+            "spec": template["spec"],
+        }
+        owner = self._set["metadata"]
+        whom = about(self._set, self._kind)
+        pod = f"{owner['name']}-{number}"
+        what = f"Create Claim {metadata['name']} for Pod {pod} in StatefulSet {owner['name']}"
+        return Create(
+            CLAIMS,
+            document,
+            owner["namespace"],
+            whom,
+            owner.get("generation", 0),
+            told=f"Create Claim {metadata['name']} Pod {pod} in StatefulSet {owner['name']} success",
+            failed=f"{what} failed error:",
+        )

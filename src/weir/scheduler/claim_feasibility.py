@@ -1,0 +1,121 @@
+"""How do claims of one shape fare on every node? Judged once, and again only where devices or nodes changed.
+
+Claims made from one template ask for the same, so what holds for one of them on a node holds for the next, until a
+device there is given away, given back, tainted or published anew. weir.scheduler.claims logs the nodes to which that
+happens; a standing reads on from where it stopped.
+What surprises: a row is judged when it is asked about, not before: a node that another plugin refused costs nothing,
+and a selector that fails there fails nobody.
+Not here: the search on one node (weir.devices.allocation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from weir.devices.allocation import MOST_STEPS, Solution
+from weir.devices.outcome import CANNOT_ALLOCATE, INVALID_POOLS
+from weir.objects.core import Node
+from weir.objects.resource import ResourceClaim
+from weir.scheduler.claims import EVERYWHERE, Claims
+from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable, Rows
+
+#: Codes of what a search found on a node.
+FITS, REFUSED, INVALID = 0, 1, 2
+_MESSAGES: Final = {CANNOT_ALLOCATE: REFUSED, INVALID_POOLS: INVALID}
+_MOST_SHAPES: Final = 256
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class ClaimFeasibility:
+    """One list of unallocated claims, as far as their specs go, and every node."""
+
+    def __init__(self, claims: Claims, table: NodeTable, most_steps: int = MOST_STEPS) -> None:
+        self._claims, self._table, self._most_steps = claims, table, most_steps
+        self._nodes: list[Node | None] = []
+        self._codes: Ids = np.zeros(0, np.int32)
+        self._scores: Ints = np.zeros(0, np.int64)
+        self._stale: Bools = np.zeros(0, np.bool_)
+        self._found: dict[int, Solution] = {}  # where claims fit, as long as the row is not stale
+        self._nodes_version: object = None
+        self._classes_version = -1
+        self._cursor = -1
+        self.judged = 0  #: searches made, for tests and measurements
+
+    def codes(self, wanted: Sequence[ResourceClaim], rows: Rows) -> Ids:
+        """Return for each of *rows* whether *wanted* can be allocated there; raises AllocationError."""
+        self._catch_up()
+        for row in rows[self._stale[rows]].tolist():
+            node = self._table.nodes[row]
+            if node is None:
+                continue
+            found = self._claims.allocator.solve(wanted, node, self._most_steps)
+            self.judged += 1
+            if isinstance(found, str):
+                self._codes[row], self._scores[row] = _MESSAGES[found], 0
+            else:
+                self._codes[row], self._scores[row] = FITS, found.score
+                self._found[row] = found
+            self._stale[row] = False
+        return self._codes[rows]
+
+    def solution(self, wanted: Sequence[ResourceClaim], row: int) -> Solution:
+        """Return the devices that *wanted* get in a row that was found to have them."""
+        self.codes(wanted, np.array([row]))
+        return self._found[row]
+
+    def scores(self) -> Ints:
+        """Return the score of every row that was judged."""
+        return self._scores[: self._table.size]
+
+    def _catch_up(self) -> None:
+        claims, table = self._claims, self._table
+        position = claims.log_start + len(claims.log)
+        behind = self._cursor - claims.log_start
+        size = len(table.alive)
+        if len(self._stale) != size:
+            self._codes, self._scores = np.zeros(size, np.int32), np.zeros(size, np.int64)
+            self._stale = np.ones(size, np.bool_)
+            self._nodes = []
+        if behind < 0 or self._classes_version != claims.classes_version:
+            self._stale[:] = True
+        elif self._cursor != position:
+            for name in set(claims.log[behind:]):
+                if name == EVERYWHERE:
+                    self._stale[:] = True
+                    break
+                row = table.row_of.get(name)
+                if row is not None:
+                    self._stale[row] = True
+        self._cursor, self._classes_version = position, claims.classes_version
+        version = table.nodes_version
+        if self._nodes_version != version:
+            self._nodes_version = version
+            known = self._nodes
+            for row, node in enumerate(table.nodes):
+                if row >= len(known) or known[row] is not node:
+                    self._stale[row] = True
+            self._nodes = list(table.nodes)
+
+
+class ClaimFeasibilities:
+    """The standings over one table, by what the claims ask for; those asked longest ago are dropped."""
+
+    def __init__(self, claims: Claims, table: NodeTable, most_steps: int = MOST_STEPS) -> None:
+        self._claims, self._table, self._most_steps = claims, table, most_steps
+        self._by_shape: dict[Any, ClaimFeasibility] = {}
+
+    def of(self, wanted: Sequence[ResourceClaim]) -> ClaimFeasibility:
+        """Return the standing of claims that ask for what *wanted* ask for."""
+        shape = tuple(_encode(claim.spec) for claim in wanted)
+        found = self._by_shape.pop(shape, None)
+        if found is None:
+            found = ClaimFeasibility(self._claims, self._table, self._most_steps)
+            if len(self._by_shape) >= _MOST_SHAPES:
+                self._by_shape.pop(next(iter(self._by_shape)))
+        self._by_shape[shape] = found
+        return found

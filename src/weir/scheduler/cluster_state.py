@@ -1,0 +1,185 @@
+"""What does the scheduler know of the cluster? Nodes, pods and promises, kept up to date by what watches show.
+
+Every change goes two ways: into the table that decisions read, and to the queue, where it wakes the pods it may help.
+A pod that was decided counts on its node from then on (assumed), until the watch shows it there or it is taken off.
+Whoever is elected anew makes a new one of these: it starts from what the cluster is then.
+Not here: deciding and binding (weir.scheduler.run), what else concerns pods: volumes, claims, owners
+(weir.scheduler.informers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+
+import msgspec
+
+from weir.client.api import Client
+from weir.clock import Clock
+from weir.devices.tracker import Problem
+from weir.gates import Gates
+from weir.objects.core import Node, Pod, View
+from weir.scheduler.claim_queueing_hints import ClaimQueueingHints
+from weir.scheduler.config import SchedulerConfig
+from weir.scheduler.cycle import Engine
+from weir.scheduler.informers import Informers
+from weir.scheduler.metrics import SchedulerMetrics
+from weir.scheduler.node_table import NodeTable
+from weir.scheduler.pod_class import differently_resized
+from weir.scheduler.queue import SchedulingQueue
+from weir.scheduler.queueing_hints import DEVICES, ClusterEvent, QueueingHints, node_events, pod_events
+
+
+class _Metadata(View, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+
+
+class Namespace(View, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+class ClusterState:
+    """What one scheduler knows, from its beginning or its election on."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        gates: Gates,
+        config: SchedulerConfig,
+        metrics: SchedulerMetrics,
+        seed: int,
+        troubled: Callable[[Problem], None],
+    ) -> None:
+        self._clock, self._gates, self._config, self._metrics = clock, gates, config, metrics
+        self.work = asyncio.Event()  #: set when a pod may be waiting for its turn
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.table = NodeTable()
+        self.around = Informers(client, clock, gates, self.on_event, seed, troubled)
+        self.claims = self.around.claims
+        self.engines = {
+            profile.name: Engine(
+                gates,
+                profile,
+                table=self.table,
+                namespaces=self.namespaces,
+                default_selector=self.around.owners,
+                volumes=self.around.volume_plugins(profile),
+                devices=self.around.device_plugins(profile),
+            )
+            for profile in config.profiles
+        }
+        self.hints = QueueingHints(gates, self.namespaces, claims=ClaimQueueingHints(self.claims))
+        self.hints.timed = metrics.note_hint
+        self.queue = SchedulingQueue(
+            self.hints,
+            pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
+            ungated=frozenset(p.name for p in config.profiles if not p.honours_gates),
+            initial_backoff=config.initial_backoff_seconds,
+            max_backoff=config.max_backoff_seconds,
+            incoming=lambda queue, event: metrics.incoming.child(queue, event).inc(),
+            claims=self.claims if self._looks_at_claims() else None,
+        )
+        self.pods: dict[str, Pod] = {}  #: pods on nodes, by key
+        self.assumed: dict[str, str] = {}  #: key → node, until the watch confirms it
+        self.nominated: dict[str, tuple[str, Pod]] = {}  #: key → node promised to it, and the pod
+
+    def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        if new is None and old is not None:
+            self.namespaces.pop(old.metadata.name, None)
+        elif new is not None:
+            self.namespaces[new.metadata.name] = new.metadata.labels or {}
+
+    def node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            assert old is not None
+            self.table.remove_node(old.name)
+        else:
+            self.table.put_node(new)
+        for event in node_events(old, new):
+            self.on_event(event)
+
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+            self.pod_changed(old, None)  # a list after a gap shows another pod of the same name
+            old = None
+        was_here = old is not None and bool(old.spec.node_name) and not old.terminated
+        is_here = new is not None and bool(new.spec.node_name) and not new.terminated
+        if is_here or was_here:
+            self._assigned_changed(old if was_here else None, new if is_here else None)
+        pod = new or old
+        assert pod is not None
+        if new is None and self.assumed.pop(pod.key, None) is not None:
+            # Bound and deleted between two looks: nobody saw it on its node, but it is counted there.
+            self.table.remove_pod(pod.key)
+            self.on_event(ClusterEvent("AssignedPodDelete", pod, None))
+        waits = new is not None and not new.spec.node_name and not new.terminated
+        if waits and pod.spec.scheduler_name in self.engines:
+            if pod.spec.resource_claims:
+                self.claims.note_waiting(pod)
+            if pod.key not in self.assumed:  # what is counted on its node needs no promise of room there
+                self._note_nomination(pod)
+            if pod.key not in self.assumed:
+                self.queue.add(pod, self._clock.monotonic())
+                self.work.set()
+        elif new is None or new.spec.node_name or new.terminated:
+            self.queue.delete(pod.key)
+            self.nominated.pop(pod.key, None)
+            self.claims.forget_waiting(pod.key)
+
+    def _assigned_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None:
+            assert old is not None
+            self.pods.pop(old.key, None)
+            self.assumed.pop(old.key, None)
+            self.table.remove_pod(old.key)
+        else:
+            known = self.pods.get(new.key)
+            self.pods[new.key] = new
+            confirmed = self.assumed.pop(new.key, None) == new.spec.node_name
+            if (
+                new.metadata.deletion_timestamp
+                or (
+                    not confirmed
+                    and (
+                        known is None
+                        or known.spec != new.spec
+                        or known.metadata.labels != new.metadata.labels
+                    )
+                )
+                or (known is not None and differently_resized(known, new))
+            ):
+                engine = self.engine_of(new)
+                self.table.add_pod(new.key, engine.classes.of(_unbound(new)), new.spec.node_name)
+        for event in pod_events(old, new):
+            self.on_event(event)
+
+    def on_event(self, event: ClusterEvent) -> None:
+        """Wake the pods that an event may help."""
+        started = perf_counter()
+        if self.queue.on_event(event, self._clock.monotonic()):
+            self.work.set()
+        self._metrics.event_duration.child(event.label).observe(perf_counter() - started)
+
+    def _looks_at_claims(self) -> bool:
+        """Whether pods wait for their claims: the plugin is there and some profile asks it."""
+        asked = any(DEVICES not in profile.disabled_filters for profile in self._config.profiles)
+        return self._gates.enabled("DynamicResourceAllocation") and asked
+
+    def engine_of(self, pod: Pod) -> Engine:
+        return self.engines.get(pod.spec.scheduler_name) or next(iter(self.engines.values()))
+
+    def _note_nomination(self, pod: Pod) -> None:
+        node = pod.status.nominated_node_name
+        if node:
+            self.nominated[pod.key] = (node, pod)
+        else:
+            self.nominated.pop(pod.key, None)
+
+
+def _unbound(pod: Pod) -> Pod:
+    """Return the pod as it was before it had a node, so that it is of the same class."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))

@@ -1,0 +1,198 @@
+"""What does scheduling read of a pod? Pods that agree in all of it are one class and are judged together.
+
+A Deployment's pods differ in name and uid only, so a class is judged once and then only kept up to date. A class
+holds what was worked out of the pod: requests as numbers, host ports, image names, selectors.
+Not here: the columns it is held against (weir.scheduler.node_table).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from weir.objects.core import Affinity, Pod, Toleration, TopologySpreadConstraint, Volume
+from weir.objects.requests import (
+    HostPort,
+    asks_for_all,
+    host_ports,
+    pod_requests,
+    says_what_it_has,
+    unit_nanos,
+)
+
+#: What a container without a request counts as in scoring, so that many such pods still spread.
+DEFAULT_MILLI_CPU: Final = 100
+DEFAULT_MEMORY: Final = 200 * 1024 * 1024
+_DEFAULTS: Final = {
+    "cpu": DEFAULT_MILLI_CPU * unit_nanos("cpu"),
+    "memory": DEFAULT_MEMORY * unit_nanos("memory"),
+}
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PodClass:
+    """Everything the plugins read of a pod; equal pods share one object."""
+
+    key: Hashable
+    pod: Pod  #: the first pod of this class, for plugins that read rare fields
+    requests: dict[str, int]
+    nonzero_cpu: int
+    nonzero_memory: int
+    host_ports: tuple[HostPort, ...]
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace or "default"
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        return self.pod.metadata.labels or {}
+
+    @property
+    def leaving(self) -> bool:
+        return bool(self.pod.metadata.deletion_timestamp)
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        return self.pod.spec.tolerations or ()
+
+    @property
+    def affinity(self) -> Affinity | None:
+        return self.pod.spec.affinity
+
+    @property
+    def spread(self) -> tuple[TopologySpreadConstraint, ...]:
+        return self.pod.spec.topology_spread_constraints or ()
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """The images of the pod, each with its tag, once for every container that uses it."""
+        return tuple(_images(self.pod))
+
+
+def _images(pod: Pod) -> Iterator[str]:
+    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+        if container.image:
+            yield with_tag(container.image)
+    for volume in pod.spec.volumes or ():
+        if volume.image is not None and volume.image.reference:
+            yield with_tag(volume.image.reference)
+
+
+def with_tag(image: str) -> str:
+    """Return *image* with `:latest` when it names neither tag nor digest.
+
+    >>> with_tag("registry:5000/app"), with_tag("app:v1")
+    ('registry:5000/app:latest', 'app:v1')
+    """
+    if image.rfind(":") <= image.rfind("/"):
+        return f"{image}:latest"
+    return image
+
+
+@dataclass
+class PodClasses:
+    """Hands out one PodClass for all pods that scheduling cannot tell apart."""
+
+    _known: dict[Hashable, PodClass] = field(default_factory=dict)
+
+    def of(self, pod: Pod) -> PodClass:
+        """Return the class of *pod*."""
+        key = class_key(pod)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = build(pod, key)
+        return found
+
+    def forget(self, keep: int) -> None:
+        """Drop the oldest classes beyond *keep*, so that a long life does not fill memory."""
+        while len(self._known) > keep:
+            self._known.pop(next(iter(self._known)))
+
+
+def class_key(pod: Pod) -> Hashable:
+    """Return what identifies the class of *pod*: all that any plugin reads."""
+    spec, metadata = pod.spec, pod.metadata
+    return (
+        metadata.namespace,
+        tuple(sorted(metadata.labels.items())) if metadata.labels else (),
+        spec.tolerations,
+        tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
+        _frozen(spec.affinity) if spec.affinity else None,
+        _frozen(spec.topology_spread_constraints) if spec.topology_spread_constraints else None,
+        _frozen(spec.containers),
+        _frozen(spec.init_containers) if spec.init_containers else None,
+        _frozen(spec.resources) if spec.resources else None,
+        _frozen(spec.overhead) if spec.overhead else None,
+        _frozen(volumes) if spec.volumes and (volumes := relevant_volumes(pod)) else None,
+        # The claim of an ephemeral volume has the pod's name in its own and the pod as its owner.
+        (metadata.name, metadata.uid) if spec.volumes and any(v.ephemeral for v in spec.volumes) else None,
+        bool(metadata.deletion_timestamp),  # a pod that is leaving does not count in topology spread
+        resources_set_aside(pod),
+        spec.node_name,
+        spec.host_network,
+        spec.host_users,
+        spec.scheduler_name,
+        # Which claims is asked pod by pod: those of a template have another name for each.
+        bool(spec.resource_claims),
+        # The selector of the default spread constraints comes from the pod's controller.
+        next((owner.uid for owner in metadata.owner_references or () if owner.controller), ""),
+    )
+
+
+def relevant_volumes(pod: Pod) -> tuple[Volume, ...]:
+    """Return the volumes a node is chosen by; the token volume every pod has, with a name of its own, is none."""
+    return tuple(v for v in pod.spec.volumes or () if v != Volume(name=v.name))
+
+
+def _frozen(value: object) -> Hashable:
+    """Return *value* in a hashable form; dicts and nested views have none of their own."""
+    import msgspec
+
+    return msgspec.json.encode(value, order="sorted")
+
+
+def build(pod: Pod, key: Hashable = None) -> PodClass:
+    """Return a class made from *pod* alone."""
+    requests = pod_requests(pod, set_aside=True)
+    cpu, memory = nonzero_requests(pod, requests)
+    return PodClass(key, pod, requests, cpu, memory, tuple(host_ports(pod)))
+
+
+def nonzero_requests(pod: Pod, requests: dict[str, int] | None = None) -> tuple[int, int]:
+    """Return CPU (milli) and memory (bytes) with every container that omits one counted at a default.
+
+    What the pod as a whole asks for stands for all its containers: then only what nobody asks for counts at all.
+    """
+    requests = pod_requests(pod, set_aside=True) if requests is None else requests
+    defaults = _DEFAULTS
+    if asks_for_all(pod):
+        defaults = {name: amount for name, amount in _DEFAULTS.items() if name not in requests}
+    if defaults:
+        requests = pod_requests(pod, missing=defaults, set_aside=True)
+    return requests.get("cpu", 0), requests.get("memory", 0)
+
+
+def differently_resized(old: Pod, new: Pod) -> bool:
+    """Return whether what is set aside for a pod on its node may have become another amount."""
+    return _reported(old) != _reported(new) and resources_set_aside(old) != resources_set_aside(new)
+
+
+def _reported(pod: Pod) -> tuple[object, ...]:
+    """Return what a kubelet says of the resources of *pod*, which hardly ever changes."""
+    status = pod.status
+    refused = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions or ())
+    of_containers = (status.container_statuses, status.init_container_statuses)
+    return (*of_containers, status.resources, status.allocated_resources, refused)
+
+
+def resources_set_aside(pod: Pod) -> Hashable:
+    """Return what a resize in place makes of the requests of *pod*; None when it is as its spec says."""
+    if not says_what_it_has(pod):
+        return None
+    plain, now = pod_requests(pod), pod_requests(pod, set_aside=True)
+    return None if plain == now else tuple(sorted(now.items()))

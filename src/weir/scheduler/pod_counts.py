@@ -1,0 +1,229 @@
+"""How many pods on each node does this selector select, and how many carry this affinity term?
+
+PodTopologySpread and InterPodAffinity count pods by labels. A count is kept per node and per distinct selector (or
+term), and moved by one when a pod comes or goes; a pod class knows which counts it belongs to, so that costs nothing
+for the selectors it has nothing to do with. Sums over zones are made from these columns when they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from weir.objects.core import LabelSelector, PodAffinityTerm
+from weir.scheduler.node_table import Ints, LabelColumn, NodeTable
+from weir.scheduler.pod_class import PodClass
+from weir.selectors.labels import Selector, SelectorError, from_object
+
+#: Namespace → its labels; affinity terms may select namespaces by them.
+Namespaces = Mapping[str, Mapping[str, str]]
+
+
+def read_selector(selector: LabelSelector | None) -> Selector | None:
+    """Return *selector* ready to match; None, like one that cannot be read, selects nothing."""
+    if selector is None:
+        return None
+    try:
+        return from_object(msgspec.to_builtins(selector))
+    except SelectorError:
+        return None
+
+
+@dataclass(frozen=True)
+class Term:
+    """One pod (anti-)affinity term as its owner means it: which pods, and within which topology."""
+
+    key: Hashable
+    topology_key: str
+    namespaces: frozenset[str] | None  #: None: every namespace
+    selector: Selector | None
+
+    def selects(self, pod: PodClass) -> bool:
+        """Return whether the term speaks of *pod*."""
+        if self.selector is None or (self.namespaces is not None and pod.namespace not in self.namespaces):
+            return False
+        return self.selector.matches(pod.labels)
+
+
+def read_term(term: PodAffinityTerm, owner: PodClass, namespaces: Namespaces) -> Term:
+    """Return *term* of *owner*, with its namespaces and label keys worked out."""
+    named: frozenset[str] | None = frozenset(term.namespaces or ())
+    if term.namespace_selector is not None:
+        chosen = read_selector(term.namespace_selector)
+        if chosen is not None and not chosen:
+            named = None
+        elif chosen is not None and named is not None:
+            named |= {name for name, labels in namespaces.items() if chosen.matches(labels)}
+    elif not named:
+        named = frozenset({owner.namespace})
+    selector = _with_label_keys(term, owner)
+    key = (
+        term.topology_key,
+        tuple(sorted(named)) if named is not None else None,
+        msgspec.json.encode(selector, order="sorted") if selector is not None else None,
+    )
+    return Term(key, term.topology_key, named, read_selector(selector))
+
+
+def _with_label_keys(term: PodAffinityTerm, owner: PodClass) -> LabelSelector | None:
+    """Return the term's selector with matchLabelKeys and mismatchLabelKeys added from the owner's labels."""
+    selector = term.label_selector
+    if selector is None or not (term.match_label_keys or term.mismatch_label_keys):
+        return selector
+    from weir.objects.core import LabelSelectorRequirement
+
+    added = [
+        LabelSelectorRequirement(key, operator, (owner.labels[key],))
+        for keys, operator in ((term.match_label_keys, "In"), (term.mismatch_label_keys, "NotIn"))
+        for key in keys or ()
+        if key in owner.labels
+    ]
+    present = set(selector.match_expressions or ())
+    missing = tuple(requirement for requirement in added if requirement not in present)
+    return LabelSelector(selector.match_labels, (*(selector.match_expressions or ()), *missing))
+
+
+class Count:
+    """Pods by row, and by the value of a label: sums over domains are kept as pods come and go."""
+
+    __slots__ = ("_sums", "rows", "total")
+
+    def __init__(self, capacity: int) -> None:
+        self.rows: Ints = np.zeros(capacity, np.int64)
+        self.total = 0
+        self._sums: dict[str, tuple[tuple[int, int], LabelColumn, Ints]] = {}
+
+    def move(self, row: int, sign: int, table: NodeTable) -> None:
+        """Count one pod more or less on *row*."""
+        if row >= len(self.rows):
+            self.rows = np.concatenate([self.rows, np.zeros(len(table.alive) - len(self.rows), np.int64)])
+        self.rows[row] += sign
+        self.total += sign
+        for version, column, sums in self._sums.values():
+            if version == table.nodes_version:  # older sums are made anew when asked for
+                sums[column.ids[row]] += sign
+                sums[-1] = 0  # nodes without the label end up here
+
+    def by_label(self, key: str, table: NodeTable) -> Ints:
+        """Return the pods counted on all nodes with each value of the label *key*, 0 in the last place."""
+        version = table.nodes_version
+        known = self._sums.get(key)
+        if known is not None and known[0] == version:
+            return known[2]
+        column = table.label(key)
+        ids = column.ids[: table.size]
+        rows = self.on_rows(table)
+        there = ids >= 0
+        sums = np.zeros(len(column.values) + 1, np.int64)
+        np.add.at(sums, ids[there], rows[there])
+        self._sums[key] = (version, column, sums)
+        return sums
+
+    def on_rows(self, table: NodeTable) -> Ints:
+        """Return the count of every row in use."""
+        if len(self.rows) < table.size:
+            self.rows = np.concatenate([self.rows, np.zeros(len(table.alive) - len(self.rows), np.int64)])
+        return self.rows[: table.size]
+
+
+class PodCounts:
+    """All counts of one table."""
+
+    def __init__(self, table: NodeTable, namespaces: Namespaces | None = None) -> None:
+        self.table = table
+        self.namespaces: Namespaces = {} if namespaces is None else namespaces  # filled later by its owner
+        self._selectors: dict[Hashable, tuple[Any, Count]] = {}
+        self._matching: dict[PodClass, tuple[int, list[Count]]] = {}
+        #: terms that pods on nodes carry: (what it is for, term key, weight) → term and count
+        self.carried: dict[tuple[str, Hashable, int], tuple[Term, int, Count]] = {}
+        self._carries: dict[PodClass, list[Count]] = {}
+        self._about: dict[tuple[PodClass, str], tuple[int, list[tuple[Term, int, Count]]]] = {}
+        self.version = 0  #: changes when a new carried term appears
+        table.listen(self._moved)
+
+    # ── pods selected ────────────────────────────────────────────────────────────────────────────
+
+    def selected(self, key: Hashable, selects: Any) -> Count:
+        """Return the count of pods for which *selects* is true; *key* stands for it."""
+        found = self._selectors.get(key)
+        if found is None:
+            count = Count(len(self.table.alive))
+            for row, pods in enumerate(self.table.pods):
+                for pod in pods.values():
+                    if selects(pod):
+                        count.rows[row] += 1
+                        count.total += 1
+            self._selectors[key] = found = (selects, count)
+            self._matching.clear()
+        return found[1]
+
+    # ── terms carried ────────────────────────────────────────────────────────────────────────────
+
+    def terms_about(self, pod: PodClass, purpose: str) -> list[tuple[Term, int, Count]]:
+        """Return the terms that pods on nodes carry for *purpose* and that select *pod*."""
+        known = self._about.get((pod, purpose))
+        if known is None or known[0] != self.version:
+            about = [
+                found
+                for (what, _, _), found in self.carried.items()
+                if what == purpose and found[0].selects(pod)
+            ]
+            known = self._about[pod, purpose] = (self.version, about)
+        return [found for found in known[1] if found[2].total]
+
+    def _carried_by(self, pod: PodClass) -> list[Count]:
+        counts: list[Count] = []
+        for purpose, term, weight in carried_terms(pod, self.namespaces):
+            key = (purpose, term.key, weight)
+            if key not in self.carried:
+                self.carried[key] = (term, weight, Count(len(self.table.alive)))
+                self.version += 1
+            counts.append(self.carried[key][2])
+        return counts
+
+    # ── keeping up ───────────────────────────────────────────────────────────────────────────────
+
+    def _moved(self, row: int, pod: PodClass, sign: int) -> None:
+        if self._selectors:
+            matching = self._matching.get(pod)
+            if matching is None or matching[0] != len(self._selectors):
+                counts = [count for selects, count in self._selectors.values() if selects(pod)]
+                matching = self._matching[pod] = (len(self._selectors), counts)
+            for count in matching[1]:
+                count.move(row, sign, self.table)
+        if pod.affinity is not None:
+            carries = self._carries.get(pod)
+            if carries is None:
+                carries = self._carries[pod] = self._carried_by(pod)
+            for count in carries:
+                count.move(row, sign, self.table)
+
+
+def carried_terms(pod: PodClass, namespaces: Namespaces) -> list[tuple[str, Term, int]]:
+    """Return the affinity terms of *pod* that concern pods placed later, with purpose and weight."""
+    affinity = pod.affinity
+    found: list[tuple[str, Term, int]] = []
+    if affinity is None:
+        return found
+    if affinity.pod_affinity is not None:
+        found += [
+            ("affinity", read_term(t, pod, namespaces), 1) for t in affinity.pod_affinity.required or ()
+        ]
+        found += [
+            ("prefers", read_term(t.pod_affinity_term, pod, namespaces), t.weight)
+            for t in affinity.pod_affinity.preferred or ()
+        ]
+    if affinity.pod_anti_affinity is not None:
+        found += [
+            ("anti-affinity", read_term(t, pod, namespaces), 1)
+            for t in affinity.pod_anti_affinity.required or ()
+        ]
+        found += [
+            ("avoids", read_term(t.pod_affinity_term, pod, namespaces), t.weight)
+            for t in affinity.pod_anti_affinity.preferred or ()
+        ]
+    return found

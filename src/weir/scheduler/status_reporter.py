@@ -1,0 +1,110 @@
+"""How do users hear of a pod's attempts? Events, the PodScheduled condition, the promise of a node.
+
+Spec: core.md 3.10 "Events and conditions". A condition is written only when it says something new; a status that
+could not be written is no failure of the attempt, because the next one writes it again.
+Not here: what to say (weir.scheduler.framework, .preemption), when (weir.scheduler.run).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.client.api import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from weir.client.events import ObjectReference
+from weir.client.series import SeriesRecorder
+from weir.clock import Clock
+from weir.errors import NotFound, WeirError
+from weir.objects.core import ObjectMeta, Pod
+from weir.objects.kinds import by_kind
+from weir.observe.logs import Log
+
+PODS = by_kind("v1", "Pod")
+
+
+class StatusReporter:
+    """Writes events and pod statuses for all profiles of one scheduler."""
+
+    def __init__(
+        self, client: Client, clock: Clock, recorders: Mapping[str, SeriesRecorder], log: Log | None = None
+    ) -> None:
+        self._client, self._clock, self._recorders, self._log = client, clock, recorders, log
+
+    def tell(
+        self, pod: Pod, type: str, reason: str, action: str, note: str, reporter: str | None = None
+    ) -> None:
+        """Record an event about *pod* in the name of its profile, or of *teller*."""
+        recorder = self._recorders.get(reporter or pod.spec.scheduler_name)
+        if recorder is not None:
+            recorder.record(_reference(pod), type, reason, action, note)
+
+    def tell_rule(self, rule: ObjectMeta, reason: str, note: str) -> None:
+        """Record a warning about a DeviceTaintRule in the name of the first profile."""
+        about = ObjectReference(
+            "DeviceTaintRule", rule.name, "", rule.uid, "resource.k8s.io/v1", rule.resource_version
+        )
+        for recorder in list(self._recorders.values())[:1]:
+            recorder.record(about, "Warning", reason, "Scheduling", note)
+
+    async def set_condition(self, pod: Pod, reason: str, message: str, promised: str | None) -> None:
+        """Write the PodScheduled condition (and the promise of a node) when it says something new."""
+        present = next((c for c in pod.status.conditions or () if c.type == "PodScheduled"), None)
+        same = present is not None and (present.status, present.reason, present.message) == (
+            "False",
+            reason,
+            message,
+        )
+        status: dict[str, Any] = {}
+        if not same:
+            condition: dict[str, Any] = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": reason,
+                "message": message,
+                "observedGeneration": pod.metadata.generation,
+                "lastProbeTime": None,
+            }
+            if (
+                present is None or present.status != "False"
+            ):  # other words for the same status are no transition
+                condition["lastTransitionTime"] = timestamp(self._clock)
+            status["conditions"] = [condition]
+        if promised is not None and promised != pod.status.nominated_node_name:
+            status["nominatedNodeName"] = promised or None
+        if status:
+            await self.patch_status(pod, status)
+
+    async def patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
+        """Write part of the pod's status; a failure is logged and left to the next attempt."""
+        kind = MERGE_PATCH
+        if "conditions" in status:
+            kind = STRATEGIC_MERGE_PATCH
+            known = [condition.type for condition in pod.status.conditions or ()]
+            order = dict.fromkeys([*known, *(condition["type"] for condition in status["conditions"])])
+            status = {**status, "$setElementOrder/conditions": [{"type": each} for each in order]}
+        try:
+            await self._client.patch(
+                PODS,
+                pod.metadata.name,
+                {"metadata": {"uid": pod.metadata.uid}, "status": status},
+                pod.metadata.namespace,
+                patch_type=kind,
+                subresource="status",
+                read=False,
+            )
+        except (WeirError, OSError, TimeoutError) as error:
+            # The next attempt writes it again; a pod that is gone needs no status.
+            if self._log is not None and not isinstance(error, NotFound):
+                self._log.info("pod status not written", pod=pod.key, error=str(error))
+
+
+def timestamp(clock: Clock) -> str:
+    """Return the time as the API writes it."""
+    return clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _reference(pod: Pod) -> ObjectReference:
+    metadata = pod.metadata
+    return ObjectReference(
+        "Pod", metadata.name, metadata.namespace, metadata.uid, "v1", metadata.resource_version
+    )

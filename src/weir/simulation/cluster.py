@@ -1,0 +1,416 @@
+"""A whole cluster in one process: API server, scheduler, controllers and simulated nodes.
+
+For tests and simulations: memory store, in-process clients, virtual time, nothing that happens outside of its calls.
+An hour passes in milliseconds, and the same seed gives the same history.
+
+    with Cluster(nodes=2) as cluster:
+        cluster.apply(manifest)
+        cluster.advance(300)
+        print(cluster.events())
+
+Not here: the components and their clients (weir.simulation.control_plane), sockets and TLS (weir.apiserver.run).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import gc
+import random
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from weir.apiserver.run import Options, Running, build, open_store
+from weir.apiserver.transport.http import Request
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client
+from weir.client.cache import Informer, decode_document
+from weir.client.heartbeats import Heartbeats
+from weir.client.local import LocalTransport
+from weir.client.version_skew import forget
+from weir.clock import VirtualClock
+from weir.controllers.nodes.lifecycle import OWNED
+from weir.errors import NotFound
+from weir.gates import GatesLike
+from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
+from weir.simulation.drivers.faults import POOL, with_fault
+from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
+from weir.simulation.kubelet.node_classes import CLASSES, NodeClass, node_document, parse_taint
+from weir.store.compact import keep_up
+
+if TYPE_CHECKING:
+    from weir.explain.explanation import Explanation
+
+__all__ = ["Cluster", "ComponentGates"]
+
+Document = dict[str, Any]
+Listener = Callable[[Document | None, Document | None], None]
+T = TypeVar("T")
+NODES: Final = by_kind("v1", "Node")
+PODS: Final = by_kind("v1", "Pod")
+EVENTS: Final = by_kind("v1", "Event")
+SETTLE_SECONDS: Final = 0.001
+UPKEEP_SECONDS: Final = 60.0  # how long an event may outlive its hour
+
+
+class Cluster:
+    """A cluster under virtual time. Use it as a context manager, or call `close`."""
+
+    def __init__(
+        self,
+        *,
+        clock: VirtualClock | None = None,
+        seed: int = 0,
+        gates: GatesLike | Mapping[str, GatesLike] | ComponentGates = None,
+        nodes: int = 0,
+        controllers: Iterable[str] = ("*",),
+        every_heartbeat: bool = False,
+    ) -> None:
+        """*gates* default to everything on; a mapping from component to gates sets them apart.
+
+        Reports of nodes that nobody can see are not carried out one by one unless *every_heartbeat* is asked for;
+        apart from resourceVersions and counts of requests the history is the same.
+        """
+        self.clock = clock or VirtualClock()
+        self._controllers, self._seed, self._every_heartbeat = list(controllers), seed, every_heartbeat
+        self._followers: builtins.list[asyncio.Task[None]] = []
+        self._onlookers = HeartbeatFlush(lambda asked: self._running.server.handle(asked))
+        self._loop = asyncio.new_event_loop()
+        self._gates = ComponentGates.of(gates)
+        self._calm = ExitStack()
+        self._calm.enter_context(_calm_collector())
+        try:
+            self._running, self.client = self._wait(self._build(seed))
+            self._wait(ensure_storage_class(self.client))
+            self._wait(self._begin())
+            if nodes:
+                self.add_nodes(nodes)
+        except BaseException:
+            self._calm.close()
+            self._loop.close()
+            raise
+        self._open = True
+
+    async def _build(self, seed: int) -> tuple[Running, Client]:
+        options = Options(
+            data_dir=Path(),  # nothing is written: the store is in memory and there are no keys
+            store="memory",
+            insecure=True,
+            gates=self._gates.apiserver,
+            authorization_modes=("AlwaysAllow",),
+            random_bytes=random.Random(seed).randbytes,
+        )
+        store = await open_store(options, self.clock)
+        running = await build(options, store, self.clock)
+        running.chores.append(
+            asyncio.ensure_future(keep_up(store, self.clock, interval_seconds=UPKEEP_SECONDS))
+        )
+        return running, Client(self._transport(), clock=self.clock, user_agent="weir")
+
+    def _transport(self) -> LocalTransport:
+        """Return the way to whichever server runs now: one that was restarted has another token."""
+
+        def request(
+            method: str, path: str, query: str, headers: Mapping[bytes, bytes], body: bytes
+        ) -> Request:
+            token = f"Bearer {self._running.admin_token}".encode()
+            return Request(method, path, query, {**headers, b"authorization": token}, body)
+
+        return LocalTransport(self._onlookers.handle, request)
+
+    async def _begin(self) -> None:
+        self.plane = ControlPlane(
+            self._running,
+            self.clock,
+            self._gates,
+            controllers=self._controllers,
+            seed=self._seed,
+            heartbeats=None if self._every_heartbeat else Heartbeats(self.clock),
+        )
+        self._onlookers.look_at(self.plane.kubelets.reports)
+        self.plane.start()
+        await self.clock.settle()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(work)
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it, let everybody hear of it, and say if a component died of it."""
+        result = self._wait(work)
+        self._wait(self.clock.settle())
+        self.plane.check()
+        return result
+
+    def set_gates(self, gates: GatesLike | Mapping[str, GatesLike] | ComponentGates) -> None:
+        """Restart every component with other feature gates, on what is stored: an upgrade or a downgrade."""
+        self._gates = ComponentGates.of(gates)
+        self._wait(self.plane.kubelets.reports.catch_up())
+        self._wait(self.plane.stop())
+        self._wait(self._restart_server())
+        self._wait(self._begin())
+
+    async def _restart_server(self) -> None:
+        """Put another server on the same store, as a new version of it would be."""
+        old = self._running
+        self._running = await build(replace(old.options, gates=self._gates.apiserver), old.store, self.clock)
+        self._running.chores = old.chores
+        old.server.watches.close()  # who followed the old one comes to the new one
+        await old.webhook_client.close()
+
+    # ── time ─────────────────────────────────────────────────────────────────────────────────────
+
+    def advance(self, by: float | timedelta) -> None:
+        """Let time pass (seconds, or a timedelta): whatever is due meanwhile happens at its time."""
+        self._do(self.clock.advance(by))
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    # ── objects ──────────────────────────────────────────────────────────────────────────────────
+
+    def apply(self, *objects: Document | str) -> builtins.list[Document]:
+        """Create or change objects, as documents or as YAML text; return what the server made of them."""
+        return [self._do(self._apply(document)) for each in objects for document in _documents(each)]
+
+    async def _apply(self, document: Document) -> Document:
+        kind = by_kind(document["apiVersion"], document["kind"])
+        metadata = dict(document["metadata"])
+        if kind.namespaced:
+            metadata.setdefault("namespace", "default")
+        whole = {**document, "metadata": metadata}
+        return await self.client.apply(kind, whole, field_manager="weir", force=True)
+
+    def create(self, document: Document) -> Document:
+        """Create one object; raises what the server answers."""
+        kind = by_kind(document["apiVersion"], document["kind"])
+        namespace = document["metadata"].get("namespace", "default") if kind.namespaced else ""
+        return self._do(self.client.create(kind, document, namespace))
+
+    def patch(self, kind: str, name: str, patch: Document, namespace: str = "default") -> Document:
+        """Change an object by a JSON merge patch."""
+        row = _kind(kind)
+        return self._do(self.client.patch(row, name, patch, namespace if row.namespaced else ""))
+
+    def patch_status(self, kind: str, name: str, status: Document, namespace: str = "default") -> Document:
+        """Change an object's status by a strategic merge patch: conditions are merged by their type."""
+        row = _kind(kind)
+        where = namespace if row.namespaced else ""
+        patch = self.client.patch(
+            row, name, {"status": status}, where, patch_type=STRATEGIC_MERGE_PATCH, subresource="status"
+        )
+        return self._do(patch)
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> Document | None:
+        """Return one object, or None."""
+        row = _kind(kind)
+        return self._wait(self.client.find(row, name, namespace if row.namespaced else ""))
+
+    def list(self, kind: str, namespace: str = "", selector: str = "") -> builtins.list[Document]:
+        """Return the objects of a kind, of all namespaces unless one is named."""
+        listed = self._wait(self.client.list(_kind(kind), namespace, label_selector=selector))
+        return listed.documents()
+
+    def delete(self, kind: str, name: str, namespace: str = "default") -> None:
+        """Delete an object, if it is there."""
+        row = _kind(kind)
+
+        async def act() -> None:
+            try:
+                await self.client.delete(row, name, namespace if row.namespaced else "")
+            except NotFound:
+                return
+
+        self._do(act())
+
+    # ── nodes ────────────────────────────────────────────────────────────────────────────────────
+
+    def add_nodes(
+        self,
+        count: int = 1,
+        *,
+        name: str = "node",
+        node_class: str | NodeClass = "default",
+        taints: Iterable[str] = (),
+        labels: Mapping[str, str] | None = None,
+        devices: int | None = None,
+    ) -> None:
+        """Add simulated nodes called NAME-0, NAME-1, …; taints are written as kubectl writes them.
+
+        Each gets *devices* devices of its class, or GPUs where the class has none.
+        """
+        chosen = _class(node_class, devices)
+        wanted = tuple(parse_taint(text) for text in taints)
+
+        async def act() -> None:
+            there = {each["metadata"]["name"] for each in (await self.client.list(NODES)).documents()}
+            free = (f"{name}-{number}" for number in range(len(there) + count))
+            printed = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            for candidate in [each for each in free if each not in there][:count]:
+                document = node_document(candidate, chosen, wanted, dict(labels or {}), printed)
+                await self.client.create(NODES, document)
+
+        self._do(act())
+        self.advance(SETTLE_SECONDS)
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        node_class: str | NodeClass = "default",
+        taints: Iterable[str] = (),
+        labels: Mapping[str, str] | None = None,
+        devices: int | None = None,
+    ) -> None:
+        """Add one simulated node of exactly this name."""
+        chosen = _class(node_class, devices)
+        wanted = tuple(parse_taint(text) for text in taints)
+        printed = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.create(node_document(name, chosen, wanted, dict(labels or {}), printed))
+        self.advance(SETTLE_SECONDS)
+
+    def taint(self, node: str, *taints: str) -> None:
+        """Give a node exactly these taints, beside those its conditions stand for."""
+        found = self.get("Node", node)
+        if found is None:
+            raise NotFound(f'nodes "{node}" not found')
+        own = [t for t in found["spec"].get("taints") or () if t["key"] in OWNED]
+        wanted = [_plain(parse_taint(text)) for text in taints]
+        self.patch("Node", node, {"spec": {"taints": [*own, *wanted]}})
+
+    def degrade(self, node: str, device: str = POOL, **fault: Any) -> None:
+        """Let something happen to a device of a simulated node, or to all of them: as in a class file's schedule,
+        `degrade("node-0", "gpu-0", taint="hot:NoSchedule", forSeconds=60)`, `unplugged=True`, `repaired=""`."""
+        found = self.get("Node", node)
+        if found is None:
+            raise NotFound(f'nodes "{node}" not found')
+        annotations = with_fault(found["metadata"].get("annotations") or {}, device, fault, self.now)
+        self.patch("Node", node, {"metadata": {"annotations": annotations}})
+
+    # ── telling ──────────────────────────────────────────────────────────────────────────────────
+
+    def events(self, reason: str = "", namespace: str = "") -> builtins.list[Document]:
+        """Return what was told, in the order in which it was."""
+        found = [each for each in self.list("Event", namespace) if not reason or each["reason"] == reason]
+        return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+    def metrics(self) -> str:
+        """Return the API server's metrics, as it serves them."""
+        return self._wait(self.client.call("GET", "/metrics")).decode()
+
+    def follow(self, kind: str, listener: Listener) -> None:
+        """Call *listener* with (before, after) for every object of a kind, those there now first."""
+        informer: Informer[Document] = Informer(self.client, _kind(kind), self.clock, decode_document, seed=0)
+        informer.cache.listen(listener)
+
+        async def act() -> None:
+            self._followers.append(asyncio.ensure_future(informer.run()))
+
+        self._do(act())
+
+    def explain(
+        self, pod: Document | str, namespace: str = "default", *, stored: bool | None = None
+    ) -> Explanation:
+        """Return where a pod fits and why not elsewhere: a document, or the name of a pod that is there.
+
+        *stored* says that a document comes from the cluster, as it is or was; a name always does.
+        """
+        from weir.client.snapshot import DEVICES
+        from weir.explain.pod import explain
+        from weir.explain.subject import Subject
+        from weir.world import World
+
+        stored = isinstance(pod, str) if stored is None else stored
+        document = self.get("Pod", pod, namespace) if isinstance(pod, str) else pod
+        if document is None:
+            raise NotFound(f'pods "{pod}" not found')
+        if "scheduler" in self._gates.older:  # through its eyes, as with its gates
+            document = msgspec.json.decode(forget(msgspec.json.encode(document)))
+        kinds = ("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", *DEVICES)
+        world = World.of({"kind": kind, **each} for kind in kinds for each in self.list(kind))
+        return explain(Subject.of({"kind": "Pod", **document}, stored=stored), world, self._gates.scheduler)
+
+    def history(self) -> bytes:
+        """Return everything the cluster holds, events included, as one text: equal for equal seeds."""
+        served = [kind for kind in KINDS if kind.stored and "list" in kind.verbs]
+        lines = []
+        for kind in served:
+            for item in self._wait(self.client.list(kind)).items:
+                lines.append(kind.plural.encode() + b" " + msgspec.json.encode(item))
+        return b"\n".join(lines)
+
+    # ── end ──────────────────────────────────────────────────────────────────────────────────────
+
+    def close(self) -> None:
+        """End everything."""
+        if self._open:
+            self._open = False
+            self._wait(self._unfollow())
+            self._wait(self.plane.stop())
+            self._wait(self._running.stop())
+            self._loop.close()
+            self._calm.close()
+
+    async def _unfollow(self) -> None:
+        for task in self._followers:
+            task.cancel()
+        await asyncio.gather(*self._followers, return_exceptions=True)
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+#: Objects made before the young are looked at, looks before the older ones are, and before all that live long.
+_RARELY: Final = (1_000_000, 20, 100)
+
+
+@contextmanager
+def _calm_collector() -> Iterator[None]:
+    """Look for cycles rarely while a cluster lives: little of what is made has any, and each look walks all of it."""
+    before = gc.get_threshold()
+    gc.set_threshold(*(max(pair) for pair in zip(before, _RARELY, strict=True)))
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _documents(given: Document | str) -> list[Document]:
+    if isinstance(given, str):
+        from weir.objects.manifest import read_values
+
+        return [each for each in read_values(given, "<apply>") if each]
+    if str(given.get("kind", "")).endswith("List") and "items" in given:
+        return list(given["items"])
+    return [given]
+
+
+def _kind(name: str) -> Kind:
+    """Return the row of a kind by its name, plural or short name.
+
+    >>> _kind("deploy").kind, _kind("Pod").kind
+    ('Deployment', 'Pod')
+    """
+    for kind in KINDS:
+        if kind.stored and name in (kind.kind, kind.plural, kind.singular, *kind.short_names):
+            return kind
+    raise ValueError(f"no kind is called {name!r}")
+
+
+def _class(chosen: str | NodeClass, devices: int | None) -> NodeClass:
+    found = CLASSES[chosen] if isinstance(chosen, str) else chosen
+    return found if devices is None else found.with_devices(devices)
+
+
+def _plain(taint: Any) -> Document:
+    found = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    return {name: value for name, value in found.items() if value}

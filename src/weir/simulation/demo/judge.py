@@ -1,0 +1,129 @@
+"""Did it come out as specified? An outcome of a story beside what was seen.
+
+Pure: the facts come in as they were read from the cluster; a fact that an outcome names and nobody saw is a
+difference like any other.
+Not here: reading the facts (weir.simulation.demo.history, weir.simulation.demo.play), sentences
+(weir.simulation.demo.words).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from weir.simulation.demo.history import Life
+from weir.simulation.demo.story import Outcome, find_path, parse_time
+
+NEVER: Final = "never"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One outcome: what was seen, where that differs from what is specified, and why it is so."""
+
+    outcome: Outcome
+    facts: Mapping[str, Any]
+    differences: tuple[str, ...]
+    lives: tuple[Life, ...] = ()
+    why: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return not self.differences
+
+
+def pod_facts(life: Life | None, step_began: datetime) -> dict[str, Any]:
+    """Return what can be said about one pod.
+
+    >>> pod_facts(None, datetime(2026, 1, 1))
+    {'there': False}
+    """
+    if life is None:
+        return {"there": False}
+    scheduled = life.condition("PodScheduled") or {}
+    pending = scheduled.get("status") == "False"
+    return {
+        "there": life.there,
+        "node": life.node or None,
+        "phase": life.phase,
+        "reason": life.document.get("status", {}).get("reason") or "",
+        "message": scheduled.get("message", "") if pending else "",
+        "disrupted": life.disrupted,
+        "stayed": _between(life.bound_at, life.told_at),
+        "left": _between(step_began, life.told_at),
+    }
+
+
+def workload_facts(lives: Sequence[Life]) -> dict[str, Any]:
+    """Return what can be said about the pods of a workload."""
+    there = [life for life in lives if life.there and life.told_at is None]
+    return {"pods": dict(Counter(life.phase for life in there)), "made": len(lives)}
+
+
+def judge(
+    outcome: Outcome,
+    facts: Mapping[str, Any],
+    document: Mapping[str, Any] | None,
+    events: Sequence[str] = (),
+    lives: Sequence[Life] = (),
+    why: Sequence[str] = (),
+) -> Judged:
+    """Compare what an outcome says with *facts*, with the object as it is or last was, and with its events."""
+    differences = []
+    seen: dict[str, Any] = {}
+    for name, wanted in outcome.asserted().items():
+        if name == "shows":
+            for path, value in wanted.items():
+                seen[path] = find_path(document or {}, path)
+                if seen[path] != value:
+                    differences.append(f"{path}: specified {value!r}, seen {seen[path]!r}")
+        elif name == "events":
+            for line in wanted:
+                if not any(_told(line, event) for event in events):
+                    told = "; ".join(events) or "nothing"
+                    differences.append(f"event {line!r} is specified, seen: {told}")
+        else:
+            seen[name] = found = facts.get(name)
+            if not _agrees(name, wanted, found):
+                shown = _seconds(found) if isinstance(found, timedelta) else repr(found)
+                differences.append(f"{name}: specified {_show(wanted)}, seen {shown}")
+    return Judged(outcome, seen, tuple(differences), tuple(lives), tuple(why))
+
+
+def _agrees(name: str, wanted: Any, found: Any) -> bool:
+    match name:
+        case "stayed" | "left":
+            # Whole seconds: a component may need a few milliseconds between hearing and acting.
+            return (
+                isinstance(found, timedelta)
+                and round(found.total_seconds()) == parse_time(wanted).total_seconds()
+            )
+        case "made":
+            return isinstance(found, int) and found >= wanted
+        case "nodes":
+            return found is not None and sorted(found) == sorted(wanted)
+    return bool(found == wanted)
+
+
+def _told(wanted: str, event: str) -> bool:
+    """Return whether an event says what is wanted; `…` stands for anything.
+
+    >>> _told("FailedCreate: … is invalid: …", "FailedCreate: Pod x is invalid: spec")
+    True
+    """
+    return re.fullmatch(".*".join(map(re.escape, wanted.split("…"))), event, re.DOTALL) is not None
+
+
+def _between(start: datetime | None, end: datetime | None) -> timedelta | str:
+    return end - start if start is not None and end is not None else NEVER
+
+
+def _show(wanted: Any) -> str:
+    return str(list(wanted)) if isinstance(wanted, tuple) else repr(wanted)
+
+
+def _seconds(time: timedelta) -> str:
+    return f"{time.total_seconds():g}s"

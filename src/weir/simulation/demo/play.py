@@ -1,0 +1,283 @@
+"""Live through one story: a cluster of its own, every step done, every outcome looked at.
+
+`play` yields what happens as it happens, so that a screen can show it; time passes only between two yields. The
+cluster is `weir.simulation.cluster.Cluster`: API server, scheduler, controllers and kubelets, each with its own
+client, under virtual time. Why something came out as it did is asked of `weir explain`, about the pod and the
+cluster as they are.
+Not here: what counts as right (weir.simulation.demo.judge), how fast time passes for the onlooker (weir.cli.demo).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from weir.errors import ApiError
+from weir.explain.reasons import Reason, WrongLabel
+from weir.explain.verdict import NodeVerdict
+from weir.explain.words import node_sentence, staying
+from weir.gates import ALL_FEATURES
+from weir.simulation.cluster import Cluster, ComponentGates
+from weir.simulation.demo.history import History, Life
+from weir.simulation.demo.judge import Judged, judge, pod_facts, workload_facts
+from weir.simulation.demo.story import WARM_UP, Document, NodeOf, Outcome, StepOf, Story, split_object
+from weir.simulation.drivers.device_models import read_all
+from weir.simulation.drivers.faults import POOL
+from weir.simulation.kubelet.node_classes import CLASSES, FAILED, ClassError
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True)
+class Began:
+    """A step has been done; now time passes."""
+
+    step: StepOf
+    at: timedelta  #: since the story began
+    now: datetime  #: the cluster's clock
+
+
+@dataclass(frozen=True)
+class Passing:
+    """A while of a step has passed."""
+
+    step: StepOf
+    at: timedelta
+    now: datetime
+    by: timedelta
+    history: History
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A step's time is over: what was seen, beside what is specified."""
+
+    step: StepOf
+    at: timedelta
+    now: datetime
+    since: datetime  #: when the step's event happened
+    judged: tuple[Judged, ...]
+    unexpected: tuple[str, ...] = ()  #: refusals nobody expected
+
+    @property
+    def fine(self) -> bool:
+        return all(self.judged) and not self.unexpected
+
+
+Moment = Began | Passing | Ended
+
+
+def play(story: Story, *, tick: timedelta | None = None, seed: int = 0) -> Iterator[Moment]:
+    """Yield what happens in *story*; time passes in pieces of *tick*, or a step at a time."""
+    with Cluster(seed=seed) as cluster:
+        stage = _Stage(cluster)
+        for node in story.nodes:
+            stage.add_node(node)
+        for document in story.objects:
+            cluster.apply(document)
+        cluster.advance(WARM_UP)
+        began = cluster.now
+        for step in story.steps:
+            stage.begin(step)
+            yield Began(step, stage.step_began - began, stage.step_began)
+            left = step.lasts
+            while left > timedelta(0):
+                by = min(left, tick or left)
+                cluster.advance(by)
+                left -= by
+                yield Passing(step, cluster.now - began, cluster.now, by, stage.history)
+            yield Ended(step, cluster.now - began, cluster.now, stage.step_began, *stage.judge(step))
+
+
+@dataclass
+class _Stage:
+    """The cluster of one story, with what was asked of it and what it refused."""
+
+    cluster: Cluster
+    history: History = field(init=False)
+    step_began: datetime = field(init=False)
+    refused: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    copies: dict[str, dict[str, str]] = field(default_factory=dict)  # pod → node → name of its copy
+    asked: dict[str, Document] = field(default_factory=dict)  # pod or workload → what was asked for
+
+    def __post_init__(self) -> None:
+        self.history = History(self.cluster)
+        self.history.begin()
+
+    # ── doing ────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self, step: StepOf) -> None:
+        """Do what the step says."""
+        cluster = self.cluster
+        self.refused.clear()
+        self.step_began = cluster.now
+        if step.gates:
+            cluster.set_gates(gates_of(step.gates))
+        for node in step.nodes:
+            self.add_node(node)
+        for tainting in step.taint:
+            self._try("Node", "", tainting.node, partial(cluster.taint, tainting.node, *tainting.taints))
+        for name, off in (*((n, "true") for n in step.fail), *((n, None) for n in step.recover)):
+            cluster.patch("Node", name, {"metadata": {"annotations": {FAILED: off}}})
+        for fault in step.device:
+            told = {key: value for key, value in fault.items() if key not in ("node", "device")}
+            cluster.degrade(fault["node"], fault.get("device", POOL), **told)
+        for patch in step.patch:
+            kind, namespace, name = split_object(patch.object)
+            self._try(kind, namespace, name, partial(cluster.patch, kind, name, patch.merge, namespace))
+        for text in step.delete:
+            kind, namespace, name = split_object(text)
+            cluster.delete(kind, name, namespace)
+        for document in step.apply:
+            self._apply(document)
+        for document in step.everywhere:
+            self._apply_everywhere(document)
+
+    def add_node(self, node: NodeOf) -> None:
+        known = CLASSES.get(node.node_class)
+        if known is None:
+            raise ClassError(f"node {node.name}: there is no class {node.node_class!r}")
+        chosen = replace(
+            known,
+            capacity={**known.capacity, **node.capacity},
+            devices=known.devices if node.devices is None else read_all(node.devices),
+        )
+        self.cluster.add_node(node.name, node_class=chosen, taints=node.taints, labels=node.labels)
+
+    def _apply(self, document: Document) -> None:
+        """Create it, or change it if it is there, as kubectl apply does."""
+        kind, metadata = document["kind"], document["metadata"]
+        namespace, name = metadata.get("namespace", "default"), metadata["name"]
+        self.asked[name] = document
+        if self.cluster.get(kind, name, namespace) is None:
+            self._try(kind, namespace, name, partial(self.cluster.create, document))
+        else:
+            self._try(kind, namespace, name, partial(self.cluster.apply, document))
+
+    def _apply_everywhere(self, document: Document) -> None:
+        """Ask each node for one copy of a pod: where it is bound, the scheduler said yes."""
+        name = document["metadata"]["name"]
+        self.copies[name] = {}
+        for node in self.cluster.list("Node"):
+            host = node["metadata"]["name"]
+            copy = f"{name}-on-{host}"
+            self.copies[name][host] = copy
+            spec = document["spec"]
+            selector = {**(spec.get("nodeSelector") or {}), HOSTNAME: node["metadata"]["labels"][HOSTNAME]}
+            self._apply(
+                {
+                    **document,
+                    "metadata": {**document["metadata"], "name": copy},
+                    "spec": {**spec, "nodeSelector": selector},
+                }
+            )
+        self.asked[name] = document
+
+    def _try(self, kind: str, namespace: str, name: str, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except ApiError as error:
+            self.refused[kind, namespace if kind != "Node" else "", name] = error.message
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────
+
+    def judge(self, step: StepOf) -> tuple[tuple[Judged, ...], tuple[str, ...]]:
+        """Return what was seen of every outcome, and what was refused without anybody expecting it."""
+        judged = tuple(self._judge(outcome) for outcome in step.outcomes)
+        expected = {self._key(each)[1:] for each in step.outcomes if isinstance(each.refused, str)}
+        unexpected = tuple(text for key, text in self.refused.items() if key[1:] not in expected)
+        return judged, unexpected
+
+    def _key(self, outcome: Outcome) -> tuple[str, str, str]:
+        if outcome.object:
+            kind, namespace, name = split_object(outcome.object)
+            return (kind, "" if kind == "Node" else namespace, name)
+        namespace, _, name = outcome.about.rpartition("/")
+        return "Pod" if outcome.pod else "", namespace or "default", name
+
+    def _judge(self, outcome: Outcome) -> Judged:
+        kind, namespace, name = self._key(outcome)
+        facts: dict[str, Any] = {
+            "refused": next((t for k, t in self.refused.items() if k[1:] == (namespace, name)), None)
+        }
+        lives: list[Life] = []
+        document: Mapping[str, Any] | None
+        if outcome.workload:
+            lives = self.history.of_workload(namespace, name)
+            facts |= workload_facts(lives)
+            document = self.asked.get(name)
+        elif outcome.pod:
+            life = self.history.find(namespace, name)
+            lives = [life] if life else []
+            facts |= pod_facts(life, self.step_began)
+            document = life.document if life else None
+            if name in self.copies:
+                found = {node: self.history.find(namespace, copy) for node, copy in self.copies[name].items()}
+                lives = [each for each in found.values() if each]
+                facts["nodes"] = [node for node, each in found.items() if each and each.node == node]
+        else:
+            document = self.cluster.get(kind, name, namespace)
+            facts["there"] = document is not None
+        events = self.history.events_about(kind, namespace, name)
+        return judge(outcome, facts, document, events, lives, self._why(outcome, name, lives))
+
+    def _why(self, outcome: Outcome, name: str, lives: list[Life]) -> tuple[str, ...]:
+        """Return why each node took the pod (of a workload: its latest) or did not, in explain's words."""
+        if outcome.object or isinstance(outcome.refused, str):
+            return ()
+        asked = name in self.copies or not lives
+        document = self.asked.get(name) if asked else lives[-1].document
+        if document is None:
+            return ()
+        answer = self.cluster.explain(document, stored=not asked)
+        left = "" if asked or lives[-1].told_at is None else lives[-1].node
+        if left:  # who was told to go was told so because of the node it was on
+            told = (lives[-1].condition("DisruptionTarget") or {}).get("message", "")
+            return tuple(f"{left}: {leaving(each) or told}" for each in answer.nodes if each.node == left)
+        groups = [
+            group
+            for group in answer.groups
+            if asked or not any(map(_pinned_elsewhere, group.verdict.reasons))
+        ]
+        lines = [f"{', '.join(group.nodes)}: {node_sentence(group.verdict)}" for group in groups]
+        if not answer.fits and answer.fix and not answer.placed_on:
+            lines += [f"would help: {edit.say()}" for edit in answer.fix.edits]
+        return tuple(lines)
+
+
+def leaving(verdict: NodeVerdict) -> str:
+    """Return why a pod had to leave a node: for how long its taints are tolerated, or which one is not.
+
+    Nothing when the node is not the reason.
+    """
+    how_long = staying(verdict.stay)
+    at_once = verdict.stay.limit is not None and not verdict.stay.limit
+    if verdict.reasons and (at_once or not how_long):
+        return "; ".join(filter(None, (node_sentence(verdict), how_long)))
+    return how_long
+
+
+def _pinned_elsewhere(reason: Reason) -> bool:
+    """Return whether a node is out because the pod was asked for on another one."""
+    return isinstance(reason, WrongLabel) and reason.key == HOSTNAME
+
+
+def gates_of(changes: Mapping[str, Any]) -> ComponentGates:
+    """Return the gates that a story asks for: all features on, but for *changes*; `older` names old components.
+
+    >>> gates_of({"scheduler": {"TaintTolerationCEL": False}}).scheduler.cel
+    False
+    """
+    settings = {name: value for name, value in changes.items() if name != "older"}
+    older = frozenset(changes.get("older", ()))
+    if all(isinstance(value, bool) for value in settings.values()):
+        same = ALL_FEATURES.replace(settings)
+        return ComponentGates(same, same, same, same, older=older)
+    apart = {name: ALL_FEATURES.replace(value) for name, value in settings.items()}
+    return replace(ComponentGates.of(apart), older=older)
+
+
+__all__ = ["Began", "Ended", "Moment", "Passing", "gates_of", "play"]

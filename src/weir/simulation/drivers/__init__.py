@@ -1,0 +1,1 @@
+"""Simulated DRA drivers: what they publish, and the faults of their devices."""

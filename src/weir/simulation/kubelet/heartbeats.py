@@ -1,0 +1,338 @@
+"""When do simulated nodes report, and which reports need not be written one by one?
+
+A node renews its Lease every ten seconds and reports its status every five minutes, each in a rhythm that is a pure
+function of time; nodes of one process are spread over it. In real time every report is written when it is due.
+With a `Heartbeats` ledger (virtual time) a report that would only repeat the one before is postponed: `catch_up` writes
+the latest one, dated when it was due, before anybody looks. A report is postponed only while the node is on, its
+conditions are those of a healthy node, and nobody else has touched its Lease since the last one that was written.
+Not here: who looks (weir.simulation.kubelet.heartbeat_flush), what a lost report means (node lifecycle).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from weir import errors
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client
+from weir.client.cache import Cache, ObjectKey
+from weir.client.heartbeats import Heartbeats
+from weir.client.queue import WorkQueue, work
+from weir.clock import Clock
+from weir.objects.kinds import by_kind
+from weir.simulation.kubelet.node_classes import healthy, is_off
+
+NODES: Final = by_kind("v1", "Node")
+LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
+LEASE_NAMESPACE: Final = "kube-node-lease"
+LEASE_SECONDS: Final = 40
+RENEW_SECONDS: Final = 10.0
+STATUS_SECONDS: Final = 300.0
+SAME_SECONDS: Final = 1e-6  # sums of floats: closer than this is the same time
+SLOTS: Final = 10_000
+WORKERS: Final = 8
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """At *first*, and from then on at every *phase* + n × *period*.
+
+    >>> rhythm = Rhythm(first=2.0, phase=5.0, period=10.0)
+    >>> rhythm.last(3.0), rhythm.next(3.0), rhythm.last(27.0), rhythm.next(25.0)
+    (2.0, 5.0, 25.0, 35.0)
+    """
+
+    first: float
+    phase: float
+    period: float
+
+    def last(self, now: float) -> float:
+        """Return the latest time up to *now*, *first* at least."""
+        turns = math.floor((now + SAME_SECONDS - self.phase) / self.period)
+        return max(self.first, self.phase + turns * self.period)
+
+    def next(self, now: float) -> float:
+        """Return the earliest time after *now*."""
+        turns = math.floor((max(now, self.first) + SAME_SECONDS - self.phase) / self.period) + 1
+        return self.first if now + SAME_SECONDS < self.first else self.phase + turns * self.period
+
+
+class LeaseKey(msgspec.Struct, frozen=True):
+    """A node's Lease is due for renewal."""
+
+    node: str
+
+
+class StatusKey(msgspec.Struct, frozen=True):
+    """A node's status is due for reporting."""
+
+    node: str
+
+
+class LastKey(msgspec.Struct, frozen=True):
+    """A node went off: what it still reported until then is to be written."""
+
+    node: str
+    until: float
+
+
+Key = LeaseKey | StatusKey | LastKey
+
+
+@dataclass
+class _Node:
+    """One node's rhythms, which of its reports is the latest that is written, and whether later ones are postponed."""
+
+    lease: Rhythm
+    status: Rhythm
+    renewed: float = -math.inf
+    reported: float = -math.inf
+    postpones_lease: bool = False
+    postpones_status: bool = False
+
+
+class Reports:
+    """The reports of all simulated nodes of one process."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        nodes: Cache[Document],
+        chance: random.Random,
+        *,
+        failed: Callable[[Any, Exception], None],
+        heartbeats: Heartbeats | None = None,
+    ) -> None:
+        """Without *heartbeats* no report is postponed."""
+        self._client, self._clock, self._cache, self._chance = client, clock, nodes, chance
+        self._failed, self._heartbeats = failed, heartbeats
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._nodes: dict[str, _Node] = {}
+        self._leases: dict[str, Document] = {}
+        self.watchers = 0  #: how many look at every change: while any does, nothing is postponed
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Begin; the tasks end when cancelled, or at `stop`."""
+        return [
+            asyncio.ensure_future(work(self._queue, self._do, failed=self._failed)) for _ in range(WORKERS)
+        ]
+
+    def stop(self) -> None:
+        """Report no more."""
+        self._queue.close()
+
+    # ── nodes come, go and change ────────────────────────────────────────────────────────────────
+
+    def changed(self, old: Document | None, new: Document | None) -> None:
+        """Hear of a node."""
+        if new is None:
+            assert old is not None
+            self._forget(old["metadata"]["name"])
+            return
+        name, now = new["metadata"]["name"], self._clock.monotonic()
+        if old is None:
+            # Spread out, so that thousands of nodes do not all report in the same second; and never
+            # in the same instant as anything that happens at whole milliseconds.
+            share = (self._chance.randrange(SLOTS) + 0.37) / SLOTS
+            soon = now + share * RENEW_SECONDS
+            self._nodes[name] = _Node(
+                Rhythm(now, soon, RENEW_SECONDS), Rhythm(soon, now + share * STATUS_SECONDS, STATUS_SECONDS)
+            )
+            self._queue.add(LeaseKey(name))
+            self._queue.add_after(StatusKey(name), soon - now)
+            return
+        node = self._nodes[name]
+        if is_off(old) != is_off(new):
+            self._switched(name, node, is_off(new), now)
+        elif node.postpones_status and not is_well(new):
+            self._postpone_no_status(name, node, now)
+
+    def _forget(self, name: str) -> None:
+        self._nodes.pop(name, None)
+        self._leases.pop(name, None)
+        if self._heartbeats is not None:
+            self._heartbeats.forget(name)
+
+    def _switched(self, name: str, node: _Node, off: bool, now: float) -> None:
+        if off:
+            self._queue.add(LastKey(name, now))
+            if self._heartbeats is not None:
+                self._heartbeats.end(name, self._heartbeats.clock.at(node.lease.last(now)))
+            return
+        node.lease = Rhythm(now, node.lease.phase, RENEW_SECONDS)
+        node.status = Rhythm(now, node.status.phase, STATUS_SECONDS)
+        node.postpones_lease = node.postpones_status = False
+        self._queue.add(LeaseKey(name))
+        self._queue.add(StatusKey(name))
+
+    # ── reporting ────────────────────────────────────────────────────────────────────────────────
+
+    async def _do(self, key: Key) -> None:
+        document = self._cache.get(ObjectKey("", key.node))
+        node = self._nodes.get(key.node)
+        if document is None or node is None:
+            return
+        if isinstance(key, LastKey):
+            await self._catch_up(key.node, node, key.until)
+            node.postpones_lease = node.postpones_status = False
+        elif not is_off(document):
+            await self._due(key, document, node)
+
+    async def _due(self, key: LeaseKey | StatusKey, document: Document, node: _Node) -> None:
+        lease, now = isinstance(key, LeaseKey), self._clock.monotonic()
+        rhythm = node.lease if lease else node.status
+        due, written = rhythm.last(now), node.renewed if lease else node.reported
+        if now < due - SAME_SECONDS or due < written + SAME_SECONDS:
+            # The key was for an earlier node of this name, or this report is written already.
+            self._queue.add_after(key, rhythm.next(now) - now)
+            return
+        if not self._may_postpone:
+            self._queue.add_after(key, rhythm.next(now) - now)
+        if lease:
+            await self._renew(document)
+            node.renewed = due
+        else:
+            document = await self._report(document)
+            node.reported = due
+        if not self._may_postpone or not self._still(key.node, node):
+            return
+        if lease:
+            assert self._heartbeats is not None
+            node.postpones_lease = True
+            self._heartbeats.begin(key.node)
+        elif is_well(document):
+            node.postpones_status = True
+        else:
+            self._queue.add_after(key, rhythm.next(now) - now)
+
+    def _still(self, name: str, node: _Node) -> bool:
+        """Whether the node is still there and on, after something was waited for."""
+        document = self._cache.get(ObjectKey("", name))
+        return self._nodes.get(name) is node and document is not None and not is_off(document)
+
+    async def _renew(self, node: Document) -> None:
+        name = node["metadata"]["name"]
+        # The owner is said anew each time: a Lease left over from an earlier node of this name would be collected.
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        lease = self._leases.pop(name, None)
+        if lease is not None:
+            try:
+                self._leases[name] = await self._client.update(LEASES, _renewed(lease, owner, now))
+                return
+            except (errors.Conflict, errors.NotFound):
+                pass  # somebody else wrote it: read it and renew that
+        lease = await self._client.find(LEASES, name, LEASE_NAMESPACE)
+        if lease is not None:
+            self._leases[name] = await self._client.update(LEASES, _renewed(lease, owner, now))
+            return
+        document: Document = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
+        }
+        self._leases[name] = await self._client.create(LEASES, document, LEASE_NAMESPACE)
+
+    async def _report(self, node: Document) -> Document:
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        before = {c["type"]: c for c in node.get("status", {}).get("conditions") or ()}
+        conditions = healthy(now, now)
+        for condition in conditions:
+            known = before.get(condition["type"])
+            if known is not None and known["status"] == condition["status"]:
+                condition["lastTransitionTime"] = known.get("lastTransitionTime") or now
+        return await self._client.patch(
+            NODES,
+            node["metadata"]["name"],
+            {"status": {"conditions": conditions}},
+            patch_type=STRATEGIC_MERGE_PATCH,
+            subresource="status",
+        )
+
+    # ── what was postponed ───────────────────────────────────────────────────────────────────────
+
+    @property
+    def _may_postpone(self) -> bool:
+        return self._heartbeats is not None and not self.watchers
+
+    async def catch_up(
+        self, names: Iterable[str] | None = None, *, leases: bool = True, statuses: bool = True
+    ) -> None:
+        """Write what was postponed, of these nodes or of all."""
+        now = self._clock.monotonic()
+        for name in list(self._nodes if names is None else names):
+            node = self._nodes.get(name)
+            if node is not None:
+                await self._catch_up(name, node, now, leases=leases, statuses=statuses)
+
+    async def _catch_up(
+        self, name: str, node: _Node, until: float, *, leases: bool = True, statuses: bool = True
+    ) -> None:
+        document = self._cache.get(ObjectKey("", name))
+        if self._heartbeats is None or document is None:
+            return
+        clock = self._heartbeats.clock
+        renewed, reported = node.lease.last(until), node.status.last(until)
+        if leases and node.postpones_lease and node.renewed < renewed - SAME_SECONDS:
+            node.renewed = renewed
+            with clock.backdated(renewed):
+                await self._renew(document)
+            self._heartbeats.note(name, self._leases[name]["spec"]["renewTime"], clock.at(renewed))
+        if statuses and node.postpones_status and node.reported < reported - SAME_SECONDS:
+            node.reported = reported
+            with clock.backdated(reported):
+                await self._report(document)
+            text = clock.at(reported).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self._heartbeats.note(name, text, clock.at(reported))
+
+    def postpone_no_lease(self, names: Iterable[str] | None = None) -> None:
+        """Make the next renewal of these nodes when it is due: somebody else has touched their Leases."""
+        now = self._clock.monotonic()
+        for name in list(self._nodes if names is None else names):
+            node = self._nodes.get(name)
+            if node is not None and node.postpones_lease:
+                node.postpones_lease = False
+                assert self._heartbeats is not None
+                self._heartbeats.end(name, self._heartbeats.clock.at(node.lease.last(now)))
+                self._queue.add_after(LeaseKey(name), node.lease.next(now) - now)
+
+    def _postpone_no_status(self, name: str, node: _Node, now: float) -> None:
+        node.postpones_status = False
+        self._queue.add_after(StatusKey(name), node.status.next(now) - now)
+
+    def postpone_nothing(self) -> None:
+        """Make the next report of every node when it is due, and those after it while there are watchers."""
+        self.postpone_no_lease()
+        now = self._clock.monotonic()
+        for name, node in self._nodes.items():
+            if node.postpones_status:
+                self._postpone_no_status(name, node, now)
+
+
+def is_well(node: Document) -> bool:
+    """Return whether a report of the node would change nothing but the times of its heartbeats."""
+    found = {c["type"]: c for c in (node.get("status") or {}).get("conditions") or ()}
+    return all(
+        (there := found.get(wanted["type"])) is not None
+        and there.get("lastTransitionTime")
+        and all(there.get(name) == wanted[name] for name in ("status", "reason", "message"))
+        for wanted in _WELL
+    )
+
+
+_WELL: Final = healthy("", "")
+
+
+def _renewed(lease: Document, owner: Document, now: str) -> Document:
+    metadata = {**lease["metadata"], "ownerReferences": [owner]}
+    return {**lease, "metadata": metadata, "spec": {**lease["spec"], "renewTime": now}}

@@ -1,0 +1,74 @@
+"""Protobuf request bodies read as the JSON their writer meant."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weir.apiserver.transport.protobuf import to_document
+from weir.errors import BadRequest
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    number &= (1 << 64) - 1
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def field(number: int, value: bytes | int | str) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def body(api_version: str, kind: str, raw: bytes) -> bytes:
+    return b"k8s\0" + field(1, field(1, api_version) + field(2, kind)) + field(2, raw)
+
+
+def test_a_pod_reads_with_lists_maps_and_inlined_sources():
+    container = field(1, "c") + field(2, "img") + field(6, field(3, 8080)) + field(16, 0)
+    resources = field(2, field(1, "cpu") + field(2, field(1, "100m")))
+    volume = field(1, "v") + field(2, field(2, b""))
+    spec = field(1, volume) + field(2, container + field(8, resources)) + field(21, 0)
+    document = to_document(body("v1", "Pod", field(1, field(1, "web")) + field(2, spec)))
+    assert document == {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": "web"},
+        "spec": {
+            "volumes": [{"name": "v", "emptyDir": {}}],
+            "containers": [
+                {
+                    "name": "c",
+                    "image": "img",
+                    "ports": [{"containerPort": 8080}],
+                    "resources": {"requests": {"cpu": "100m"}},
+                }
+            ],
+            "automountServiceAccountToken": False,
+        },
+    }
+
+
+def test_an_explicit_zero_behind_a_pointer_is_kept():
+    options = to_document(body("v1", "DeleteOptions", field(1, 0)))
+    assert options["gracePeriodSeconds"] == 0
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"k8s\0\xff", b"k8s\0\x0a\x7f"])
+def test_bytes_that_are_no_message_are_a_bad_request(text):
+    with pytest.raises(BadRequest):
+        to_document(text)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_the_reader_fail_otherwise(noise):
+    with suppress(BadRequest):
+        to_document(body("v1", "Pod", noise))

@@ -1,0 +1,343 @@
+"""Claims about weir.apiserver.webhooks.dispatch, against a real HTTPS server on loopback."""
+
+import asyncio
+import base64
+import json
+from datetime import UTC, datetime
+
+import pytest
+from aiohttp import web
+
+from tests.unit.apiserver.admission_world import Objects, create, namespace, pod, stored
+from weir.apiserver.admission import Attributes, Chain
+from weir.apiserver.auth import pki
+from weir.apiserver.auth.authn import User
+from weir.apiserver.metrics import Metrics
+from weir.apiserver.patches.json import patch as patched
+from weir.apiserver.webhooks.client import WebhookClient
+from weir.apiserver.webhooks.dispatch import Webhooks
+from weir.errors import ApiError, BadRequest, InternalError
+from weir.objects.kinds import by_kind
+
+RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+
+
+@pytest.fixture(scope="module")
+def credentials(tmp_path_factory):
+    return pki.ensure(tmp_path_factory.mktemp("hook"), ["hook.ns.svc"], now=datetime.now(UTC))
+
+
+class HookServer:
+    """Answers every path with what the test put there: a function of the request's `request` part."""
+
+    def __init__(self):
+        self.answers, self.seen = {}, []
+
+    async def handle(self, request):
+        review = await request.json()
+        self.seen.append((request.path, review["request"], str(request.rel_url), request.headers["Host"]))
+        answer = self.answers[request.path](review["request"])
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        if isinstance(answer, web.Response):
+            return answer
+        response = {"uid": review["request"]["uid"], "allowed": True, **answer}
+        return web.json_response({**{k: review[k] for k in ("kind", "apiVersion")}, "response": response})
+
+
+@pytest.fixture
+async def server(credentials):
+    hooks = HookServer()
+    app = web.Application()
+    app.router.add_post("/{any:.*}", hooks.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.01)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=pki.serving_context(credentials))
+    await site.start()
+    hooks.port = runner.addresses[0][1]
+    hooks.authority = base64.b64encode(credentials.ca_pem).decode()
+    yield hooks
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def client():
+    opened = WebhookClient()
+    yield opened
+    await opened.close()
+
+
+def labelled():
+    return {**pod(), "metadata": {"name": "p", "namespace": "ns", "labels": {}}}
+
+
+def label(key, value):
+    patch = [{"op": "add", "path": f"/metadata/labels/{key}", "value": value}]
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+
+
+def hook(server, path, name="w", **rest):
+    config = {"url": f"https://127.0.0.1:{server.port}{path}", "caBundle": server.authority}
+    return {
+        "name": name,
+        "clientConfig": config,
+        "rules": [RULE],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 5,
+        **rest,
+    }
+
+
+def configuration(kind, *hooks, name="c"):
+    return stored(
+        "admissionregistration.k8s.io/v1", f"{kind}WebhookConfiguration", name, webhooks=list(hooks)
+    )
+
+
+def chain(client, *configurations, more=(), **rest):
+    objects = Objects(namespace(), stored("v1", "ServiceAccount", "default", "ns"), *configurations, *more)
+    return Chain.build(
+        objects, webhooks=Webhooks(objects, client, patched, lambda document, kind: document, **rest)
+    )
+
+
+async def run(built, a):
+    for step in (built.mutate, built.validate):
+        pending = step(a)
+        if pending is not None:
+            await pending
+    return a.object
+
+
+async def test_without_a_matching_hook_nothing_is_awaited(client, server):
+    elsewhere = hook(server, "/m", rules=[{**RULE, "resources": ["nodes"]}])
+    built = chain(client, configuration("Mutating", elsewhere), configuration("Validating", elsewhere))
+    a = create(pod())
+    assert (built.mutate(a), built.validate(a)) == (None, None)
+
+
+async def test_a_patch_is_applied_and_each_hook_sees_what_the_one_before_left(client, server):
+    server.answers["/1"] = lambda request: label("a", "1")
+    server.answers["/2"] = lambda request: label("b", request["object"]["metadata"]["labels"]["a"] + "2")
+    built = chain(client, configuration("Mutating", hook(server, "/1"), hook(server, "/2")))
+    assert (await run(built, create(labelled())))["metadata"]["labels"] == {"a": "1", "b": "12"}
+
+
+async def test_the_object_stays_the_same_dict(client, server):
+    server.answers["/1"] = lambda request: label("a", "1")
+    document = labelled()
+    await run(chain(client, configuration("Mutating", hook(server, "/1"))), create(document))
+    assert document["metadata"]["labels"] == {"a": "1"}
+
+
+async def test_in_tree_plugins_look_again_after_a_patch(client, server):
+    def drop_tolerations(request):
+        patch = [{"op": "add", "path": "/spec/tolerations", "value": []}]
+        return {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+
+    server.answers["/1"] = drop_tolerations
+    after = await run(chain(client, configuration("Mutating", hook(server, "/1"))), create(pod()))
+    assert [t["tolerationSeconds"] for t in after["spec"]["tolerations"]] == [300, 300]
+
+
+@pytest.mark.parametrize(("policy", "calls"), [("IfNeeded", 2), ("Never", 1)])
+async def test_a_hook_is_called_once_more_only_when_it_asks_for_it(client, server, policy, calls):
+    server.answers["/first"] = lambda request: {}
+    server.answers["/second"] = lambda request: label("x", "y")
+    hooks = hook(server, "/first", reinvocationPolicy=policy), hook(server, "/second")
+    await run(chain(client, configuration("Mutating", *hooks)), create(labelled()))
+    assert [path for path, *_ in server.seen].count("/first") == calls
+
+
+async def test_a_denial_is_told_in_the_hooks_words(client, server):
+    server.answers["/v"] = lambda request: {"allowed": False, "status": {"message": "not today", "code": 403}}
+    with pytest.raises(ApiError) as refused:
+        await run(chain(client, configuration("Validating", hook(server, "/v", "v.example"))), create(pod()))
+    assert (refused.value.message, refused.value.code) == (
+        'admission webhook "v.example" denied the request: not today',
+        403,
+    )
+
+
+async def test_warnings_reach_the_client(client, server):
+    server.answers["/v"] = lambda request: {"warnings": ["old field"]}
+    a = create(pod())
+    await run(chain(client, configuration("Validating", hook(server, "/v"))), a)
+    assert a.warnings == ["old field"]
+
+
+async def test_validating_hooks_are_asked_at_the_same_time(client, server):
+    arrived = asyncio.Event()
+    waiting = []
+
+    async def meet(request):
+        waiting.append(1)
+        if len(waiting) == 2:
+            arrived.set()
+        await arrived.wait()  # neither answers before both have been asked
+        return {}
+
+    server.answers["/1"] = server.answers["/2"] = meet
+    await run(
+        chain(client, configuration("Validating", hook(server, "/1"), hook(server, "/2"))), create(pod())
+    )
+    assert len(waiting) == 2
+
+
+async def test_the_time_limit_travels_and_is_kept(client, server):
+    async def never(request):
+        await asyncio.Event().wait()
+
+    server.answers["/v"] = never
+    slow = hook(server, "/v", timeoutSeconds=1)
+    client_post = client.post
+
+    async def hasty(place, body, seconds):
+        return await client_post(place, body, seconds / 20)
+
+    client.post = hasty
+    with pytest.raises(InternalError) as failed:
+        await run(chain(client, configuration("Validating", slow)), create(pod()))
+    assert failed.value.message == (
+        'Internal error occurred: failed calling webhook "w": failed to call webhook: '
+        f'Post "https://127.0.0.1:{server.port}/v?timeout=0.05s": context deadline exceeded'
+    )
+
+
+async def test_a_failure_is_ignored_when_the_policy_says_so(client, server):
+    server.answers["/v"] = lambda request: web.Response(status=500, text="boom")
+    metrics = Metrics()
+    built = chain(
+        client,
+        configuration("Validating", hook(server, "/v", failurePolicy="Ignore")),
+        counts=metrics.webhooks,
+    )
+    await run(built, create(pod()))
+    assert (
+        'apiserver_admission_webhook_fail_open_count{name="w",type="validating"} 1'
+        in metrics.render().decode()
+    )
+
+
+async def test_a_server_error_is_told(client, server):
+    server.answers["/v"] = lambda request: web.Response(status=500, text="boom")
+    with pytest.raises(InternalError) as failed:
+        await run(chain(client, configuration("Validating", hook(server, "/v"))), create(pod()))
+    assert failed.value.message == (
+        'Internal error occurred: failed calling webhook "w": failed to call webhook: '
+        'an error on the server ("boom") has prevented the request from succeeding'
+    )
+
+
+async def test_nobody_there_is_connection_refused(client, server):
+    nobody = hook(server, "/v")
+    nobody["clientConfig"] = {"url": "https://127.0.0.1:1/v", "caBundle": server.authority}
+    with pytest.raises(InternalError, match=r"dial tcp 127\.0\.0\.1:1: connect: connection refused"):
+        await run(chain(client, configuration("Validating", nobody)), create(pod()))
+
+
+async def test_a_certificate_nobody_vouches_for_is_refused(client, server, tmp_path):
+    stranger = pki.ensure(tmp_path, now=datetime.now(UTC))
+    wrong = hook(server, "/v")
+    wrong["clientConfig"]["caBundle"] = base64.b64encode(stranger.ca_pem).decode()
+    with pytest.raises(InternalError, match="x509: certificate signed by unknown authority"):
+        await run(chain(client, configuration("Validating", wrong)), create(pod()))
+
+
+SERVICE = stored("v1", "Service", "hook", "ns", spec={"ports": [{"name": "https", "port": 443}]})
+
+
+async def test_a_service_is_reached_through_its_endpoints_under_its_own_name(client, server):
+    server.answers["/v"] = lambda request: {}
+    endpoints = stored(
+        "discovery.k8s.io/v1",
+        "EndpointSlice",
+        "hook-1",
+        "ns",
+        metadata={"labels": {"kubernetes.io/service-name": "hook"}},
+        endpoints=[{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
+        ports=[{"name": "https", "port": server.port}],
+    )
+    by_service = hook(server, "/v")
+    service = {"namespace": "ns", "name": "hook", "path": "/v"}
+    by_service["clientConfig"] = {"service": service, "caBundle": server.authority}
+    built = chain(client, configuration("Validating", by_service), more=(SERVICE, endpoints))
+    await run(built, create(pod()))
+    assert server.seen[0][3] == "hook.ns.svc:443"
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [((), 'service "hook" not found'), ((SERVICE,), 'no endpoints available for service "hook"')],
+)
+async def test_a_service_nobody_serves_is_told(client, server, more, text):
+    by_service = hook(server, "/v")
+    by_service["clientConfig"] = {
+        "service": {"namespace": "ns", "name": "hook"},
+        "caBundle": server.authority,
+    }
+    with pytest.raises(InternalError) as failed:
+        await run(chain(client, configuration("Validating", by_service), more=more), create(pod()))
+    assert failed.value.message.endswith(f'Post "https://hook.ns.svc:443/?timeout=5s": {text}')
+
+
+@pytest.mark.parametrize(
+    ("side_effects", "reached"), [("None", True), ("NoneOnDryRun", True), ("Some", False)]
+)
+async def test_a_dry_run_reaches_only_hooks_without_side_effects(client, server, side_effects, reached):
+    server.answers["/v"] = lambda request: {}
+    built = chain(client, configuration("Validating", hook(server, "/v", sideEffects=side_effects)))
+    a = create(pod(), dry_run=True)
+    if reached:
+        await run(built, a)
+        assert server.seen[0][1]["dryRun"] is True
+    else:
+        with pytest.raises(BadRequest, match='admission webhook "w" does not support dry run'):
+            await run(built, a)
+
+
+async def test_a_patch_that_does_not_fit_is_an_internal_error(client, server):
+    server.answers["/m"] = lambda request: label("a", "b")  # there are no labels to add to
+    with pytest.raises(InternalError, match=r"^Internal error occurred: "):
+        await run(chain(client, configuration("Mutating", hook(server, "/m"))), create(pod()))
+
+
+async def test_a_delete_cannot_be_patched(client, server):
+    server.answers["/m"] = lambda request: label("a", "b")
+    a = Attributes("DELETE", by_kind("v1", "Pod"), namespace="ns", name="p", old=pod(), user=User("x"))
+    with pytest.raises(InternalError, match="attempted to modify the object, which is not supported"):
+        await run(chain(client, configuration("Mutating", hook(server, "/m"))), a)
+
+
+async def test_webhook_configurations_are_not_shown_to_webhooks(client, server):
+    built = chain(client, configuration("Validating", hook(server, "/v")))
+    assert built.validate(create(configuration("Validating", name="other"))) is None
+
+
+async def test_a_new_configuration_is_noticed(client, server):
+    server.answers["/v"] = lambda request: {}
+    objects = Objects(namespace())
+    webhooks = Webhooks(objects, client, patched, lambda document, kind: document)
+    before = webhooks.validate(create(pod()))
+    objects.add(configuration("Validating", hook(server, "/v")))
+    after = webhooks.validate(create(pod()))
+    await after
+    assert (before, len(server.seen)) == (None, 1)
+
+
+async def test_calls_and_refusals_are_counted(client, server):
+    server.answers["/v"] = lambda request: {"allowed": False, "status": {"code": 403}}
+    metrics = Metrics()
+    with pytest.raises(ApiError):
+        await run(
+            chain(client, configuration("Validating", hook(server, "/v")), counts=metrics.webhooks),
+            create(pod()),
+        )
+    page = metrics.render().decode()
+    assert 'rejection_count{error_type="no_error",name="w",operation="CREATE",rejection_code="403"' in page
+    assert (
+        'apiserver_admission_webhook_request_total{code="403",name="w",operation="CREATE",rejected="true"'
+        in page
+    )

@@ -1,0 +1,93 @@
+"""Pods that fail again and again are replaced less and less often."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.controllers.builders import SECOND, T0, decide, of, only, pod, printed, workload
+from weir.controllers.runtime.actions import Create, Delete, WakeAt
+from weir.controllers.runtime.create_backoff import LONGEST_PAUSE_SECONDS, CreateBackoff
+from weir.controllers.workloads.failed_pod_backoff import LONGEST, Replacements
+from weir.controllers.workloads.replicaset import ReplicaSetKey, ReplicaSets
+from weir.controllers.workloads.statefulset import StatefulSetKey, StatefulSets
+from weir.objects.kinds import by_kind
+
+KEY = ReplicaSetKey("default", "web")
+
+
+def rejected(owner, name, ago=0):
+    return pod(
+        name, owner=owner, phase="Failed", ready=False, status={"reason": "TaintToleration"},
+        metadata={"creationTimestamp": printed(T0 - ago * SECOND)},
+    )  # fmt: skip
+
+
+def test_a_replicaset_whose_pods_are_rejected_waits_longer_each_time():
+    web = workload("ReplicaSet", replicas=1)
+    pods = [rejected(web, f"p{n}", ago=n) for n in range(4)]
+    (wake, *_), made = (
+        only(WakeAt, actions := decide(of(ReplicaSets), KEY, [web, *pods])),
+        only(Create, actions),
+    )
+    assert (wake.at - T0, made) == (8 * SECOND, [])
+
+
+def test_pods_that_ran_and_failed_are_replaced_at_once():
+    web = workload("ReplicaSet", replicas=1)
+    ran = pod(
+        "p", owner=web, phase="Failed", status={"reason": "Error", "containerStatuses": [{"name": "c"}]}
+    )
+    assert len(only(Create, decide(of(ReplicaSets), KEY, [web, ran]))) == 1
+
+
+def test_what_was_rejected_long_ago_is_forgotten():
+    web = workload("ReplicaSet", replicas=1)
+    assert len(only(Create, decide(of(ReplicaSets), KEY, [web, rejected(web, "p", ago=3600)]))) == 1
+
+
+def test_a_pod_of_a_statefulset_that_keeps_failing_is_kept_a_while():
+    db = workload("StatefulSet", "db", replicas=1)
+    controller, key = of(StatefulSets), StatefulSetKey("default", "db")
+    failed = rejected(db, "db-0")
+    first, second = (only(Delete, decide(controller, key, [db, failed], T0)) for _ in range(2))
+    assert (len(first), second) == (1, [])
+
+
+@given(st.lists(st.floats(0, 100), max_size=60))
+def test_replacements_grow_apart_until_the_longest_pause(steps):
+    replacements, now, last, gaps = Replacements(), T0, None, []
+    for step in steps:
+        now += timedelta(seconds=step)
+        if replacements.may("uid", "n", now) is None:
+            gaps += [now - last] if last is not None else []
+            last = now
+    floors = [min(timedelta(seconds=2**n), LONGEST) for n in range(len(gaps))]
+    assert all(gap >= floor for gap, floor in zip(gaps, floors, strict=True))
+
+
+@given(st.integers(1, 30))
+def test_refusals_double_their_pause_until_the_longest(times):
+    from weir.controllers.runtime.actions import Create as Made
+
+    refusals, action = CreateBackoff(), Made(by_kind("v1", "Pod"), {}, generation=1)
+    pauses = [refusals.note("key", action, float(n)) for n in range(times)]
+    assert pauses == [min(0.1 * 2**n, LONGEST_PAUSE_SECONDS) for n in range(times)]
+
+
+def test_a_new_generation_is_not_made_to_wait():
+    from msgspec.structs import replace
+
+    from weir.controllers.runtime.actions import Create as Made
+
+    refusals, action = CreateBackoff(), Made(by_kind("v1", "Pod"), {}, generation=1)
+    refusals.note("key", action, 0.0)
+    assert (
+        refusals.wait("key", action, 0.0) > 0,
+        refusals.wait("key", replace(action, generation=2), 0.0),
+    ) == (
+        True,
+        0.0,
+    )

@@ -1,0 +1,165 @@
+"""Which change of claims, classes and devices wakes which pod, and who is kept out of the queue at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.devices.builders import DRIVER, device_class, rule, slice_of, taint_slice
+from tests.unit.scheduler.claim_scene import Scene, allocation, ask, pod
+from weir.gates import ALL_FEATURES
+from weir.objects.core import Pod, read
+from weir.scheduler.claim_queueing_hints import ClaimQueueingHints
+from weir.scheduler.queue import SchedulingQueue
+from weir.scheduler.queueing_hints import DEVICES, ClusterEvent, QueueingHints
+
+POOL = frozenset({(DRIVER, "node-1")})
+A100 = {"cel": {"expression": f"device.attributes['{DRIVER}'].index == 1"}}
+
+
+class Waiting:
+    """A queue in which one pod was refused by DynamicResources."""
+
+    def __init__(self, scene: Scene, wanted: Pod, by: str = DEVICES) -> None:
+        self.scene, self.pod = scene, wanted
+        hints = QueueingHints(ALL_FEATURES, claims=ClaimQueueingHints(scene.claims))
+        self.queue = SchedulingQueue(hints, pop_from_backoff=False, initial_backoff=0, claims=scene.claims)
+        self.queue.add(wanted, 0)
+        scene.claims.note_waiting(wanted)
+        item = self.queue.pop(0)
+        if item is not None:
+            self.queue.rejected(item, frozenset({by}), frozenset(), 0)
+
+    def woken_by(self, label: str, old: Any = None, new: Any = None) -> bool:
+        return bool(self.queue.on_event(ClusterEvent(label, old, new, self.scene.claims.waiting), 1))
+
+
+class TestClaims:
+    def test_a_claim_that_is_freed_wakes_every_pod_that_waits_for_devices(self) -> None:
+        scene = Scene(nodes=1, gpus=1)
+        held = scene.claim("held", status=allocation("node-1", "gpu-0"))
+        scene.claim("c")
+        waiting = Waiting(scene, pod("p", "c"))
+        assert waiting.woken_by("ResourceClaimUpdate", held, scene.claim("held"))
+
+    def test_an_allocated_claim_that_is_deleted_does_so_too(self) -> None:
+        scene = Scene(nodes=1, gpus=1)
+        held = scene.claim("held", status=allocation("node-1", "gpu-0"))
+        scene.claim("c")
+        assert Waiting(scene, pod("p", "c")).woken_by("ResourceClaimDelete", held, None)
+
+    def test_a_claim_that_held_nothing_wakes_nobody_when_it_is_deleted(self) -> None:
+        scene = Scene()
+        gone = scene.claim("other")
+        scene.claim("c")
+        assert not Waiting(scene, pod("p", "c")).woken_by("ResourceClaimDelete", gone, None)
+
+    def test_a_change_of_somebody_elses_claim_wakes_nobody(self) -> None:
+        scene = Scene()
+        old = scene.claim("other")
+        scene.claim("c")
+        new = scene.claim("other", status=allocation("node-1", "gpu-0"))
+        assert not Waiting(scene, pod("p", "c")).woken_by("ResourceClaimUpdate", old, new)
+
+    def test_a_new_status_of_its_own_claim_wakes_the_pod(self) -> None:
+        scene = Scene()
+        old = scene.claim("c")
+        waiting = Waiting(scene, pod("p", "c"))
+        assert waiting.woken_by(
+            "ResourceClaimUpdate", old, scene.claim("c", status=allocation("node-1", "gpu-0"))
+        )
+
+    def test_a_new_label_of_its_own_claim_does_not(self) -> None:
+        scene = Scene()
+        old = scene.claim("c")
+        waiting = Waiting(scene, pod("p", "c"))
+        assert not waiting.woken_by("ResourceClaimUpdate", old, scene.claim("c", labels={"a": "b"}))
+
+    def test_pods_that_others_refused_are_not_asked(self) -> None:
+        scene = Scene()
+        held = scene.claim("held", status=allocation("node-1", "gpu-0"))
+        scene.claim("c")
+        waiting = Waiting(scene, pod("p", "c"), by="NodeAffinity")
+        assert not waiting.woken_by("ResourceClaimUpdate", held, scene.claim("held"))
+
+
+class TestDevices:
+    def test_a_device_that_no_request_of_the_pod_selects_lets_it_sleep(self) -> None:
+        scene = Scene(nodes=1, gpus=1)
+        scene.claim("c", ask(selectors=[A100]))
+        assert not Waiting(scene, pod("p", "c")).woken_by("ResourceSliceUpdate", None, POOL)
+
+    def test_a_device_that_a_request_selects_wakes_it(self) -> None:
+        scene = Scene(nodes=1, gpus=2)
+        scene.claim("c", ask(selectors=[A100]))
+        assert Waiting(scene, pod("p", "c")).woken_by("ResourceSliceUpdate", None, POOL)
+
+    def test_a_device_whose_taint_is_not_tolerated_lets_it_sleep(self) -> None:
+        scene = Scene(nodes=1, gpus=2)
+        scene.put(rule("r", {}, "a:NoSchedule"))
+        scene.claim("c")
+        assert not Waiting(scene, pod("p", "c")).woken_by("ResourceSliceUpdate", None, POOL)
+
+    def test_a_pool_that_is_not_complete_wakes_nobody(self) -> None:
+        scene = Scene(nodes=1, gpus=0)
+        scene.put(slice_of("s", *scene.gpus(1), pool="node-1", count=2))
+        scene.claim("c")
+        waiting = Waiting(scene, pod("p", "c"))
+        assert not waiting.woken_by("ResourceSliceAdd", None, POOL)
+        update = scene.put(taint_slice("t", {}, pool="node-1", count=2))
+        assert waiting.woken_by("ResourceSliceAdd", None, scene.claims.pools_of(update))
+
+    def test_a_taint_that_is_gone_wakes_who_was_kept_from_a_shared_claim(self) -> None:
+        scene = Scene()
+        scene.put(rule("r", {}, "a:NoExecute"))
+        scene.claim("c", status=allocation("node-1", "gpu-0", reserved=("other",)))
+        waiting = Waiting(scene, pod("p", "c"))
+        assert not waiting.woken_by("ResourceSliceUpdate", None, POOL)
+        scene.claims.remove_rule("r")
+        assert waiting.woken_by("ResourceSliceUpdate", None, POOL)
+
+    def test_a_rule_about_a_device_that_is_no_longer_published_is_noticed(self) -> None:
+        scene = Scene()
+        scene.claim("c", status=allocation("node-1", "gpu-0"))
+        scene.claims.remove_slice("s-1")
+        assert scene.claims.unpublished_pools() == POOL
+
+
+class TestClasses:
+    def test_a_class_that_a_request_names_wakes_the_pod(self) -> None:
+        scene = Scene()
+        scene.claim("c", ask(deviceClassName="late"))
+        waiting = Waiting(scene, pod("p", "c"))
+        late = device_class("late")
+        scene.put(late)
+        assert waiting.woken_by("DeviceClassAdd", None, late)
+
+    def test_another_class_does_not(self) -> None:
+        scene = Scene()
+        scene.claim("c")
+        assert not Waiting(scene, pod("p", "c")).woken_by("DeviceClassAdd", None, device_class("other"))
+
+
+class TestPreEnqueue:
+    def test_a_pod_without_its_claim_stays_outside_until_the_claim_is_there(self) -> None:
+        scene = Scene()
+        waiting = Waiting(scene, pod("p", "c"))
+        assert waiting.queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
+        assert waiting.woken_by("ResourceClaimAdd", None, scene.claim("c"))
+        assert waiting.queue.counts()["active"] == 1
+
+    def test_the_name_of_a_generated_claim_in_its_status_lets_it_in(self) -> None:
+        scene = Scene()
+        waiting = Waiting(scene, pod("p", template="t"))
+        owner = [{"kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}]
+        scene.claim("p-t-x", ownerReferences=owner)
+        named = pod("p", template="t", resourceClaimStatuses=[{"name": "t", "resourceClaimName": "p-t-x"}])
+        waiting.queue.add(named, 1)
+        assert waiting.queue.counts()["active"] == 1
+
+    def test_a_pod_without_claims_is_not_asked_for_any(self) -> None:
+        scene = Scene()
+        plain = read(Pod, {"metadata": {"name": "p", "namespace": "default"}})
+        assert scene.claims.gate(plain) == ""
+        queue = SchedulingQueue(QueueingHints(ALL_FEATURES), claims=scene.claims)
+        queue.add(plain, 0)
+        assert queue.counts()["active"] == 1
