@@ -16,6 +16,7 @@ from weir import errors
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.registry.verbs import Clock, Verbs
 from weir.objects.kinds import by_kind
+from weir.objects.times import format_micro_time
 from weir.store import StoreUnavailable, Write
 
 __all__ = ["IdentityLease", "server_id"]
@@ -72,7 +73,7 @@ class IdentityLease:
             **old.get("spec", {}),
             "holderIdentity": self._holder,
             "leaseDurationSeconds": DURATION_SECONDS,
-            "renewTime": self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "renewTime": format_micro_time(self._now()),
         }
         labels = {**metadata.get("labels", {}), LABEL: COMPONENT, HOSTNAME: self._hostname}
         annotations = {**metadata.get("annotations", {}), PEER: self._address}

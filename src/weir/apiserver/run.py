@@ -57,6 +57,7 @@ from weir.observe.interpreter import calm_collector
 from weir.observe.metrics import Registry
 from weir.store import Store, StoreUnavailable
 from weir.store.compact import keep_up
+from weir.values.names import name_suffix
 
 __all__ = ["Options", "Running", "build", "open_store", "run", "serve"]
 
@@ -64,7 +65,6 @@ logger = logging.getLogger("weir.apiserver")
 SWEEP_SECONDS = 5.0
 STOP_SECONDS = 10.0
 SWITCH_SECONDS = 0.0002
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             validating=VALIDATING_WEBHOOKS in enabled,
         ),
         durations=metrics.admission,
-        new_suffix=lambda: "".join(_SUFFIX[byte % len(_SUFFIX)] for byte in options.random_bytes(5)),
+        new_suffix=lambda: name_suffix(options.random_bytes),
     )
     admin_token = secrets.token_urlsafe(32)
     readers: list[Callable[[str], User | None]] = []

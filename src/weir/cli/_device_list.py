@@ -18,6 +18,7 @@ from weir.cli._device_read import read_inventory
 from weir.cli._options import Where, cluster_options, feature_gates_option, output_option
 from weir.cli.main import FINE
 from weir.cli.render import BAD, DIM, NOTE, emit, paint, table, wants_colour
+from weir.objects.times import format_time
 
 if TYPE_CHECKING:
     from weir.devices.inventory import HeldTaint, Row
@@ -242,4 +243,4 @@ def _document(row: Row) -> dict[str, Any]:
 
 
 def _written(at: datetime | None) -> str | None:
-    return None if at is None else at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if at is None else format_time(at)

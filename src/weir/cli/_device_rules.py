@@ -22,6 +22,7 @@ from weir.cli._device_write import MANAGER, condition, served_version, settle, w
 from weir.cli._options import Where, cluster_options, together
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED
 from weir.cli.render import to_yaml
+from weir.objects.times import format_time
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -86,7 +87,7 @@ def taint(
     expires = datetime.now(UTC) + timedelta(seconds=read_seconds(ttl, "--ttl")) if ttl else None
     rule = make_rule(wanted, parse_taint(taint_text), name, rate, description)
     if expires is not None:
-        rule["metadata"]["annotations"] = {EXPIRES_AT: expires.strftime("%Y-%m-%dT%H:%M:%SZ")}
+        rule["metadata"]["annotations"] = {EXPIRES_AT: format_time(expires)}
     try:
         return with_cluster(where, lambda held, client: _taint(rule, held, client, dry_run, not no_wait))
     except KeyboardInterrupt:
@@ -223,7 +224,7 @@ async def _taint(rule: Document, held: Inventory, client: Client | None, dry_run
 async def _expire(client: Client, served: Kind, rule: Document, wait: bool) -> None:
     """See to it that the rule goes when its time has come: somebody else does it, or we stay and do."""
     name, text = rule["metadata"]["name"], rule["metadata"]["annotations"][EXPIRES_AT]
-    expires = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    expires = datetime.fromisoformat(text)
     deadline = min(expires, datetime.now(UTC) + timedelta(seconds=_ANSWER_SECONDS))
     while datetime.now(UTC) < deadline:
         found = await client.find(served, name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from weir.cli._options import Live, live_options
+from weir.objects.times import format_time
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -70,7 +71,7 @@ def add(
 
         nodes = by_kind("v1", "Node")
         taken = {each["metadata"]["name"] for each in (await client.list(nodes)).documents()}
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = format_time(datetime.now(UTC))
         made: list[str] = []
         number = 0
         while len(made) < count:

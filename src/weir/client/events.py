@@ -15,7 +15,6 @@ import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -24,6 +23,7 @@ from msgspec import structs
 from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
 from weir.clock import Clock
+from weir.objects.times import format_time
 
 __all__ = ["Correlator", "Event", "ObjectReference", "Recorder", "reference"]
 
@@ -108,17 +108,6 @@ class Told(msgspec.Struct, frozen=True):
     count: int
     first: datetime
     last: datetime
-
-
-@lru_cache(1024)
-def timestamp(at: datetime) -> str:
-    """Return *at* as the API spells times of a second.
-
-    >>> from datetime import UTC
-    >>> timestamp(datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=UTC))
-    '2026-01-02T03:04:05Z'
-    """
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Names:
@@ -210,8 +199,8 @@ def document(told: Told) -> Document:
         "reason": event.reason,
         "message": event.message,
         "source": source,
-        "firstTimestamp": timestamp(told.first),
-        "lastTimestamp": timestamp(told.last),
+        "firstTimestamp": format_time(told.first),
+        "lastTimestamp": format_time(told.last),
         "count": told.count,
         "type": event.type,
         "reportingComponent": event.component,
@@ -221,7 +210,7 @@ def document(told: Told) -> Document:
 
 def count_patch(told: Told) -> Document:
     """Return the patch that raises the count."""
-    return {"count": told.count, "lastTimestamp": timestamp(told.last), "message": told.event.message}
+    return {"count": told.count, "lastTimestamp": format_time(told.last), "message": told.event.message}
 
 
 class Recorder:

@@ -13,13 +13,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from weir import errors
 from weir.client.api import Client, Unreachable
 from weir.clock import Clock
 from weir.errors import WeirError
+from weir.objects.times import format_micro_time
 
 __all__ = ["Elector", "Leadership", "LeadershipLost"]
 
@@ -48,11 +48,6 @@ class Timing:
     def __post_init__(self) -> None:
         if not self.lease_duration_seconds > self.renew_deadline_seconds > self.retry_seconds > 0:
             raise ValueError("leader election needs lease duration > renew deadline > retry period > 0")
-
-
-def micro_time(at: datetime) -> str:
-    """Return *at* as Leases spell times."""
-    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Leadership:
@@ -196,7 +191,7 @@ class Elector:
         return self._clock.monotonic() - self._seen_at > lasts
 
     def _fresh(self) -> Document:
-        now = micro_time(self._clock.now())
+        now = format_micro_time(self._clock.now())
         return {
             "kind": "Lease",
             "apiVersion": "coordination.k8s.io/v1",
@@ -212,7 +207,7 @@ class Elector:
 
     def _claimed(self, lease: Document) -> Document:
         spec = dict(lease.get("spec") or {})
-        now = micro_time(self._clock.now())
+        now = format_micro_time(self._clock.now())
         if spec.get("holderIdentity") != self.identity:
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
             spec["acquireTime"] = now
@@ -228,7 +223,7 @@ class Elector:
         lease = self._lease
         if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self.identity:
             return
-        now = micro_time(self._clock.now())
+        now = format_micro_time(self._clock.now())
         spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now}
         with suppress(errors.ApiError, Unreachable):
             await self._client.update(LEASES, {**lease, "spec": spec})

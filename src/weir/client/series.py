@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -24,6 +23,7 @@ from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
 from weir.client.events import TRIES, TRY_AGAIN_SECONDS, Names, ObjectReference
 from weir.clock import Clock
+from weir.objects.times import format_micro_time
 
 __all__ = ["Occurrence", "Series", "SeriesRecorder"]
 
@@ -88,17 +88,6 @@ class Told:
         return self.occurrence.regarding.namespace or "default"
 
 
-@lru_cache(1024)
-def micro_time(at: datetime) -> str:
-    """Return *at* as the API spells times of a microsecond.
-
-    >>> from datetime import UTC
-    >>> micro_time(datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC))
-    '2026-01-02T03:04:05.000600Z'
-    """
-    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def cut(note: str) -> str:
     """Return *note* cut to what the API takes, at a character's end.
 
@@ -149,7 +138,7 @@ def document(told: Told) -> Document:
         "kind": "Event",
         "apiVersion": "events.k8s.io/v1",
         "metadata": {"name": told.name, "namespace": told.namespace},
-        "eventTime": micro_time(told.began),
+        "eventTime": format_micro_time(told.began),
         "reportingController": what.controller,
         "reportingInstance": what.instance,
         "action": what.action,
@@ -161,7 +150,7 @@ def document(told: Told) -> Document:
     if what.related is not None:
         made["related"] = what.related.document()
     if told.count > 1:
-        made["series"] = {"count": told.count, "lastObservedTime": micro_time(told.last)}
+        made["series"] = {"count": told.count, "lastObservedTime": format_micro_time(told.last)}
     return made
 
 

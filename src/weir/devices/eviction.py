@@ -89,7 +89,7 @@ def moment(text: str | None) -> datetime | None:
     if not text:
         return None
     try:
-        return datetime.strptime(parse_time(text), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        return datetime.fromisoformat(parse_time(text))
     except (TimeError, ValueError):
         return None
 

@@ -33,6 +33,7 @@ from weir.objects.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from weir.objects.times import format_time
 from weir.objects.v1alpha4 import VERSION, relax
 from weir.taints.toleration import find_tolerating
 
@@ -254,9 +255,7 @@ class Inventory:
         judged = self._met(rule)
         chosen = [one for one, selection in judged if selection]
         names = {one.id for one in chosen}
-        taint = msgspec.structs.replace(
-            rule.spec.taint, effect="NoExecute", time_added=now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        )
+        taint = msgspec.structs.replace(rule.spec.taint, effect="NoExecute", time_added=format_time(now))
         tracked = [TrackedTaint(taint, RuleOrigin(rule.name, rule.metadata.uid), 0)]
         evictions = {}
         for claim in self.claims.values():

@@ -15,7 +15,7 @@ from typing import Final
 
 from weir.values.quoting import quote
 
-__all__ = ["TimeError", "parse_micro_time", "parse_time"]
+__all__ = ["TimeError", "format_micro_time", "format_time", "parse_micro_time", "parse_time"]
 
 _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 _MICRO: Final = "2006-01-02T15:04:05.000000Z07:00"
@@ -25,6 +25,24 @@ class TimeError(ValueError):
     """The text is not a time; the message is Go's."""
 
 
+def format_time(moment: datetime) -> str:
+    """Return *moment*, which is in UTC, as a `Time`.
+
+    >>> format_time(datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC))
+    '2026-01-02T03:04:05Z'
+    """
+    return moment.isoformat(timespec="seconds")[:19] + "Z"
+
+
+def format_micro_time(moment: datetime) -> str:
+    """Return *moment*, which is in UTC, as a `MicroTime`.
+
+    >>> format_micro_time(datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC))
+    '2026-01-02T03:04:05.000600Z'
+    """
+    return moment.isoformat(timespec="microseconds")[:26] + "Z"
+
+
 @lru_cache(4096)
 def parse_time(text: str) -> str:
     """Return *text* as RFC 3339 in UTC with whole seconds.
@@ -32,8 +50,7 @@ def parse_time(text: str) -> str:
     >>> parse_time("2026-01-01T00:00:00.5+02:00")
     '2025-12-31T22:00:00Z'
     """
-    moment = _read(text, _SECONDS)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+    return format_time(_read(text, _SECONDS))
 
 
 @lru_cache(4096)
@@ -43,8 +60,7 @@ def parse_micro_time(text: str) -> str:
     >>> parse_micro_time("2026-01-01T00:00:00.123456+01:00")
     '2025-12-31T23:00:00.123456Z'
     """
-    moment = _read(text, _MICRO)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return format_micro_time(_read(text, _MICRO))
 
 
 class _Reader:

@@ -18,11 +18,12 @@ from weir.errors import Conflict, InternalError, NotFound, ServiceUnavailable, T
 from weir.objects.core import read
 from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
+from weir.objects.times import format_time
 from weir.scheduler.claims import EXTENDED_CLAIM, Claims
 from weir.scheduler.framework import PluginError
 from weir.scheduler.plugins.claim_reservation import FINALIZER, ClaimBinding, ClaimReservation, Extended
 from weir.scheduler.plugins.extended_resources import claim_document
-from weir.scheduler.status_reporter import PODS, timestamp
+from weir.scheduler.status_reporter import PODS
 
 CLAIMS = by_kind("resource.k8s.io/v1", "ResourceClaim")
 DEALLOCATED: Final = "deallocation of ResourceClaim completed"
@@ -98,7 +99,7 @@ async def _reserve(promise: ClaimReservation, binding: ClaimBinding, client: Cli
         binding.claim = await _patch(
             binding.claim, finalizer, client, f"add finalizer to claim {binding.claim.key}"
         )
-    status = binding.status(promise.pod, timestamp(clock) if promise.stamped else None)
+    status = binding.status(promise.pod, format_time(clock.now()) if promise.stamped else None)
     written = await _patch(binding.claim, status, client, _doing(binding), subresource="status")
     promise.wrote(binding, written)
 

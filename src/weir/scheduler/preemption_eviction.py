@@ -14,8 +14,9 @@ from weir.client.api import Client
 from weir.clock import Clock
 from weir.errors import ApiError
 from weir.objects.core import LabelSelector, Pod, View
+from weir.objects.times import format_time
 from weir.scheduler.preemption import DisruptionBudget, Preemption, priority
-from weir.scheduler.status_reporter import PODS, StatusReporter, timestamp
+from weir.scheduler.status_reporter import PODS, StatusReporter
 
 _PREEMPTED: Final = "PreemptionByScheduler"
 
@@ -82,7 +83,7 @@ async def send_away(
             "status": "True",
             "reason": _PREEMPTED,
             "message": f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
-            "lastTransitionTime": timestamp(clock),
+            "lastTransitionTime": format_time(clock.now()),
             "observedGeneration": victim.metadata.generation,
         }
         await reporter.patch_status(victim, {"conditions": [condition]})

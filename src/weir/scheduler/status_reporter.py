@@ -17,6 +17,7 @@ from weir.clock import Clock
 from weir.errors import NotFound, WeirError
 from weir.objects.core import ObjectMeta, Pod
 from weir.objects.kinds import by_kind
+from weir.objects.times import format_time
 from weir.observe.logs import Log
 
 PODS = by_kind("v1", "Pod")
@@ -67,7 +68,7 @@ class StatusReporter:
             if (
                 present is None or present.status != "False"
             ):  # other words for the same status are no transition
-                condition["lastTransitionTime"] = timestamp(self._clock)
+                condition["lastTransitionTime"] = format_time(self._clock.now())
             status["conditions"] = [condition]
         if promised is not None and promised != pod.status.nominated_node_name:
             status["nominatedNodeName"] = promised or None
@@ -96,11 +97,6 @@ class StatusReporter:
             # The next attempt writes it again; a pod that is gone needs no status.
             if self._log is not None and not isinstance(error, NotFound):
                 self._log.info("pod status not written", pod=pod.key, error=str(error))
-
-
-def timestamp(clock: Clock) -> str:
-    """Return the time as the API writes it."""
-    return clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _reference(pod: Pod) -> ObjectReference:

@@ -38,6 +38,7 @@ from weir.controllers.nodes.lifecycle import OWNED
 from weir.errors import NotFound
 from weir.gates import GatesLike
 from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.times import format_time
 from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
 from weir.simulation.drivers.faults import POOL, with_fault
 from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
@@ -251,7 +252,7 @@ class Cluster:
         async def act() -> None:
             there = {each["metadata"]["name"] for each in (await self.client.list(NODES)).documents()}
             free = (f"{name}-{number}" for number in range(len(there) + count))
-            printed = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            printed = format_time(self.now)
             for candidate in [each for each in free if each not in there][:count]:
                 document = node_document(candidate, chosen, wanted, dict(labels or {}), printed)
                 await self.client.create(NODES, document)
@@ -271,7 +272,7 @@ class Cluster:
         """Add one simulated node of exactly this name."""
         chosen = _class(node_class, devices)
         wanted = tuple(parse_taint(text) for text in taints)
-        printed = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        printed = format_time(self.now)
         self.create(node_document(name, chosen, wanted, dict(labels or {}), printed))
         self.advance(SETTLE_SECONDS)
 

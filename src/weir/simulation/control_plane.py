@@ -29,6 +29,7 @@ from weir.controllers.runtime.runner import Controllers
 from weir.controllers.storage.volume_provisioner import NAME as PROVISIONER
 from weir.gates import ALL_FEATURES, Gates, GatesLike
 from weir.objects.kinds import by_kind
+from weir.objects.times import format_time
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 from weir.simulation.kubelet.node_classes import NodeClass, node_document
@@ -156,7 +157,7 @@ async def ensure_nodes(client: Client, count: int, node_class: NodeClass, now: d
     there = {each["metadata"]["name"] for each in (await client.list(NODES)).documents()}
     free = (name for name in map("node-{}".format, itertools.count()) if name not in there)
     names = list(itertools.islice(free, max(count - len(there), 0)))
-    printed = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    printed = format_time(now)
     for start in range(0, len(names), AT_ONCE):  # together, so that they share the disk's flushes
         await asyncio.gather(
             *(

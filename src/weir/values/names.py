@@ -15,6 +15,8 @@ from typing import Final
 
 Messages = tuple[str, ...]
 FINE: Final[Messages] = ()
+#: Of generated names: neither vowels nor digits that look like them, so that no words appear.
+SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = _LABEL + r"(\." + _LABEL + ")*"
@@ -315,3 +317,17 @@ def check_generated(check: Callable[[str], Messages], prefix: str) -> Messages:
     ((), ())
     """
     return check(prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix)
+
+
+def name_suffix(random_bytes: Callable[[int], bytes]) -> str:
+    """Return the five random characters at the end of a generated name."""
+    return "".join(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in random_bytes(5))
+
+
+def generate_name(prefix: str, random_bytes: Callable[[int], bytes]) -> str:
+    """Return a name for `generateName: prefix`, cut so that it is a DNS label with its suffix.
+
+    >>> generate_name("web-", bytes)
+    'web-bbbbb'
+    """
+    return prefix[:58] + name_suffix(random_bytes)

@@ -11,10 +11,11 @@ ordinary pod is a handful of bound methods. Nothing here awaits: only when a web
 
 from __future__ import annotations
 
-import random
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from weir.apiserver.admission.attributes import Attributes, Plugin, Reader
@@ -35,6 +36,7 @@ from weir.apiserver.admission.storage import (
 from weir.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from weir.apiserver.admission.toleration_lists import Toleration
 from weir.objects.kinds import Kind
+from weir.values.names import name_suffix
 
 MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
 VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
@@ -58,7 +60,6 @@ ORDER = (
 )
 OFF_BY_DEFAULT = frozenset({"PodTolerationRestriction", "ExtendedResourceToleration"})
 _RUNS_TO_FOLD = 500
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class PluginError(ValueError):
@@ -173,7 +174,7 @@ class Chain:
         known: list[Plugin] = [
             NamespaceLifecycle(reader),
             LimitRanger(reader),
-            ServiceAccount(reader, new_suffix or _random_suffix),
+            ServiceAccount(reader, new_suffix or partial(name_suffix, os.urandom)),
             TaintNodesByCondition(),
             Priority(reader),
             DefaultTolerationSeconds(settings.not_ready_seconds, settings.unreachable_seconds),
@@ -245,7 +246,3 @@ class Chain:
                 told.append(passed)
                 steps.append(_Step(plugin.name, run, passed.note))
         return Plan(tuple(steps), tuple(told))
-
-
-def _random_suffix() -> str:
-    return "".join(random.choices(_SUFFIX, k=5))

@@ -22,6 +22,7 @@ import yaml
 
 from weir.apiserver.auth import authz
 from weir.apiserver.auth.authn import User
+from weir.objects.times import format_micro_time
 
 AUDIT = "audit.k8s.io"
 
@@ -240,8 +241,8 @@ class Audit:
             event["requestObject"] = _body(request_object)
         if level >= Level.REQUEST_RESPONSE and info.is_resource and response_object:
             event["responseObject"] = _body(response_object)
-        event["requestReceivedTimestamp"] = _micro_time(received)
-        event["stageTimestamp"] = _micro_time(finished)
+        event["requestReceivedTimestamp"] = format_micro_time(received)
+        event["stageTimestamp"] = format_micro_time(finished)
         if annotations:
             event["annotations"] = dict(annotations)
         self._write(msgspec.json.encode(event) + b"\n")
@@ -266,7 +267,3 @@ def _body(body: bytes) -> Any:
         return msgspec.Raw(body) if msgspec.json.decode(body) is not None else None
     except msgspec.DecodeError:
         return body.decode("utf-8", "replace")
-
-
-def _micro_time(when: datetime) -> str:
-    return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from weir.apiserver.auth.authn import CREDENTIAL_ID, User, proven
 from weir.errors import BadRequest, Conflict, Invalid, NotFound
+from weir.objects.times import format_time
 
 ISSUER = "https://kubernetes.default.svc"
 DEFAULT_SECONDS = 3600
@@ -162,10 +163,10 @@ def token_request(
             "name": metadata["name"],
             "namespace": metadata["namespace"],
             "uid": metadata.get("uid", ""),
-            "creationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "creationTimestamp": format_time(now),
         },
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": reference},
-        "status": {"token": token, "expirationTimestamp": ends.strftime("%Y-%m-%dT%H:%M:%SZ")},
+        "status": {"token": token, "expirationTimestamp": format_time(ends)},
     }
 
 

@@ -23,6 +23,7 @@ from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.options import DeleteOptions
 from weir.objects.kinds import Kind
+from weir.objects.times import format_time
 from weir.store import KeyValue, Write
 
 __all__ = ["Deletion"]
@@ -111,14 +112,16 @@ class Deletion:
             if not current:
                 return False, False, 0
             if asked is not None and asked < current:
-                due = parse_time(metadata["deletionTimestamp"]) - timedelta(seconds=current - asked)
-                metadata["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+                due = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(
+                    seconds=current - asked
+                )
+                metadata["deletionTimestamp"] = format_time(due)
                 metadata["deletionGracePeriodSeconds"] = asked
                 return True, False, asked
             return False, True, current
         grace = strategy.delete_grace(document, asked) or 0
-        due = parse_time(self._verbs.now) + timedelta(seconds=grace)
-        metadata["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+        due = datetime.fromisoformat(self._verbs.now) + timedelta(seconds=grace)
+        metadata["deletionTimestamp"] = format_time(due)
         metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
@@ -194,15 +197,6 @@ def success(*, code: int | None = None, details: Document | None = None) -> Docu
     if code is not None:
         status["code"] = code
     return status
-
-
-def parse_time(text: str) -> datetime:
-    """Return an RFC 3339 time with seconds.
-
-    >>> parse_time("2026-01-02T03:04:05Z").isoformat()
-    '2026-01-02T03:04:05+00:00'
-    """
-    return datetime.fromisoformat(text)
 
 
 def mark_terminating(metadata: Document, now: str) -> None:

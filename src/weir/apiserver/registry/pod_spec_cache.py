@@ -30,6 +30,7 @@ from weir.objects.document import copied, decode_fast, may_have_duplicates, root
 from weir.objects.kinds import by_kind
 from weir.validate.ratchet import Options
 from weir.validate.tolerations import validate_tolerations
+from weir.values.names import SUFFIX_ALPHABET
 
 __all__ = ["POD", "Judged", "Look", "PodSpecCache", "Read"]
 
@@ -42,7 +43,7 @@ LARGEST_BYTES = 64 << 10  # a larger spec is nobody's template
 _ROOT = root_of(POD)
 _METADATA = schema.struct(_ROOT.fields["metadata"].shape.struct_name)
 _SPEC = schema.struct(_ROOT.fields["spec"].shape.struct_name)
-_TOKEN_VOLUME = re.compile("kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}").fullmatch
+_TOKEN_VOLUME = re.compile(f"kube-api-access-[{SUFFIX_ALPHABET}]{{5}}").fullmatch
 _NO_NAME, _NO_TOLERATIONS = b"\0", b"\1"  # bytes that no JSON text holds
 _FIRST_STATUS = {"phase", "qosClass"}
 #: Fields of metadata whose values do not matter to ownership, or are part of the shape.

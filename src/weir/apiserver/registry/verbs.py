@@ -42,6 +42,7 @@ from weir.gates import Gates
 from weir.objects import defaults, v1alpha4
 from weir.objects.document import copied
 from weir.objects.kinds import Kind, hub_of
+from weir.objects.times import format_time
 from weir.objects.zero_value import zero
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
@@ -50,13 +51,13 @@ from weir.validate.context import context_for
 from weir.validate.field import invalid
 from weir.validate.meta import validate_object_meta
 from weir.validate.ratchet import options_for
+from weir.values.names import generate_name
 
 __all__ = ["Parts", "Verbs", "WriteResult"]
 
 Document = dict[str, Any]
 
 
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 ATTEMPTS = 8
 _NOTHING: Mapping[str, Any] = {}
 _encode = msgspec.json.Encoder().encode
@@ -122,7 +123,7 @@ class Verbs:
         second = int(self.clock.time())
         if second != self._second:
             self._second = second
-            self._now = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self._now = format_time(datetime.fromtimestamp(second, UTC))
         return self._now
 
     def documents(self, kind: Kind) -> list[Document]:
@@ -225,9 +226,7 @@ class Verbs:
         prefix = metadata.get("generateName")
         generated = bool(prefix) and not metadata.get("name")
         if generated:
-            metadata["name"] = prefix[:58] + "".join(
-                _SUFFIX[byte % len(_SUFFIX)] for byte in self.random_bytes(5)
-            )
+            metadata["name"] = generate_name(prefix, self.random_bytes)
             attributes.name = metadata["name"]
         metadata["uid"] = new_uid(self._entropy, self.random_bytes)
         metadata["creationTimestamp"] = self.now

@@ -26,6 +26,7 @@ import msgspec
 
 from weir.errors import BadRequest
 from weir.objects.kinds import find_kind
+from weir.objects.times import format_micro_time, format_time
 
 __all__ = ["MEDIA_TYPE", "to_document"]
 
@@ -210,10 +211,9 @@ def _time(parts: dict[int, int | bytes], *, micro: bool) -> str | None:
     if not parts or (seconds == 0 and nanos == 0):
         return None
     try:
-        when = datetime.fromtimestamp(seconds, UTC)
+        when = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000)
     except (OverflowError, ValueError, OSError):
-        raise _Cut(f"{seconds} is no time") from None
+        raise _Cut(f"{seconds} s and {nanos} ns is no time") from None
     if when.year <= 1:
         return None
-    text = when.strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{nanos // 1000:06d}Z" if micro else f"{text}Z"
+    return format_micro_time(when) if micro else format_time(when)

@@ -19,10 +19,10 @@ import msgspec
 
 from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeAt
 from weir.controllers.runtime.listers import Listers
-from weir.controllers.runtime.views import print_time
 from weir.errors import ApiError, MethodNotAllowed, NotFound
 from weir.gates import Gates
 from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.times import format_time
 
 NAMESPACES: Final = by_kind("v1", "Namespace")
 #: Every kind that lives in namespaces; events of both groups are one store.
@@ -213,7 +213,7 @@ def conditions_of(left: Left, present: Any, now: datetime) -> list[dict[str, Any
     made = [each for each in present if each["type"] not in {type for type, *_ in wanted}]
     for type, problem, reason, fine in wanted:
         status, known = "True" if problem else "False", before.get(type)
-        since = known["lastTransitionTime"] if known and known["status"] == status else print_time(now)
+        since = known["lastTransitionTime"] if known and known["status"] == status else format_time(now)
         made.append(
             {
                 "type": type,

@@ -15,13 +15,13 @@ from datetime import datetime
 
 import msgspec
 
-from weir.controllers.runtime.views import print_time
 from weir.devices.eviction import Eviction, claim_eviction
 from weir.devices.origin import TrackedTaint
 from weir.devices.pool import PoolKey
 from weir.devices.tracker import Problem, Tracker, Update
 from weir.gates import Gates
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceClaim, ResourceSlice
+from weir.objects.times import format_time
 from weir.taints.toleration import EVICTING, Evaluate
 
 
@@ -177,7 +177,7 @@ class ClaimEvictions:
                     yield tracked
                     continue
                 since = self._first_seen.setdefault(tracked.id, now)
-                taint = msgspec.structs.replace(tracked.taint, time_added=print_time(since))
+                taint = msgspec.structs.replace(tracked.taint, time_added=format_time(since))
                 yield TrackedTaint(taint, tracked.origin, tracked.id)
 
         return taints_on

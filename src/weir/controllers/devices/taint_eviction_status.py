@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from weir.controllers.runtime.views import parse_time, print_time
+from weir.controllers.runtime.views import parse_time
+from weir.objects.times import format_time
 
 TYPE: Final = "EvictionInProgress"
 PERIOD: Final = timedelta(seconds=10)
@@ -116,4 +117,4 @@ def changed(
     }
     if condition is not None and all(condition.get(name, "") == value for name, value in wanted.items()):
         return None
-    return {**wanted, "lastTransitionTime": print_time(now)}
+    return {**wanted, "lastTransitionTime": format_time(now)}

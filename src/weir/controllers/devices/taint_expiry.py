@@ -9,17 +9,16 @@ What surprises: a time that cannot be read removes nothing; a warning on the rul
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from weir.client.api import APPLY_PATCH
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Delete, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
-from weir.controllers.runtime.views import print_time
 from weir.gates import DEVICE_TAINT_RULES, Gates
 from weir.objects.kinds import Kind, by_kind
-from weir.objects.times import TimeError, parse_time
+from weir.objects.times import TimeError, format_time, parse_time
 
 RULES: Final = by_kind("resource.k8s.io/v1", "DeviceTaintRule")
 EXPIRES_AT: Final = "weir.dev/expires-at"
@@ -55,7 +54,7 @@ class DeviceTaintExpiry:
             return
         metadata = rule["metadata"]
         try:
-            at = datetime.strptime(parse_time(text), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+            at = datetime.fromisoformat(parse_time(text))
         except (TimeError, ValueError):
             about = ObjectReference(
                 "DeviceTaintRule", key.name, "", metadata.get("uid", ""), RULES.api_version
@@ -66,14 +65,14 @@ class DeviceTaintExpiry:
         if at <= now:
             yield Delete(RULES, key.name, uid=metadata["uid"])
             return
-        message = f"The rule will be removed at {print_time(at)}."
+        message = f"The rule will be removed at {format_time(at)}."
         if not _told(rule, message):
             condition = {
                 "type": CONDITION,
                 "status": "True",
                 "reason": "TimeToLive",
                 "message": message,
-                "lastTransitionTime": print_time(now),
+                "lastTransitionTime": format_time(now),
             }
             patch = {
                 "apiVersion": RULES.api_version,

@@ -24,10 +24,11 @@ from weir.client.heartbeats import Heartbeats
 from weir.controllers.nodes.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import NODES, PODS, Listers
-from weir.controllers.runtime.views import Condition, Node, parse_time, print_time
+from weir.controllers.runtime.views import Condition, Node, parse_time
 from weir.gates import Gates
 from weir.objects.core import Taint
 from weir.objects.kinds import Kind, by_kind
+from weir.objects.times import format_time
 from weir.taints.wellknown import (
     DISK_PRESSURE,
     MEMORY_PRESSURE,
@@ -192,7 +193,7 @@ class NodeLifecycle:
         wanted = list(wanted_keys(node))
         kept = [t for t in node.taints if t.effect != "NoSchedule" or t.key not in OWNED or t.key in wanted]
         present = {t.key for t in kept if t.effect == "NoSchedule"}
-        added = [Taint(key, "", "NoSchedule", print_time(now)) for key in wanted if key not in present]
+        added = [Taint(key, "", "NoSchedule", format_time(now)) for key in wanted if key not in present]
         if added or len(kept) != len(node.taints):
             yield set_taints(node, [*kept, *added])
 
@@ -298,7 +299,7 @@ class NodeLifecycle:
             if not pod.ready:
                 continue
             metadata = pod.metadata
-            condition = {"type": "Ready", "status": "False", "lastTransitionTime": print_time(now)}
+            condition = {"type": "Ready", "status": "False", "lastTransitionTime": format_time(now)}
             yield status_patch(PODS, metadata.name, metadata.namespace, [condition])
             about = ObjectReference("Pod", metadata.name, metadata.namespace, metadata.uid)
             yield Record(about, "Warning", "NodeNotReady", "Node is not ready")
@@ -415,13 +416,13 @@ def unknown_conditions(node: Node, now: datetime) -> Iterator[dict[str, Any]]:
             "reason": reason,
             "message": message,
             "lastHeartbeatTime": heard,
-            "lastTransitionTime": print_time(now),
+            "lastTransitionTime": format_time(now),
         }
 
 
 def evicting(key: str, now: datetime) -> Taint:
     """Return the NoExecute taint called *key*, added now."""
-    return Taint(key, "", "NoExecute", print_time(now))
+    return Taint(key, "", "NoExecute", format_time(now))
 
 
 def without(node: Node, *keys: str) -> list[Taint]:

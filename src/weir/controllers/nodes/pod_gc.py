@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.runtime.actions import Action, Delete, Patch, WakeAt
 from weir.controllers.runtime.listers import NODES, PODS, Listers
-from weir.controllers.runtime.views import Node, Pod, print_time
+from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
 from weir.objects.kinds import Kind
+from weir.objects.times import format_time
 from weir.taints.wellknown import OUT_OF_SERVICE
 
 CHECK_SECONDS: Final = 20.0
@@ -81,7 +82,7 @@ class PodGc:
                 "status": "True",
                 "reason": "DeletionByPodGC",
                 "message": "PodGC: node no longer exists",
-                "lastTransitionTime": print_time(now),
+                "lastTransitionTime": format_time(now),
             }
             status: dict[str, Any] = {"conditions": [condition]}
             if not pod.terminated:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from weir.controllers.runtime.views import print_time
+from weir.objects.times import format_time
 
 Document = dict[str, Any]
 TYPE = "DisruptionTarget"
@@ -26,7 +26,7 @@ def disruption_target(
     if present is not None and all(present.get(name) == value for name, value in wanted.items()):
         return None
     moved = present is None or present.get("status") != "True"
-    since = print_time(now) if moved or present is None else present.get("lastTransitionTime")
+    since = format_time(now) if moved or present is None else present.get("lastTransitionTime")
     return {**wanted, "lastProbeTime": None, "lastTransitionTime": since}
 
 

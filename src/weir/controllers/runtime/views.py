@@ -6,7 +6,6 @@ The scheduler does not want these times: to it a heartbeat is no change of a nod
 from __future__ import annotations
 
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -138,9 +137,3 @@ def parse_time(text: str | None) -> datetime | None:
     (4, 250000)
     """
     return datetime.fromisoformat(text) if text else None
-
-
-@lru_cache(1024)
-def print_time(at: datetime) -> str:
-    """Return *at* as the API spells times of a second."""
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Patch
 from weir.controllers.runtime.listers import Listers, volume_claims_of
-from weir.controllers.runtime.views import Pod, print_time
+from weir.controllers.runtime.views import Pod
 from weir.objects.kinds import Kind, by_kind
+from weir.objects.times import format_time
 
 CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
 PROTECTION: Final = "kubernetes.io/pvc-protection"
@@ -55,7 +56,7 @@ def use_condition(claim: Document, known: Listers, now: datetime) -> Iterator[Ac
     made = {
         "type": UNUSED,
         "status": wanted,
-        "lastTransitionTime": print_time(now),
+        "lastTransitionTime": format_time(now),
         "reason": "PodUsingPVC" if used else "NoPodsUsingPVC",
         "message": "A pod is currently referencing this PVC"
         if used

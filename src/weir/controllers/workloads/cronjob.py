@@ -16,12 +16,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from weir.controllers.runtime.actions import Action, Create, Delete, Observe, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
-from weir.controllers.runtime.views import parse_time, print_time
+from weir.controllers.runtime.views import parse_time
 from weir.controllers.workloads.job import finished_at
 from weir.controllers.workloads.job_sync import JOBS
 from weir.controllers.workloads.pod_control import about, owner_key, owner_reference
 from weir.gates import Gates
 from weir.objects.kinds import Kind, by_kind
+from weir.objects.times import format_time
 from weir.values.cron import CronError, Schedule, parse_schedule
 
 CRONJOBS: Final = by_kind("batch/v1", "CronJob")
@@ -225,7 +226,7 @@ def _status(
         for job in sorted(active, key=lambda job: str(job["metadata"]["name"]))
     ]
     uids = [reference["uid"] for reference in references]
-    told = print_time(last) if last is not None else None
+    told = format_time(last) if last is not None else None
     same = (
         uids == [each.get("uid") for each in present.get("active") or ()]
         and told == present.get("lastScheduleTime")

@@ -20,12 +20,13 @@ from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
 from weir.controllers.runtime.disruption_target import TYPE as DISRUPTION_TARGET
 from weir.controllers.runtime.listers import PODS, Listers
-from weir.controllers.runtime.views import Pod, parse_time, print_time
+from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.expected_pods import SIZED, NoScale, expectation
 from weir.controllers.workloads.pod_control import about
 from weir.controllers.workloads.rollout import DEPLOYMENTS
 from weir.gates import Gates
 from weir.objects.kinds import Kind, by_kind
+from weir.objects.times import format_time
 from weir.selectors.labels import from_object
 
 BUDGETS: Final = by_kind("policy/v1", "PodDisruptionBudget")
@@ -233,7 +234,7 @@ def _stays_after_all(key: PickedPod, known: Listers, now: datetime) -> Iterator[
     condition = {
         "type": DISRUPTION_TARGET,
         "status": "False",
-        "lastTransitionTime": print_time(now),
+        "lastTransitionTime": format_time(now),
         "reason": None,
         "message": None,
     }
@@ -266,7 +267,7 @@ def _condition(
 ) -> dict[str, Any]:
     status = "True" if reason == "SufficientPods" else "False"
     before = _found(present)
-    since = before["lastTransitionTime"] if before.get("status") == status else print_time(now)
+    since = before["lastTransitionTime"] if before.get("status") == status else format_time(now)
     return {
         "type": "DisruptionAllowed",
         "status": status,

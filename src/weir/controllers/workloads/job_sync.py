@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Count, Create, Patch, Record, WakeAt
 from weir.controllers.runtime.listers import Listers
-from weir.controllers.runtime.views import Pod, parse_time, print_time
+from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.job_indexes import print_indexes
 from weir.controllers.workloads.job_pods import (
     FINALIZER,
@@ -37,6 +37,7 @@ from weir.controllers.workloads.job_policies import handle, met
 from weir.controllers.workloads.job_tracking import JOBS, Document, JobTracking
 from weir.controllers.workloads.pod_control import about, make_pod, remove_pod
 from weir.controllers.workloads.replicaset import leaving
+from weir.objects.times import format_time
 
 __all__ = ["JOBS", "JobKey", "JobSync"]
 
@@ -381,7 +382,7 @@ class JobSync:
         if resumed is not None and resumed["status"] == "False" and resumed.get("reason") == "JobResumed":
             started: str | None = self._tally.before.get("startTime") or resumed["lastTransitionTime"]
             return started
-        return self._tally.before.get("startTime") or print_time(self._now)
+        return self._tally.before.get("startTime") or format_time(self._now)
 
     def _deadline(self) -> datetime | None:
         seconds = self._spec.get("activeDeadlineSeconds")
@@ -411,7 +412,7 @@ class JobSync:
         return self._condition("FailureTarget", reason, message)
 
     def _condition(self, type: str, reason: str, message: str, status: str = "True") -> dict[str, Any]:
-        now = print_time(self._now)
+        now = format_time(self._now)
         return {
             "type": type,
             "status": status,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -18,10 +18,9 @@ from weir.controllers.runtime.actions import Create, Delete
 from weir.controllers.runtime.listers import PODS
 from weir.controllers.runtime.views import Pod, parse_time
 from weir.objects.kinds import Kind
+from weir.values.names import SUFFIX_ALPHABET
 
 Document = dict[str, Any]
-#: Kubernetes' alphabet for generated names: no vowels, so that no words appear.
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def about(document: Mapping[str, Any], kind: Kind) -> ObjectReference:
@@ -59,8 +58,8 @@ def template_hash(template: Mapping[str, Any], collisions: int = 0) -> str:
     number = int.from_bytes(hashlib.sha256(text).digest()[:8])
     found = ""
     for _ in range(10):
-        number, digit = divmod(number, len(_ALPHABET))
-        found += _ALPHABET[digit]
+        number, digit = divmod(number, len(SUFFIX_ALPHABET))
+        found += SUFFIX_ALPHABET[digit]
     return found
 
 

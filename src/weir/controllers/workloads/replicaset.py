@@ -23,11 +23,12 @@ import msgspec
 from weir.controllers.runtime.actions import Action, Patch, WakeAt
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import PODS, Listers
-from weir.controllers.runtime.views import Pod, parse_time, print_time
+from weir.controllers.runtime.views import Pod, parse_time
 from weir.controllers.workloads.failed_pod_backoff import EarlyLosses, not_before
 from weir.controllers.workloads.pod_control import available_at, is_available, make_pod, owner_key, remove_pod
 from weir.gates import Gates
 from weir.objects.kinds import Kind, by_kind
+from weir.objects.times import format_time
 
 REPLICASETS: Final = by_kind("apps/v1", "ReplicaSet")
 REPLICATION_CONTROLLERS: Final = by_kind("v1", "ReplicationController")
@@ -101,7 +102,7 @@ class ReplicaSets:
         condition = {
             "type": FAILURE,
             "status": "True",
-            "lastTransitionTime": print_time(now),
+            "lastTransitionTime": format_time(now),
             "reason": "FailedCreate",
             "message": message,
         }

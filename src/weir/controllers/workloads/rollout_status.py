@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from weir.controllers.runtime.views import parse_time, print_time
+from weir.controllers.runtime.views import parse_time
 from weir.controllers.workloads.rollout import Rollout
+from weir.objects.times import format_time
 
 NO_DEADLINE: Final = 2**31 - 1
 DONE, TIMED_OUT, PAUSED = "NewReplicaSetAvailable", "ProgressDeadlineExceeded", "DeploymentPaused"
@@ -178,7 +179,7 @@ def find(conditions: Iterable[Document], type: str) -> dict[str, Any] | None:
 
 def condition(type: str, status: str, reason: str, message: str, now: datetime) -> dict[str, Any]:
     """Return a condition that begins now."""
-    at = print_time(now)
+    at = format_time(now)
     return {
         "type": type,
         "status": status,

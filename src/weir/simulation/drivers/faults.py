@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.devices.notation import NotationError, parse_taint
+from weir.objects.times import format_micro_time
 
 Document = dict[str, Any]
 ANNOTATION: Final = "faults.weir.dev/"  #: what was done to a device, by its name
@@ -217,7 +218,7 @@ def with_fault(
     >>> with_fault({}, "gpu-0", {"taint": "hot:NoSchedule"}, at)
     {'faults.weir.dev/gpu-0': '[{"taint":"hot:NoSchedule","since":"2026-01-01T00:00:00.000000Z"}]'}
     """
-    begun = {**entry, "since": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+    begun = {**entry, "since": format_micro_time(now)}
     new = read_fault({**begun, "device": device}, now)
     name = f"{ANNOTATION}{device}"
     if new.repaired == "":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -195,9 +195,7 @@ class Drivers:
 
     def _faults(self, node: Document, devices: Devices) -> list[Fault]:
         """Return the faults of a node's devices: those of the schedule, then those somebody made."""
-        created = datetime.strptime(node["metadata"]["creationTimestamp"], "%Y-%m-%dT%H:%M:%SZ").replace(
-            tzinfo=UTC
-        )
+        created = datetime.fromisoformat(node["metadata"]["creationTimestamp"])
         found = devices.faults(created)
         for annotation, text in sorted((node["metadata"].get("annotations") or {}).items()):
             if annotation.startswith(ANNOTATION):

@@ -26,6 +26,7 @@ from weir.client.heartbeats import Heartbeats
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.objects.kinds import by_kind
+from weir.objects.times import format_micro_time, format_time
 from weir.simulation.kubelet.node_classes import healthy, is_off
 
 NODES: Final = by_kind("v1", "Node")
@@ -223,7 +224,7 @@ class Reports:
         name = node["metadata"]["name"]
         # The owner is said anew each time: a Lease left over from an earlier node of this name would be collected.
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = format_micro_time(self._clock.now())
         lease = self._leases.pop(name, None)
         if lease is not None:
             try:
@@ -244,7 +245,7 @@ class Reports:
         self._leases[name] = await self._client.create(LEASES, document, LEASE_NAMESPACE)
 
     async def _report(self, node: Document) -> Document:
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = format_time(self._clock.now())
         before = {c["type"]: c for c in node.get("status", {}).get("conditions") or ()}
         conditions = healthy(now, now)
         for condition in conditions:
@@ -292,7 +293,7 @@ class Reports:
             node.reported = reported
             with clock.backdated(reported):
                 await self._report(document)
-            text = clock.at(reported).strftime("%Y-%m-%dT%H:%M:%SZ")
+            text = format_time(clock.at(reported))
             self._heartbeats.note(name, text, clock.at(reported))
 
     def postpone_no_lease(self, names: Iterable[str] | None = None) -> None:

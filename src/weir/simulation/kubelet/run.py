@@ -26,6 +26,7 @@ from weir.gates import Gates
 from weir.objects.core import Node, Pod, ViewError, read
 from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
+from weir.objects.times import format_time
 from weir.observe.logs import Log
 from weir.simulation.drivers.run import Drivers
 from weir.simulation.kubelet.admit import Admission, admit, needs_admission
@@ -178,7 +179,7 @@ class Kubelets:
         await self._finish_stage(stage.name, pod, node)
 
     async def _finish_stage(self, stage: str, pod: Document, node: Document) -> None:
-        now = _print(self._clock)
+        now = format_time(self._clock.now())
         if stage == "terminate":
             metadata = pod["metadata"]
             try:
@@ -236,11 +237,11 @@ class Kubelets:
         if answer:
             for victim in answer.victims:
                 await self._push_off(victim)
-            await self._write(pod, {"startTime": _print(self._clock)})
+            await self._write(pod, {"startTime": format_time(self._clock.now())})
             return True
         self._tell(pod, "Warning", answer.reason, answer.message)
         status = {"phase": "Failed", "reason": answer.reason, "message": answer.status_message}
-        await self._write(pod, {**status, "startTime": _print(self._clock)})
+        await self._write(pod, {**status, "startTime": format_time(self._clock.now())})
         return False
 
     def _others(self, pod: Document) -> Iterator[Pod]:
@@ -310,10 +311,6 @@ def _node_of(pod: Document) -> tuple[str, ...]:
 
 def _pod_key(pod: Document) -> PodKey:
     return PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
-
-
-def _print(clock: Clock) -> str:
-    return clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 __all__ = ["Kubelets", "is_off", "life_of"]
