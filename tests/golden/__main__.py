@@ -1,28 +1,24 @@
-"""`python -m tests.golden DIR`: replay recorded exchanges, print every difference, then the count."""
+"""`python -m tests.golden [DIR]`: replay recorded exchanges, print every difference, then the count."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
+from tests.golden.recording import RECORDED
 from tests.golden.replay import replay_folder
-
-TESTDATA = Path(os.environ.get("WEIR_TESTDATA", Path(__file__).parents[3] / "shared" / "testdata"))
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or len(arguments) > 2:
-        print("usage: python -m tests.golden DIR [AREA]", file=sys.stderr)
+    if len(arguments) > 2:
+        print("usage: python -m tests.golden [DIR [AREA]]", file=sys.stderr)
         return 2
-    folder = Path(arguments[0])
+    folder = Path(arguments[0]) if arguments else RECORDED
     if not folder.is_dir():
         print(f"{folder}: not a folder of fixtures", file=sys.stderr)
         return 2
-    report = asyncio.run(
-        replay_folder(folder, TESTDATA / "golden", arguments[1] if len(arguments) > 1 else "")
-    )
+    report = asyncio.run(replay_folder(folder, RECORDED, arguments[1] if len(arguments) > 1 else ""))
     for name, wrong in report.failed.items():
         print(f"FAIL {name}")
         for line in wrong[:20]:

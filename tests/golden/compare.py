@@ -7,6 +7,7 @@ compared as a set (core.md 2.1); the text of a diff that follows an immutability
 from __future__ import annotations
 
 import copy
+import hashlib
 import re
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.golden.decisions import DECISIONS
 from tests.golden.recording import Document, Exchange
 
 MASK = "*"
+DIGEST = "sha256:"
 AGE = re.compile(r"(\d+[smhdy])+")
 IGNORED_HEADERS = frozenset({"Audit-Id", "X-Kubernetes-Pf-Flowschema-Uid", "Transfer-Encoding"})
 _STEP = re.compile(r'\.?([^.\[\]"]+)|\[\*\]|\["((?:[^"\\]|\\.|"(?!\]))*)"\]')
@@ -73,6 +75,11 @@ def masked(response: dict[str, Any], volatile: list[str]) -> dict[str, Any]:
     return whole["response"]
 
 
+def digest(text: str) -> str:
+    """Return what stands in a recording for a text in upstream's own prose, such as a column's description."""
+    return DIGEST + hashlib.sha256(text.encode()).hexdigest()
+
+
 def without_diff(text: str) -> str:
     """Cut the diff an immutability error appends."""
     return re.sub(
@@ -110,6 +117,8 @@ def differences(expected: Any, actual: Any, at: str = "") -> list[str]:
                 found += differences(expected[index], actual[index], place)
         return found
     if isinstance(expected, str) and isinstance(actual, str):
+        if expected.startswith(DIGEST):  # upstream's prose is not kept, only its digest
+            actual = digest(actual)
         if ".cells[" in at and AGE.fullmatch(expected) and AGE.fullmatch(actual):
             return []  # decision G-07: an age is the time of the run
         if expected == actual or without_diff(expected) == without_diff(actual):

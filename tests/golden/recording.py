@@ -21,6 +21,9 @@ from weir.objects.kinds import Kind, find_kind
 
 Document = dict[str, Any]
 
+#: The recorded exchanges of a real Kubernetes; README.md beside them says how they were made.
+RECORDED = Path(__file__).parent / "recorded"
+
 
 @dataclass
 class Exchange:

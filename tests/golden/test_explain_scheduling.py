@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.golden.recording import RECORDED
 from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
@@ -15,14 +15,14 @@ from weir.gates import ALL_FEATURES
 from weir.world import World
 
 
-def bodies(folder: Path) -> dict[str, Any]:
-    recorded = json.loads((folder / "golden" / "scheduling.json").read_text())
+def bodies() -> dict[str, Any]:
+    recorded = json.loads((RECORDED / "scheduling.json").read_text())
     return {fixture["name"]: fixture["response"]["body"] for fixture in recorded}
 
 
 @pytest.fixture(scope="module")
-def recorded(testdata: Path) -> dict[str, Any]:
-    return bodies(testdata)
+def recorded() -> dict[str, Any]:
+    return bodies()
 
 
 def condition(pod: dict[str, Any]) -> str:

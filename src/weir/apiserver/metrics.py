@@ -1,6 +1,6 @@
 """What the API server counts and times, under upstream's names.
 
-Spec: issue "Verbs" (/metrics). Labels are bounded: verbs, kinds, codes and plugin names, never an object's name.
+Spec: upstream's metric names. Labels are bounded: verbs, kinds, codes and plugin names, never an object's name.
 A request's three children are looked up once per combination of labels and kept.
 Not here: how metrics are kept and printed (weir.observe.metrics).
 """

@@ -1,6 +1,6 @@
 """NodeRestriction: a kubelet writes to its own node and its own pods, and cannot attract work it should not get.
 
-Spec: issue "Who may come in" (NodeRestriction for kubelet identities). Holds users `system:node:<name>` of group
+Spec: decision 12 (NodeRestriction for kubelet identities). Holds users `system:node:<name>` of group
 `system:nodes`; everybody else passes. A kubelet may not change its node's taints or the labels by which
 administrators keep pods apart (`node-restriction.kubernetes.io/`, and `kubernetes.io` names it has no business with),
 may create only mirror pods that use nothing of the API, and may ask for tokens only for pods it runs.

@@ -1,6 +1,6 @@
 """Who did what, when, and what came of it? One JSON line per request, as audit.k8s.io/v1 events.
 
-Spec: issue "Who may come in" (audit log option). A policy is a list of rules; the first that matches a request says
+Spec: decision 12 (audit log option). A policy is a list of rules; the first that matches a request says
 how much is written: None, Metadata, Request (with the object sent), RequestResponse (and the object returned).
 Without a rule that matches nothing is written. Without a policy everything is written at Metadata. Events are
 written when the answer is complete; of a watch, when it starts.

@@ -1,6 +1,6 @@
 """May this kubelet do this?
 
-Spec: issue "Who may come in" (NodeRestriction for kubelet identities). A kubelet is a user
+Spec: decision 12 (NodeRestriction for kubelet identities). A kubelet is a user
 `system:node:<name>` in group `system:nodes`. It may read what the pods on its node use, report about itself and
 its pods, and nothing of other nodes. Where this module has no word, RBAC may still allow.
 

@@ -1,6 +1,6 @@
 """May this user do this, by the roles bound to them?
 
-Spec: issue "Who may come in"; rbac.authorization.k8s.io/v1. A `Policy` is made from the roles and bindings of
+Spec: decision 12; rbac.authorization.k8s.io/v1. A `Policy` is made from the roles and bindings of
 one moment and answers any number of questions; it never changes. A ClusterRoleBinding grants everywhere, a
 RoleBinding in its namespace only, also when it refers to a ClusterRole. RBAC only ever allows: nothing in a
 role can take away what another gives.

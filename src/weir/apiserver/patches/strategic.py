@@ -5,7 +5,7 @@ Directives: `$patch: replace|delete` in a map or list item, `$deleteFromPrimitiv
 `$setElementOrder/<field>` (the order the client wants; items only the server has keep their place relative to the
 old list) and `$retainKeys` (fields of a union that may stay).
 What surprises: an item without its merge key is a 500; the order of the patched items is that of the patch.
-Not here: merge keys themselves (weir.objects.fields.json).
+Not here: merge keys themselves (weir.objects.schema).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How much may be asked at once, and how large may one request be?
 
-Spec: issue "Who may come in" (3 MiB, in-flight limits, 429 with Retry-After). Requests that read and requests that
+Spec: decision 12 (3 MiB, in-flight limits, 429 with Retry-After). Requests that read and requests that
 write have a lane each, so that a flood of lists does not keep a kubelet from reporting. Watches and other
 long-running requests do not count: they are bounded by what their readers take. `system:masters` gets in
 even when a lane is full, because somebody has to be able to look.

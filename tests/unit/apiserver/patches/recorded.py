@@ -1,32 +1,17 @@
-"""The recorded exchanges of a real API server, for tests of single functions.
-
-The folder comes from WEIR_TESTDATA, by default `shared/testdata` beside the checkout. Where it is absent the tests that
-read it are skipped, except in CI, where it must be there.
-"""
+"""The recorded exchanges of a real API server, for tests of single functions."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-DEFAULT = Path(__file__).resolve().parents[4].parent / "shared" / "testdata"
-FOLDER = Path(os.environ.get("WEIR_TESTDATA", DEFAULT)) / "golden"
-
-needs_recordings = pytest.mark.skipif(
-    not FOLDER.is_dir() and not os.environ.get("CI"), reason=f"no recorded exchanges in {FOLDER}"
-)
+from tests.golden.recording import RECORDED
 
 
 def exchanges() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every recorded exchange with its name, `area/name`; nothing where there are none."""
-    if not FOLDER.is_dir():
-        return
-    for path in sorted(FOLDER.glob("*.json")):
+    """Yield every recorded exchange with its name, `area/name`."""
+    for path in sorted(RECORDED.glob("*.json")):
         if path.name in ("index.json", "kubectl.json"):
             continue
         for exchange in json.loads(path.read_text("utf-8")):

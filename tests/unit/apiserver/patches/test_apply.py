@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.apiserver.patches.recorded import body_of, exchanges, needs_recordings, timeless
+from tests.unit.apiserver.patches.recorded import body_of, exchanges, timeless
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.apply import LAST_APPLIED, apply, update_managed_fields
 from weir.apiserver.patches.compare import compare, field_set
@@ -320,7 +320,6 @@ def test_an_overlay_holds_every_field_of_the_configuration(
 APPLIED = [(name, exchange) for name, exchange in exchanges() if name.startswith("patches/apply")]
 
 
-@needs_recordings
 def test_recorded_applies_follow_one_another_as_recorded() -> None:
     live: dict[str, dict[str, Any]] = {}
     for name, exchange in APPLIED:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.apiserver.patches.recorded import body_of, exchanges, needs_recordings, timeless
+from tests.unit.apiserver.patches.recorded import body_of, exchanges, timeless
 from tests.unit.objects.documents import documents
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.compare import compare, created
@@ -198,7 +198,6 @@ CREATED = [
 ]
 
 
-@needs_recordings
 def test_there_are_recorded_creates() -> None:
     assert len(CREATED) >= 50
 
