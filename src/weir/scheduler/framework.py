@@ -1,17 +1,28 @@
-"""What do plugins say to the scheduler? Codes, statuses and the words of a failed attempt.
+"""What does a plugin implement? The extension points as types, the statuses plugins return, a failed attempt's text.
 
-Spec: core.md 3.2 "Status codes", 3.3 "Extension point rules", 3.10 "Events and conditions". A rejected node always
-carries the reason and the plugin it comes from; counting reasons into the message users know happens here, once.
-Not here: the plugins (weir.scheduler.plugins), the order in which they are asked (weir.scheduler.cycle).
+Spec: core.md 3.2 "Status codes", 3.3 "Extension point rules", 3.10 "Events and conditions". The names are those of the
+kube-scheduler framework: PreFilter, Filter, PostFilter, Score, Reserve, EnqueueExtensions, QueueingHint, Status,
+Diagnosis. A rejected node always carries the reason and the plugin it comes from; counting reasons into the message
+users know happens here, once.
+What surprises: pods that nothing distinguishes form a class (weir.scheduler.pod_class), and a plugin is asked about a
+class, for many nodes at once: a filter returns a code for each row of the node table, and a status for each code.
+Not here: the plugins (weir.scheduler.plugins), their order (weir.scheduler.plugins.registry), the attempt itself
+(weir.scheduler.cycle).
 """
 
 from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from weir.objects.core import Pod
+    from weir.objects.resource import ResourceClaim
+    from weir.scheduler.node_table import Bools, Ids, Ints
+    from weir.scheduler.queueing_hints import ClusterEvent
 
 MAX_NODE_SCORE: Final = 100
 
@@ -57,6 +68,126 @@ class NoNodes(Exception):
 
     def __str__(self) -> str:
         return "no nodes available to schedule pods"
+
+
+# ── extension points ─────────────────────────────────────────────────────────────────────────────
+
+
+class Scope(enum.Enum):
+    """What a plugin's answer for one node depends on, and so when it has to be asked again."""
+
+    NODE = "the node object"
+    PODS = "the node object and the pods on the node"
+    CLUSTER = "anything: pods on other nodes, volumes, claims"
+    SEARCH = "anything, at such a cost that only nodes every other filter accepts are asked about"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why one filter refuses one node; a plugin that knows more than the text adds fields in a class of its own."""
+
+    plugin: str
+    text: str  #: as in the FailedScheduling event
+
+
+class FilterPlugin(Protocol):
+    """Filter: which nodes cannot run pods of one class."""
+
+    name: str
+    scope: Scope
+
+    def codes(self, rows: Any) -> Ids:
+        """Return for each of *rows* 0 when the node passes, else a number that `status` understands."""
+
+    def status(self, code: int) -> Status:
+        """Return what a code other than 0 means."""
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        """Return, as data, why the node in *row* was given *code*."""
+        return tuple(Reason(self.name, text) for text in self.status(code).reasons)
+
+
+class PreFilterPlugin(Protocol):
+    """PreFilter: what holds for a pod before any node is looked at; its other points rely on it in each attempt."""
+
+    name: str
+
+    def start_cycle(self, pod: Pod) -> None:
+        """Answer for *pod* from now on: pods of one class may have claims of their own."""
+
+    def pre_filter(self) -> Status | None:
+        """Return why no node can take the pod, or None."""
+
+
+class PostFilterPlugin(Protocol):
+    """PostFilter: what would help a pod that no node took."""
+
+    name: str
+
+    def post_filter(self) -> ResourceClaim | None:
+        """Return an allocated claim to give up, that fits nowhere and that no other pod uses."""
+
+
+class Normalize(enum.Enum):
+    """What becomes of a plugin's raw scores (NormalizeScore)."""
+
+    NONE = "they are final, from 0 to 100"
+    HIGHEST = "the highest among feasible nodes becomes 100"
+    REVERSED = "the highest among feasible nodes becomes 0, none becomes 100"
+
+
+class ScorePlugin(Protocol):
+    """Score, node by node: a raw score for each node, which depends on the node and its own pods only."""
+
+    name: str
+    scope: Scope
+    normalize: Normalize
+
+    def score(self, rows: Any) -> Ids | Ints:
+        """Return the raw score of each of *rows*, never negative."""
+
+
+class ClusterScorePlugin(Protocol):
+    """Score, over all feasible nodes at once."""
+
+    name: str
+
+    def normalized_scores(self, feasible: Bools) -> Ints | None:
+        """Return scores from 0 to 100, meaningless outside of *feasible*; None when no node stands out."""
+
+
+class Reservation(Protocol):
+    """What a plugin promised one pod on its node; weir.scheduler.prebind writes it down."""
+
+    plugin: str
+
+    def settled(self) -> bool:
+        """Return whether the pod can be bound now; raise PluginError when it never can."""
+
+    def end(self) -> bool | None:
+        """Unreserve: the promise is kept, or the pod was not placed; True when that may help other pods."""
+
+
+class ReservePlugin(Protocol):
+    """Reserve: what a pod needs on its node beyond room there."""
+
+    name: str
+
+    def reserve(self, node: str) -> Reservation | None:
+        """Promise what the pod needs on *node*; None when it needs nothing more."""
+
+
+#: Whether an event could make a pod schedulable that the plugin rejected: Queue (True) or QueueSkip.
+QueueingHint = Callable[["Pod", "ClusterEvent"], bool]
+
+
+class EnqueueExtensions(Protocol):
+    """Which events may make pods schedulable that a plugin rejected."""
+
+    name: str
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        """Return a hint for every event (weir.scheduler.queueing_hints) the plugin wants to be asked about."""
 
 
 @dataclass(frozen=True)
