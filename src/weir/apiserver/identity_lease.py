@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from weir import errors
 from weir.apiserver.auth.authn import MASTERS, User
-from weir.apiserver.registry.verbs import Clock, Verbs
+from weir.apiserver.registry.verbs import Verbs
+from weir.clock import Clock
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_micro_time
 from weir.store import StoreUnavailable, Write

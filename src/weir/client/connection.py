@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 
 import httptools
 
-__all__ = ["Address", "Answer", "Broken", "Pool"]
+__all__ = ["Address", "Answer", "BodyTooLarge", "Broken", "Pool"]
 
 IDLE_SECONDS = 60.0
 PAUSE_BYTES = 8 << 20
@@ -32,6 +32,10 @@ class Broken(Exception):
     def __init__(self, message: str, *, before_answer: bool = False) -> None:
         super().__init__(message)
         self.before_answer = before_answer  # not a byte of the answer had come
+
+
+class BodyTooLarge(Broken):
+    """The body of the answer is larger than the caller takes."""
 
 
 class Address(NamedTuple):
@@ -55,8 +59,8 @@ class Answer(NamedTuple):
 class Connection(asyncio.Protocol):
     """One socket, one request at a time."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, loop: asyncio.AbstractEventLoop, most_body_bytes: int = 0) -> None:
+        self._loop, self._most_body_bytes = loop, most_body_bytes
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[Answer] | None = None
@@ -131,6 +135,10 @@ class Connection(asyncio.Protocol):
                 self._paused = True
                 self._transport.pause_reading()
             self._wake()
+        elif self._most_body_bytes:
+            self._pending += len(body)
+            if self._pending > self._most_body_bytes:
+                self.fail(BodyTooLarge(f"the body is larger than {self._most_body_bytes} bytes"))
 
     def on_message_complete(self) -> None:
         code = self._parser.get_status_code()
@@ -148,7 +156,7 @@ class Connection(asyncio.Protocol):
     def send(self, request: bytes, *, streaming: bool = False) -> asyncio.Future[Answer]:
         """Send a whole request and return what will be its answer."""
         if self._complete:  # the parser is made for one answer after another; what we keep is not
-            self._headers, self._parts = {}, deque()
+            self._headers, self._parts, self._pending = {}, deque(), 0
             self._head_done = self._complete = self._started = False
         self._streaming, self._failure = streaming, None
         self._answer = self._loop.create_future()
@@ -228,8 +236,17 @@ class Connection(asyncio.Protocol):
 class Pool:
     """Connections to one address."""
 
-    def __init__(self, address: Address, *, limit: int = 100, connect_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        limit: int = 100,
+        connect_seconds: float = 30.0,
+        most_body_bytes: int = 0,
+    ) -> None:
+        """*most_body_bytes* of an answer that is not a stream are taken; 0 means any number."""
         self._address, self._limit, self._connect_seconds = address, limit, connect_seconds
+        self._most_body_bytes = most_body_bytes
         self._loop = asyncio.get_running_loop()
         self._idle: list[Connection] = []
         self._open = 0
@@ -322,7 +339,7 @@ class Pool:
         direct_tls = address.tls if address.proxy is None else None
         async with asyncio.timeout(self._connect_seconds):
             _, connection = await self._loop.create_connection(
-                lambda: Connection(self._loop),
+                lambda: Connection(self._loop, self._most_body_bytes),
                 *where,
                 ssl=direct_tls,
                 server_hostname=(address.server_name or address.host) if direct_tls else None,

@@ -206,8 +206,8 @@ class Watch(Protocol):
         """Deliver nothing more. Harmless when repeated."""
 
 
-class Clock(Protocol):
-    """What a store needs to know about time."""
+class Timer(Protocol):
+    """The time of day and a way to wait: all that a store needs of a clock."""
 
     def time(self) -> float:
         """Seconds since the epoch."""

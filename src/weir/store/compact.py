@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from weir.store.backend import Clock, Store, StoreUnavailable
+from weir.store.backend import Store, StoreUnavailable, Timer
 
 DEFAULT_KEEP_SECONDS = 300.0
 DEFAULT_MAX_CHANGES = 500_000
@@ -62,7 +62,7 @@ class Retention:
         return target
 
 
-async def keep_up(store: Store, clock: Clock, *, interval_seconds: float = UPKEEP_SECONDS) -> None:
+async def keep_up(store: Store, clock: Timer, *, interval_seconds: float = UPKEEP_SECONDS) -> None:
     """Call `Store.upkeep` for ever; a store that is away for a while is tried again."""
     while True:
         with suppress(StoreUnavailable):  # writers are told; upkeep only has to try again

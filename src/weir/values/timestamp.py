@@ -1,4 +1,4 @@
-"""Which instant does this RFC 3339 text mean, and what does a clock show at it?
+"""Which instant does this RFC 3339 text mean, and which date and hour is that?
 
 Spec: cel.md 3.4 and 3.5. An instant is whole nanoseconds since 1970-01-01T00:00:00Z, as an int.
 What surprises, all taken over from Go: the hour may have one digit, the fraction may follow a comma, digits
@@ -41,8 +41,8 @@ class ZoneError(ValueError):
     """The text is not a time zone; the message is Go's."""
 
 
-class Clock(NamedTuple):
-    """What a calendar and a clock show: month 1-12, day 1-31, weekday 0 = Sunday, day_of_year 1-366."""
+class CalendarTime(NamedTuple):
+    """A moment in years, days and hours: month 1-12, day 1-31, weekday 0 = Sunday, day_of_year 1-366."""
 
     year: int
     month: int
@@ -95,7 +95,7 @@ def format_timestamp(instant: int, offset_seconds: int = 0) -> str:
     >>> format_timestamp(1_577_836_800_500_000_000), format_timestamp(0, -19800)
     ('2020-01-01T00:00:00.5Z', '1969-12-31T18:30:00-05:30')
     """
-    shown = clock(instant, offset_seconds)
+    shown = calendar_time(instant, offset_seconds)
     fraction = f".{shown.nanosecond:09d}".rstrip("0") if shown.nanosecond else ""
     return (
         f"{shown.year:04d}-{shown.month:02d}-{shown.day:02d}"
@@ -127,7 +127,7 @@ def valid_date(year: int, month: int, day: int) -> bool:
     return 1 <= day <= _MONTHS[month - 1] + (month == 2 and _is_leap(year))
 
 
-def clock(instant: int, offset_seconds: int = 0) -> Clock:
+def calendar_time(instant: int, offset_seconds: int = 0) -> CalendarTime:
     """Return what a clock *offset_seconds* east of UTC shows at *instant*."""
     seconds, nanosecond = divmod(instant, NANOSECONDS)
     days, of_day = divmod(seconds + offset_seconds, _DAY)
@@ -135,7 +135,7 @@ def clock(instant: int, offset_seconds: int = 0) -> Clock:
     hour, rest = divmod(of_day, 3600)
     minute, second = divmod(rest, 60)
     day_of_year = days - days_before(year, 1, 1) + 1
-    return Clock(year, month, day, hour, minute, second, nanosecond, (days + 4) % 7, day_of_year)
+    return CalendarTime(year, month, day, hour, minute, second, nanosecond, (days + 4) % 7, day_of_year)
 
 
 def zone_offset(zone: str, instant: int) -> int:

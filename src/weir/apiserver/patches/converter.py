@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from weir.apiserver.patches.strategic import go_text, merge_map, parse, place_of
+from weir.apiserver.patches.strategic import go_text, merge_map, parse, schema_node
 from weir.errors import DecodeError, Invalid
 from weir.objects import schema
 from weir.objects.document import KindRow, check, copied, may_have_duplicates, root_of
@@ -34,7 +34,7 @@ def patch(
     """Return *document* with the strategic merge patch of *body* applied and read as its kind, and the warnings."""
     overlay = parse(body)
     doubled = _duplicates(body, overlay) if field_validation != "Ignore" else []
-    merged = merge_map(copied(document), overlay, place_of(kind))
+    merged = merge_map(copied(document), overlay, schema_node(kind))
     return read_merged(merged, overlay, kind, field_validation=field_validation, doubled=doubled)
 
 

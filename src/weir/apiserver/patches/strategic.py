@@ -21,7 +21,7 @@ from weir.objects.document import KindRow, copied, root_of
 from weir.objects.jsontext import TOO_DEEP, JsonError, may_be_too_deep, parse_json, plain, too_deep
 from weir.values.quoting import quote
 
-__all__ = ["go_text", "go_type", "merge_map", "parse", "patch", "place_of"]
+__all__ = ["go_text", "go_type", "merge_map", "parse", "patch", "schema_node"]
 
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
@@ -36,7 +36,7 @@ _REJECTED: Final = "the server rejected our request due to an error in our reque
 _NONE: Final = object()
 
 
-class Place(NamedTuple):
+class SchemaNode(NamedTuple):
     """Where in the schema a value stands, and how its field asks to be merged."""
 
     shape: schema.Shape | None
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     replaces: bool = False
     key: str = ""
 
-    def field(self, name: str) -> Place:
+    def field(self, name: str) -> SchemaNode:
         """Return the place of a field or map key below."""
         shape = self.shape
         if shape is not None and shape.kind == "struct":
@@ -54,15 +54,15 @@ class Place(NamedTuple):
                 raise InternalError(
                     f"unable to find api field in struct {struct} for the json field {quote(name)}"
                 )
-            return Place(
+            return SchemaNode(
                 field.shape, "merge" in field.strategies, "replace" in field.strategies, field.merge_key
             )
-        return Place(shape.item if shape is not None else None)
+        return SchemaNode(shape.item if shape is not None else None)
 
     @property
-    def item(self) -> Place:
+    def item(self) -> SchemaNode:
         """Return the place of a list's items."""
-        return Place(self.shape.item if self.shape is not None else None)
+        return SchemaNode(self.shape.item if self.shape is not None else None)
 
 
 def patch(document: dict[str, Any], body: bytes, kind: KindRow) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def patch(document: dict[str, Any], body: bytes, kind: KindRow) -> dict[str, Any
     >>> patch(pod, b'{"spec": {"containers": [{"name": "a", "image": "y"}, {"name": "b"}]}}', by_kind("v1", "Pod"))
     {'spec': {'containers': [{'name': 'a', 'image': 'y'}, {'name': 'b'}]}}
     """
-    return merge_map(copied(document), parse(body), place_of(kind))
+    return merge_map(copied(document), parse(body), schema_node(kind))
 
 
 def parse(body: bytes) -> dict[str, Any]:
@@ -95,18 +95,18 @@ def parse(body: bytes) -> dict[str, Any]:
     return overlay
 
 
-def place_of(kind: KindRow) -> Place:
+def schema_node(kind: KindRow) -> SchemaNode:
     """Return the place of a whole object."""
     root = root_of(kind)
-    return Place(schema.Shape("struct", root.go, False, None, root.name))
+    return SchemaNode(schema.Shape("struct", root.go, False, None, root.name))
 
 
-def merge_map(original: dict[str, Any], overlay: dict[str, Any], place: Place) -> dict[str, Any]:
+def merge_map(original: dict[str, Any], overlay: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
     """Return *overlay* merged into *original*; both may be changed."""
     if DIRECTIVE in overlay:
         return _directed_map(overlay)
     _retain_keys(original, overlay)
-    _apply_orders(original, overlay, place)
+    _apply_orders(original, overlay, node)
     for key, value in overlay.items():
         deleting = key.startswith(DELETE_FROM)
         name = _directive_field(key, DELETE_FROM, BAD_PRIMITIVES) if deleting else key
@@ -118,10 +118,10 @@ def merge_map(original: dict[str, Any], overlay: dict[str, Any], place: Place) -
             if not deleting:
                 _take(original, name, value)
         elif isinstance(value, dict):
-            inner = place.field(name)
+            inner = node.field(name)
             original[name] = value if inner.replaces else merge_map(original[name], value, inner)
         elif isinstance(value, list):
-            inner = place.field(name)
+            inner = node.field(name)
             original[name] = _merge_list(original[name], value, inner, deleting)
         else:
             _take(original, name, value)
@@ -190,7 +190,7 @@ def _retain_keys(original: dict[str, Any], overlay: dict[str, Any]) -> None:
 # ── lists ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _apply_orders(original: dict[str, Any], overlay: dict[str, Any], place: Place) -> None:
+def _apply_orders(original: dict[str, Any], overlay: dict[str, Any], node: SchemaNode) -> None:
     """Merge every list that comes with an order, and take it and its order out of *overlay*."""
     for key in [key for key in overlay if key.startswith(SET_ORDER)]:
         order = overlay.pop(key)
@@ -201,7 +201,7 @@ def _apply_orders(original: dict[str, Any], overlay: dict[str, Any], place: Plac
         for found in (before, changes):
             if found is not None and not isinstance(found, list):
                 raise InternalError(f"expected a []interface {{}}, but received a {go_type(found)}")
-        inner = place.field(name)
+        inner = node.field(name)
         _check_order(changes or [], order, inner.key)
         if name not in original and name not in overlay:
             continue
@@ -249,8 +249,8 @@ def _key_of(item: Any, key: str) -> Any:
     return item[key]
 
 
-def _merge_list(original: list[Any], changes: list[Any], place: Place, deleting: bool) -> list[Any]:
-    if not place.merges and not deleting:
+def _merge_list(original: list[Any], changes: list[Any], node: SchemaNode, deleting: bool) -> list[Any]:
+    if not node.merges and not deleting:
         return changes
     if not original and not changes:
         return original
@@ -259,12 +259,12 @@ def _merge_list(original: list[Any], changes: list[Any], place: Place, deleting:
             return [item for item in original if item not in changes]
         merged = list(dict.fromkeys([*original, *changes]))
         return _ordered(merged, changes, original, "")
-    if not place.key:
-        raise InternalError(f"cannot merge lists without merge key for {_go_kind(place.item)}")
-    original, changes = _directed_items(original, changes, place.key)
+    if not node.key:
+        raise InternalError(f"cannot merge lists without merge key for {_go_kind(node.item)}")
+    original, changes = _directed_items(original, changes, node.key)
     before = list(original)
-    merged = _merge_items(original, changes, place)
-    return _ordered(merged, changes, before, place.key)
+    merged = _merge_items(original, changes, node)
+    return _ordered(merged, changes, before, node.key)
 
 
 def _directed_items(original: list[Any], changes: list[Any], key: str) -> tuple[list[Any], list[Any]]:
@@ -286,12 +286,12 @@ def _directed_items(original: list[Any], changes: list[Any], key: str) -> tuple[
     return (plain, []) if replace else (original, plain)
 
 
-def _merge_items(original: list[Any], changes: list[Any], place: Place) -> list[Any]:
+def _merge_items(original: list[Any], changes: list[Any], node: SchemaNode) -> list[Any]:
     for item in changes:
-        value = _key_of(item, place.key)
+        value = _key_of(item, node.key)
         for index, old in enumerate(original):
-            if place.key in old and old[place.key] == value:
-                original[index] = merge_map(old, item, place.item)
+            if node.key in old and old[node.key] == value:
+                original[index] = merge_map(old, item, node.item)
                 break
         else:
             original.append(item)
@@ -318,12 +318,12 @@ def _ordered(merged: list[Any], order: list[Any], before: list[Any], key: str) -
     return out + named + others
 
 
-def _sorted(items: list[Any], place: Callable[[Any], int]) -> list[Any]:
-    """Insertion sort by *place*; an item that has no place goes before whatever precedes it, as upstream's does."""
+def _sorted(items: list[Any], rank: Callable[[Any], int]) -> list[Any]:
+    """Insertion sort by *rank*; an item without one goes before whatever precedes it, as upstream's does."""
     for end in range(1, len(items)):
         at = end
         while at > 0:
-            here, previous = place(items[at]), place(items[at - 1])
+            here, previous = rank(items[at]), rank(items[at - 1])
             if here >= 0 and previous >= 0 and here >= previous:
                 break
             items[at], items[at - 1] = items[at - 1], items[at]
@@ -380,6 +380,6 @@ def go_type(value: Any) -> str:
     return names.get(type(value), "<nil>")
 
 
-def _go_kind(place: Place) -> str:
-    kind = place.shape.kind if place.shape is not None else "interface"
+def _go_kind(node: SchemaNode) -> str:
+    kind = node.shape.kind if node.shape is not None else "interface"
     return kind if kind in ("struct", "map") else "interface"

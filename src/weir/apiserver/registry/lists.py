@@ -11,13 +11,14 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
 from weir import errors
 from weir.apiserver.registry.conversion import convert_value
 from weir.apiserver.transport.options import ListOptions
+from weir.clock import Clock
 from weir.objects.jsontext import JsonError, parse_json
 from weir.objects.kinds import Kind
 from weir.selectors import fields, labels
@@ -102,13 +103,6 @@ def matcher(kind: Kind, label_selector: str, field_selector: str) -> Matcher | N
         return all((get(document) == value) is equal for get, equal, value in bound)
 
     return matches
-
-
-class Clock(Protocol):
-    """What a list needs to know about time."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Return after *seconds*."""
 
 
 class Page:

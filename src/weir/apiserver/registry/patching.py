@@ -52,7 +52,7 @@ def _lay_over(target: Document, overlay: Document, kind: Kind) -> Document:
 
 
 def _merge_strategically(target: Document, overlay: Document, kind: Kind) -> Document:
-    return strategic_patch.merge_map(target, overlay, strategic_patch.place_of(kind))
+    return strategic_patch.merge_map(target, overlay, strategic_patch.schema_node(kind))
 
 
 _BY_PARTS = {MERGE_PATCH: _merge, STRATEGIC_PATCH: _merge_strategically}

@@ -38,6 +38,7 @@ from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warning
 from weir.apiserver.transport.bodies import JSON_TYPES, decode, manager_of, media_type
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
+from weir.clock import Clock
 from weir.gates import Gates
 from weir.objects import defaults, v1alpha4
 from weir.objects.document import copied
@@ -61,16 +62,6 @@ Document = dict[str, Any]
 ATTEMPTS = 8
 _NOTHING: Mapping[str, Any] = {}
 _encode = msgspec.json.Encoder().encode
-
-
-class Clock(Protocol):
-    """What the verbs need to know about time."""
-
-    def time(self) -> float:
-        """Seconds since the epoch."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Return after *seconds*."""
 
 
 class Admission(Protocol):

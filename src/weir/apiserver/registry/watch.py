@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -22,6 +22,7 @@ from weir.apiserver.registry import codec
 from weir.apiserver.registry.lists import Lists, Matcher, matcher
 from weir.apiserver.transport.http import Sink, Stream
 from weir.apiserver.transport.options import ListOptions
+from weir.clock import Clock
 from weir.objects.kinds import Kind
 from weir.objects.zero_value import zero
 from weir.store import Compacted, Event, KeyValue, Store, StoreError
@@ -37,16 +38,6 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _encode = msgspec.json.Encoder().encode
 _NO_FRAME = b""
 _NO_CHANGE = ("", b"")
-
-
-class Clock(Protocol):
-    """What a watch needs to know about time."""
-
-    def time(self) -> float:
-        """Seconds since the epoch."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Return after *seconds*."""
 
 
 def chunk(frame: bytes) -> bytes:

@@ -2,8 +2,8 @@
 
 A hook names either a URL or a service. A service is looked up among the cluster's endpoints, since there is no
 cluster network to route its address; its certificate must be for `<service>.<namespace>.svc`. What goes wrong is
-told in the words a Go client has for it, because that is what people search for.
-aiohttp is loaded with the first call: a cluster without webhooks never pays for it.
+reported in the words a Go client has for it, because that is what people search for. Redirects are not followed, and
+no proxy of the environment is used: a webhook's address is the administrator's word.
 Not here: what is sent and what the answer means (weir.apiserver.webhooks.review).
 """
 
@@ -12,25 +12,27 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import hashlib
+import errno
+import os
+import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import quote as percent_encoded
 from urllib.parse import urlsplit
 
 import msgspec
 
 from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.webhooks.review import CallFailed
+from weir.client.connection import Address, BodyTooLarge, Broken, Pool
 from weir.objects.kinds import by_kind
 from weir.values.quoting import quote
 
-if TYPE_CHECKING:
-    import aiohttp
-
 Document = Mapping[str, Any]
 MOST_ANSWER_BYTES = 16 * 1024 * 1024
+MOST_POOLS = 100
 SERVICE = by_kind("v1", "Service")
 ENDPOINTS = by_kind("v1", "Endpoints")
 ENDPOINT_SLICE = by_kind("discovery.k8s.io/v1", "EndpointSlice")
@@ -38,7 +40,7 @@ _UNKNOWN_AUTHORITY = "tls: failed to verify certificate: x509: certificate signe
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """Where a hook is: the URL it is called by, and the address the connection goes to."""
 
     url: str
@@ -48,7 +50,7 @@ class Place:
     authority: bytes = b""
 
 
-def place_of(client_config: Document, reader: Reader, seconds: float) -> Place:
+def endpoint_of(client_config: Document, reader: Reader, seconds: float) -> Endpoint:
     """Return where a hook's clientConfig points; raises CallFailed when it points nowhere."""
     authority = _authority(client_config.get("caBundle"))
     url = client_config.get("url")
@@ -56,7 +58,7 @@ def place_of(client_config: Document, reader: Reader, seconds: float) -> Place:
         parts = urlsplit(str(url))
         if parts.scheme != "https" or not parts.hostname:
             raise CallFailed(f"could not get REST client: {quote(str(url))} is not an https URL", 500)
-        return Place(str(url), parts.hostname, parts.port or 443, parts.hostname, authority)
+        return Endpoint(str(url), parts.hostname, parts.port or 443, parts.hostname, authority)
     service = client_config.get("service")
     if not service:
         raise CallFailed(
@@ -71,7 +73,7 @@ def place_of(client_config: Document, reader: Reader, seconds: float) -> Place:
     except LookupError as error:
         asked = _with_timeout(shown, seconds)
         raise CallFailed(f"failed to call webhook: Post {quote(asked)}: {error.args[0]}") from error
-    return Place(shown, host, target, server_name, authority)
+    return Endpoint(shown, host, target, server_name, authority)
 
 
 def _with_timeout(url: str, seconds: float) -> str:
@@ -126,96 +128,72 @@ class WebhookClient:
     """Calls webhooks; keeps connections open between calls. `close` it when the server ends."""
 
     def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
-        self._contexts: dict[bytes, ssl.SSLContext] = {}
+        self._pools: dict[Endpoint, Pool] = {}
 
-    async def post(self, place: Place, body: bytes, seconds: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, seconds: float) -> bytes:
         """Return the answer's body; raises CallFailed with what a Go client would have said."""
-        import aiohttp
-
-        shown = _with_timeout(place.url, seconds)
-        context = self._context(place.authority)
+        shown = _with_timeout(endpoint.url, seconds)
+        pool = self._pool(endpoint)
         try:
             async with asyncio.timeout(seconds):
-                async with self._open().post(
-                    _connection_url(place, shown),
-                    data=body,
-                    headers={
-                        "Content-Type": "application/json",
-                        "Accept": "application/json, */*",
-                        **_host(place),
-                    },
-                    ssl=context,
-                    server_hostname=place.server_name,
-                    allow_redirects=False,
-                ) as response:
-                    answer = await _bounded(response)
-                    kind = response.headers.get("Content-Type", "")
-                    if not 200 <= response.status < 300:
-                        text = _status_text(response.status, answer, kind)
-                        raise CallFailed(f"failed to call webhook: {text}", response.status)
-                    if not answer:
-                        raise CallFailed(
-                            f"failed to call webhook: 0-length response with status code: {response.status} "
-                            f"and content type: {kind}"
-                        )
-                    return answer
-        except CallFailed:
-            raise
+                answer = await pool.request(
+                    _request(shown, body), timeout_seconds=seconds, repeatable=False
+                )  # a webhook may have side effects
         except TimeoutError as error:
             raise CallFailed(
                 f"failed to call webhook: Post {quote(shown)}: context deadline exceeded"
             ) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            text = _in_go_words(error, place)
+        except BodyTooLarge as error:
+            raise CallFailed(
+                f"failed to call webhook: the answer is larger than {MOST_ANSWER_BYTES} bytes"
+            ) from error
+        except (Broken, OSError, ValueError) as error:
+            text = _in_go_words(error, endpoint)
             raise CallFailed(f"failed to call webhook: Post {quote(shown)}: {text}") from error
+        media_type = answer.headers.get("content-type", "")
+        if not 200 <= answer.code < 300:
+            text = _status_text(answer.code, answer.body, media_type)
+            raise CallFailed(f"failed to call webhook: {text}", answer.code)
+        if not answer.body:
+            raise CallFailed(
+                f"failed to call webhook: 0-length response with status code: {answer.code} "
+                f"and content type: {media_type}"
+            )
+        return answer.body
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
 
-    def _open(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        if self._session is None or self._session.closed:
-            # No proxy from the environment: a webhook's address is the administrator's word.
-            self._session = aiohttp.ClientSession(trust_env=False, cookie_jar=aiohttp.DummyCookieJar())
-        return self._session
-
-    def _context(self, authority: bytes) -> ssl.SSLContext:
-        key = hashlib.sha256(authority).digest()
-        context = self._contexts.get(key)
-        if context is None:
-            try:
-                context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
-            except (ssl.SSLError, UnicodeDecodeError) as error:
-                raise CallFailed(
-                    "could not get REST client: unable to load root certificates", 500
-                ) from error
-            self._contexts[key] = context
-        return context
+    def _pool(self, endpoint: Endpoint) -> Pool:
+        """Return the connections to *endpoint*; those to the endpoint used first make room."""
+        pool = self._pools.get(endpoint)
+        if pool is None:
+            tls = _context(endpoint.authority)
+            address = Address(endpoint.host, endpoint.port, tls, endpoint.server_name)
+            if len(self._pools) >= MOST_POOLS:
+                self._pools.pop(next(iter(self._pools))).close()
+            pool = self._pools[endpoint] = Pool(address, most_body_bytes=MOST_ANSWER_BYTES)
+        return pool
 
 
-def _connection_url(place: Place, shown: str) -> str:
-    """Return the URL with the address the connection goes to; the path stays."""
-    parts = urlsplit(shown)
-    host = f"[{place.host}]" if ":" in place.host else place.host
-    return parts._replace(netloc=f"{host}:{place.port}").geturl()
+def _context(authority: bytes) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise CallFailed("could not get REST client: unable to load root certificates", 500) from error
 
 
-def _host(place: Place) -> dict[str, str]:
-    return {"Host": urlsplit(place.url).netloc}
-
-
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body, refusing one that never ends."""
-    found = bytearray()
-    async for chunk in response.content.iter_chunked(65536):
-        found += chunk
-        if len(found) > MOST_ANSWER_BYTES:
-            raise CallFailed(f"failed to call webhook: the answer is larger than {MOST_ANSWER_BYTES} bytes")
-    return bytes(found)
+def _request(url: str, body: bytes) -> bytes:
+    """Return the POST of *body* to *url*."""
+    parts = urlsplit(url)
+    target = percent_encoded(f"{parts.path or '/'}?{parts.query}", safe="/?%:@!$&'()*+,;=~")
+    head = (
+        f"POST {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
+        f"Accept: application/json, */*\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode("ascii") + body
 
 
 def _status_text(code: int, body: bytes, media_type: str) -> str:
@@ -259,26 +237,27 @@ def _told_status(body: bytes) -> str | None:
     return str(status.get("message") or "unknown") if status.get("status") != "Success" else None
 
 
-def _in_go_words(error: Exception, place: Place) -> str:
+def _in_go_words(error: Exception, endpoint: Endpoint) -> str:
     """Return a failure to connect as Go's net and tls packages word it."""
-    import aiohttp
-
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        reason = str(error.certificate_error)
-        if "Hostname mismatch" in reason or "not valid for" in reason:
-            return (
-                f"tls: failed to verify certificate: x509: certificate is not valid for {place.server_name}"
-            )
-        if "expired" in reason:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message
+        if "mismatch" in reason or "not valid for" in reason:
+            return f"tls: failed to verify certificate: x509: certificate is not valid for {endpoint.server_name}"
+        if "expired" in reason or "not yet valid" in reason:
             return "tls: failed to verify certificate: x509: certificate has expired or is not yet valid"
         return _UNKNOWN_AUTHORITY
-    where = f"{place.host}:{place.port}"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"dial tcp: lookup {place.host}: no such host"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        if isinstance(error.os_error, ConnectionRefusedError):
-            return f"dial tcp {where}: connect: connection refused"
-        return f"dial tcp {where}: {error.os_error.strerror or error.os_error}"
-    if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
+    where = f"{endpoint.host}:{endpoint.port}"
+    if isinstance(error, ssl.SSLError):
+        if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            return "tls: first record does not look like a TLS handshake"
+        return f"tls: {error.reason}"
+    if isinstance(error, socket.gaierror):
+        return f"dial tcp: lookup {endpoint.host}: no such host"
+    if isinstance(error, ConnectionResetError) or (isinstance(error, Broken) and error.before_answer):
         return "EOF"
+    if isinstance(error, OSError):
+        # A name with several addresses fails with the failures of all of them in one error without a number.
+        refused = error.errno == errno.ECONNREFUSED or f"Errno {errno.ECONNREFUSED}]" in str(error)
+        number = errno.ECONNREFUSED if refused else error.errno
+        return f"dial tcp {where}: connect: {os.strerror(number).lower() if number else error}"
     return str(error) or type(error).__name__

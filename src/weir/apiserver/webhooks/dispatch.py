@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import msgspec
 
 from weir.apiserver.admission.attributes import Attributes, Reader
-from weir.apiserver.webhooks.client import Place, place_of
+from weir.apiserver.webhooks.client import Endpoint, endpoint_of
 from weir.apiserver.webhooks.match_conditions import Decide
 from weir.apiserver.webhooks.matching import EXEMPT_GROUPS, Hook, hooks_of, rules_match, wants
 from weir.apiserver.webhooks.review import (
@@ -51,7 +51,7 @@ log = Log("weir.apiserver.webhooks.dispatch")
 class Client(Protocol):
     """How a webhook is called (weir.apiserver.webhooks.client.WebhookClient)."""
 
-    async def post(self, place: Place, body: bytes, seconds: float) -> bytes: ...
+    async def post(self, endpoint: Endpoint, body: bytes, seconds: float) -> bytes: ...
 
 
 class Counts(Protocol):
@@ -225,8 +225,8 @@ class Webhooks:
             check_dry_run(hook.name, hook.wire.get("sideEffects"))
         version = review_version(hook.wire)
         uid = str(uuid.uuid4())
-        place = place_of(hook.wire.get("clientConfig") or {}, self._reader, hook.seconds)
-        body = await self._client.post(place, encoded(a, uid, version), hook.seconds)
+        endpoint = endpoint_of(hook.wire.get("clientConfig") or {}, self._reader, hook.seconds)
+        body = await self._client.post(endpoint, encoded(a, uid, version), hook.seconds)
         return read_answer(body, uid, version, mutating=mutating)
 
     def _count(

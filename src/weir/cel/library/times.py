@@ -19,9 +19,9 @@ from weir.values.timestamp import (
     MAX_SECONDS,
     MIN_SECONDS,
     NANOSECONDS,
-    Clock,
+    CalendarTime,
     ZoneError,
-    clock,
+    calendar_time,
     zone_offset,
 )
 
@@ -96,15 +96,15 @@ DIFFERENCES: Final = (
 )
 
 
-def _shown(at: Timestamp, zone: str = "") -> Clock:
+def _shown(at: Timestamp, zone: str = "") -> CalendarTime:
     try:
-        return clock(at.ns, zone_offset(zone, at.ns) if zone else 0)
+        return calendar_time(at.ns, zone_offset(zone, at.ns) if zone else 0)
     except ZoneError as error:
         raise EvaluationError(str(error)) from None
 
 
 #: Accessor → overload id and what it reads from the clock.
-_READINGS: Final[dict[str, tuple[str, Callable[[Clock], int]]]] = {
+_READINGS: Final[dict[str, tuple[str, Callable[[CalendarTime], int]]]] = {
     "getFullYear": ("timestamp_to_year", lambda shown: shown.year),
     "getMonth": ("timestamp_to_month", lambda shown: shown.month - 1),
     "getDayOfYear": ("timestamp_to_day_of_year", lambda shown: shown.day_of_year - 1),
@@ -125,7 +125,7 @@ _TOTALS: Final = {
 }
 
 
-def _reading(id: str, read: Callable[[Clock], int]) -> tuple[Overload, Overload]:
+def _reading(id: str, read: Callable[[CalendarTime], int]) -> tuple[Overload, Overload]:
     zoned = "timestamp_to_seconds_tz" if id == "timestamp_to_seconds" else f"{id}_with_tz"
     return (
         method(id, (TIMESTAMP,), INT, lambda at: read(_shown(at)), costs.FLAT),

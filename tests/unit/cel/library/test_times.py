@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.cel.library import error, value
-from weir.values.timestamp import clock
+from weir.values.timestamp import calendar_time
 
 LEAP = "timestamp('2020-02-29T23:59:59.789Z')"
 
@@ -89,6 +89,6 @@ def test_a_literal_that_is_no_duration_is_refused_when_compiled(text: str) -> No
 @given(st.datetimes())
 def test_the_calendar_is_pythons(moment: datetime.datetime) -> None:
     since = moment - datetime.datetime(1970, 1, 1)
-    shown = clock(((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000)
+    shown = calendar_time(((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000)
     assert shown[:6] == (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second)
     assert (shown.weekday, shown.day_of_year) == (moment.isoweekday() % 7, moment.timetuple().tm_yday)
