@@ -17,7 +17,7 @@ import asyncio
 import builtins
 import gc
 import random
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from weir.apiserver.run import Options, Running, build, open_store
+from weir.apiserver.registry import codec
+from weir.apiserver.run import Options, Running, build
 from weir.apiserver.transport.http import Request
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.cache import Informer, decode_document
@@ -37,13 +38,17 @@ from weir.clock import VirtualClock
 from weir.controllers.nodes.lifecycle import OWNED
 from weir.errors import NotFound
 from weir.gates import GatesLike
-from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.kinds import KINDS, Kind, by_kind, hub_of
 from weir.objects.times import format_time
 from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
 from weir.simulation.drivers.faults import POOL, with_fault
 from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
 from weir.simulation.kubelet.node_classes import CLASSES, NodeClass, node_document, parse_taint
+from weir.simulation.kubelet.run import Hosts
+from weir.store import Event, KeyValue, Write
 from weir.store.compact import keep_up
+from weir.store.log import next_version
+from weir.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from weir.explain.explanation import Explanation
@@ -52,6 +57,7 @@ __all__ = ["Cluster", "ComponentGates"]
 
 Document = dict[str, Any]
 Listener = Callable[[Document | None, Document | None], None]
+Observer = Callable[[datetime, Document | None, Document | None], None]
 T = TypeVar("T")
 NODES: Final = by_kind("v1", "Node")
 PODS: Final = by_kind("v1", "Pod")
@@ -72,14 +78,20 @@ class Cluster:
         nodes: int = 0,
         controllers: Iterable[str] = ("*",),
         every_heartbeat: bool = False,
+        holding: Iterable[Document] = (),
+        hosts: Hosts | None = None,
     ) -> None:
         """*gates* default to everything on; a mapping from component to gates sets them apart.
+
+        *holding* is there from the start and stored as it is, unchecked: each object with its kind and uid. *hosts*
+        says which nodes are played, and how; the simulated ones unless given.
 
         Reports of nodes that nobody can see are not carried out one by one unless *every_heartbeat* is asked for;
         apart from resourceVersions and counts of requests the history is the same.
         """
         self.clock = clock or VirtualClock()
         self._controllers, self._seed, self._every_heartbeat = list(controllers), seed, every_heartbeat
+        self._hosts = hosts
         self._followers: builtins.list[asyncio.Task[None]] = []
         self._onlookers = HeartbeatFlush(lambda asked: self._running.server.handle(asked))
         self._loop = asyncio.new_event_loop()
@@ -87,8 +99,9 @@ class Cluster:
         self._calm = ExitStack()
         self._calm.enter_context(_calm_collector())
         try:
-            self._running, self.client = self._wait(self._build(seed))
-            self._wait(ensure_storage_class(self.client))
+            self._running, self.client = self._wait(self._build(seed, holding))
+            if not holding:
+                self._wait(ensure_storage_class(self.client))
             self._wait(self._begin())
             if nodes:
                 self.add_nodes(nodes)
@@ -98,7 +111,7 @@ class Cluster:
             raise
         self._open = True
 
-    async def _build(self, seed: int) -> tuple[Running, Client]:
+    async def _build(self, seed: int, holding: Iterable[Document]) -> tuple[Running, Client]:
         options = Options(
             data_dir=Path(),  # nothing is written: the store is in memory and there are no keys
             store="memory",
@@ -107,7 +120,9 @@ class Cluster:
             authorization_modes=("AlwaysAllow",),
             random_bytes=random.Random(seed).randbytes,
         )
-        store = await open_store(options, self.clock)
+        items = _stored(holding)
+        keep = options.compaction_seconds
+        store = MemoryStore(time=self.clock.time, keep_seconds=keep, revision=1 + len(items), items=items)
         running = await build(options, store, self.clock)
         running.chores.append(
             asyncio.ensure_future(keep_up(store, self.clock, interval_seconds=UPKEEP_SECONDS))
@@ -133,6 +148,7 @@ class Cluster:
             controllers=self._controllers,
             seed=self._seed,
             heartbeats=None if self._every_heartbeat else Heartbeats(self.clock),
+            hosts=self._hosts,
         )
         self._onlookers.look_at(self.plane.kubelets.reports)
         self.plane.start()
@@ -315,6 +331,27 @@ class Cluster:
 
         self._do(act())
 
+    def observe(self, kind: str, observer: Observer) -> None:
+        """Call *observer* with (time, before, after) at the moment of every write to an object of a kind."""
+        row = _kind(kind)
+
+        def deliver(changes: Sequence[Event]) -> None:
+            for change in changes:
+                before = codec.decode(row, change.before.value) if change.before is not None else None
+                after = codec.decode(row, change.now.value) if change.now is not None else None
+                observer(self.now, before, after)
+
+        store = self._running.store
+        store.watch(row.prefix, store.revision, deliver)
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let *work* go on beside the cluster's components, until it ends or the cluster is closed."""
+
+        async def act() -> None:
+            self._followers.append(asyncio.ensure_future(work))
+
+        self._do(act())
+
     def explain(
         self, pod: Document | str, namespace: str = "default", *, stored: bool | None = None
     ) -> Explanation:
@@ -383,6 +420,23 @@ def _calm_collector() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def _stored(documents: Iterable[Document]) -> builtins.list[KeyValue]:
+    """Return *documents* as they lie in a store, each at a revision of its own."""
+    items: builtins.list[KeyValue] = []
+    for document in documents:
+        kind = by_kind(document["apiVersion"], document["kind"])
+        hub, metadata = hub_of(kind), document["metadata"]
+        write = Write(
+            hub.key(metadata.get("namespace", ""), metadata["name"]),
+            codec.encode(document, kind),
+            stamp=codec.STAMP,
+        )
+        item = next_version(write, None, 1 + len(items), 0.0)
+        assert item is not None
+        items.append(item)
+    return items
 
 
 def _documents(given: Document | str) -> list[Document]:

@@ -33,7 +33,7 @@ from weir.objects.times import format_time
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 from weir.simulation.kubelet.node_classes import NodeClass, node_document
-from weir.simulation.kubelet.run import Kubelets
+from weir.simulation.kubelet.run import Hosts, Kubelets
 
 Document = dict[str, Any]
 NODES: Final = by_kind("v1", "Node")
@@ -104,8 +104,12 @@ class ControlPlane:
         controllers: Iterable[str] = ("*",),
         seed: int = 0,
         heartbeats: Heartbeats | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
-        """With *heartbeats* (virtual time) nodes' reports are postponed while nobody can see them."""
+        """With *heartbeats* (virtual time) nodes' reports are postponed while nobody can see them.
+
+        *hosts* says which nodes the kubelets play, and how.
+        """
 
         def client(component: str, agent: str) -> Client:
             return local_client(running, clock, agent, older=component in gates.older)
@@ -122,7 +126,12 @@ class ControlPlane:
             client("controllers", "kube-controller-manager"), clock, chosen, seed=seed + 100
         )
         self.kubelets = Kubelets(
-            client("kubelet", "kubelet"), gates.kubelet, clock, seed=seed + 200, heartbeats=heartbeats
+            client("kubelet", "kubelet"),
+            gates.kubelet,
+            clock,
+            seed=seed + 200,
+            heartbeats=heartbeats,
+            hosts=hosts,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

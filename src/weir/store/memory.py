@@ -7,9 +7,9 @@ It is the reference for the other backends: nothing but the state of weir.store.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from weir.store.backend import Result, StoreUnavailable, Write
+from weir.store.backend import KeyValue, Result, StoreUnavailable, Write
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.log import Log
 from weir.store.read_cache import ReadCache
@@ -24,9 +24,10 @@ class MemoryStore(ReadCache):
         time: Callable[[], float] = time.time,
         keep_seconds: float = DEFAULT_KEEP_SECONDS,
         revision: int = 1,
+        items: Iterable[KeyValue] = (),
     ) -> None:
-        """Start empty at *revision*; *time* (seconds since the epoch) is what ttl_seconds counts from."""
-        super().__init__(Log(revision, revision))
+        """Start at *revision* with *items*; *time* (seconds since the epoch) is what ttl_seconds counts from."""
+        super().__init__(Log(revision, revision, items))
         self._time = time
         self._retention = Retention(keep_seconds)
         self._closed = False

@@ -9,8 +9,10 @@ classes (.classes), devices and their driver (.driver_run).
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -60,6 +62,26 @@ class PodKey(msgspec.Struct, frozen=True):
     name: str
 
 
+def life_of(node: Document) -> Life:
+    """Return how pods live on *node*, as its annotation says."""
+    text = (node["metadata"].get("annotations") or {}).get(LIFE)
+    if not text:
+        return Life()
+    try:
+        return Life.read(msgspec.json.decode(text, type=dict[str, Any]))
+    except (LifeError, msgspec.DecodeError):
+        return Life()
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Which nodes are played, and how."""
+
+    selector: str = f"{SIMULATED}=true"  #: labels of the nodes; "" is every node
+    report: bool = True  #: whether they renew their Leases and report their status
+    life: Callable[[Document], Life] = life_of  #: how pods live on a node
+
+
 class Kubelets:
     """All simulated kubelets of one process, over one client."""
 
@@ -72,15 +94,20 @@ class Kubelets:
         seed: int = 0,
         log: Log | None = None,
         heartbeats: Heartbeats | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
-        """With *heartbeats* (virtual time) reports that nobody can see are postponed."""
+        """With *heartbeats* (virtual time) reports that nobody can see are postponed.
+
+        *hosts* says which nodes are played, and how; the simulated ones unless given.
+        """
         self._client, self._gates, self._clock = client, gates, clock
+        self._hosts, self._heartbeats = hosts or Hosts(), heartbeats
         self._chance = random.Random(seed)
         self._log = log or Log("weir.simulation.kubelet")
         self._queue: WorkQueue[PodKey] = WorkQueue(clock)
         self._recorder = Recorder(client, clock, "kubelet")
         self._nodes: Informer[Document] = Informer(
-            client, NODES, clock, decode_described, label_selector=f"{SIMULATED}=true", seed=seed
+            client, NODES, clock, decode_described, label_selector=self._hosts.selector, seed=seed
         )
         self._pods: Informer[Document] = Informer(
             client, PODS, clock, decode_described, field_selector="spec.nodeName!=", seed=seed + 1
@@ -112,7 +139,8 @@ class Kubelets:
                 asyncio.ensure_future(work(self._queue, self._pod, failed=self._failed))
                 for _ in range(WORKERS)
             ]
-            tasks += self.reports.start()
+            if self._hosts.report:
+                tasks += self.reports.start()
             await asyncio.gather(*tasks)
         finally:
             self._queue.close()
@@ -124,10 +152,21 @@ class Kubelets:
     # ── changes ──────────────────────────────────────────────────────────────────────────────────
 
     def _node_changed(self, old: Document | None, new: Document | None) -> None:
-        self.reports.changed(old, new)
+        if self._hosts.report:
+            self.reports.changed(old, new)
+        elif self._heartbeats is not None:
+            self._note_silently(old, new)
         if new is not None and (old is None or (is_off(old) and not is_off(new))):
             for pod in self._pods.cache.by_index("node", new["metadata"]["name"]):
                 self._queue.add(_pod_key(pod))
+
+    def _note_silently(self, old: Document | None, new: Document | None) -> None:
+        """Let node lifecycle know which nodes are alive, where none of them says so itself."""
+        assert self._heartbeats is not None
+        if new is None or is_off(new):
+            self._heartbeats.forget((new or old or {})["metadata"]["name"])
+        else:
+            self._heartbeats.begin(new["metadata"]["name"])
 
     def _pod_changed(self, old: Document | None, new: Document | None) -> None:
         if new is None:
@@ -171,8 +210,10 @@ class Kubelets:
         now = self._clock.monotonic()
         known = self._due.get(uid)
         if known is None or known[0] != stage.name:
-            life = life_of(node)
+            life = self._hosts.life(node)
             known = self._due[uid] = (stage.name, now + lasts_seconds(stage, pod, life, self._chance))
+        if math.isinf(known[1]):
+            return  # nobody knows when it ends
         if now < known[1]:
             self._queue.add_after(key, known[1] - now)
             return
@@ -203,7 +244,7 @@ class Kubelets:
             for container in pod["spec"]["containers"]:
                 self._tell(pod, "Normal", "Started", f"Container started: {container['name']}")
         else:
-            code = exit_code(pod, life_of(node), self._chance)
+            code = exit_code(pod, self._hosts.life(node), self._chance)
             await self._write(pod, ended_status(pod, now, code))
 
     async def _prepared(self, pod: Document) -> bool:
@@ -293,17 +334,6 @@ class Kubelets:
         self._recorder.record(about, type, reason, message)
 
 
-def life_of(node: Document) -> Life:
-    """Return how pods live on *node*, as its annotation says."""
-    text = (node["metadata"].get("annotations") or {}).get(LIFE)
-    if not text:
-        return Life()
-    try:
-        return Life.read(msgspec.json.decode(text, type=dict[str, Any]))
-    except (LifeError, msgspec.DecodeError):
-        return Life()
-
-
 def _node_of(pod: Document) -> tuple[str, ...]:
     name = pod["spec"].get("nodeName")
     return (name,) if name else ()
@@ -313,4 +343,4 @@ def _pod_key(pod: Document) -> PodKey:
     return PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
 
 
-__all__ = ["Kubelets", "is_off", "life_of"]
+__all__ = ["Hosts", "Kubelets", "is_off", "life_of"]
