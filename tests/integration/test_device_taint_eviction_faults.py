@@ -174,7 +174,7 @@ def busy(story, *documents):
     try:
         for document in documents:
             began = time.process_time()
-            story.known.put(document)
+            story.listers.put(document)
             story.work()
             took.append(time.process_time() - began)
     finally:

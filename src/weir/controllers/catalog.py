@@ -7,7 +7,6 @@ from typing import Final
 
 from weir.controllers.cluster.garbage_collector import GarbageCollector
 from weir.controllers.cluster.namespace import Namespaces
-from weir.controllers.cluster.node_ttl import NodeTtl
 from weir.controllers.cluster.resource_quota import ResourceQuotas
 from weir.controllers.cluster.service_account import RootCertificates, ServiceAccounts
 from weir.controllers.devices.resource_claim import ResourceClaims
@@ -19,7 +18,7 @@ from weir.controllers.network.endpoints import Endpoints
 from weir.controllers.nodes.lifecycle import NodeLifecycle
 from weir.controllers.nodes.pod_gc import PodGc
 from weir.controllers.nodes.taint_eviction import TaintEviction
-from weir.controllers.runtime.runner import Controller
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.storage.ephemeral_volume import EphemeralVolumes
 from weir.controllers.storage.persistent_volume import PersistentVolumes
 from weir.controllers.storage.volume_provisioner import VolumeProvisioner
@@ -36,7 +35,6 @@ from weir.gates import Gates
 CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "taint-eviction": TaintEviction,
     "node-lifecycle": NodeLifecycle,
-    "node-ttl": NodeTtl,
     "pod-gc": PodGc,
     "daemonset": DaemonSets,
     "deployment": Deployments,

@@ -74,8 +74,8 @@ def workload(kind, name="web", *, status=None, metadata=None, labels=None, templ
 
 def decide(controller, key, documents, now=T0):
     """Return what *controller* wants done about *key* in a cluster of *documents*."""
-    known = Listers.of(documents, controller.kinds)
-    return list(controller.reconcile(key, known, now))
+    listers = Listers.of(documents, controller.kinds)
+    return list(controller.reconcile(key, listers, now))
 
 
 def of(controller_class):

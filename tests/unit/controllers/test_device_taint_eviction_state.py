@@ -27,9 +27,10 @@ from weir.controllers.devices.taint_eviction import (
     ObjectKey,
 )
 from weir.controllers.devices.taint_eviction_claims import ClaimEvictions
-from weir.controllers.devices.taint_eviction_steps import EvictPod, Left
+from weir.controllers.devices.taint_eviction_steps import EvictPod
 from weir.controllers.runtime.actions import Record, WakeAt
 from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.pod_eviction import Evicted
 from weir.devices.eviction import Eviction, Reason
 from weir.devices.inventory import Inventory
 from weir.devices.origin import RuleOrigin, TrackedTaint
@@ -117,17 +118,17 @@ class Story:
     """The controller alone: changes go in, actions are followed as a server would, and time passes when told to."""
 
     def __init__(self):
-        self.controller, self.known, self.now = DeviceTaintEviction(ALL_FEATURES), Listers.of([], KINDS), T0
+        self.controller, self.listers, self.now = DeviceTaintEviction(ALL_FEATURES), Listers.of([], KINDS), T0
         self.keys, self.later, self.told, self.left = [], [], [], []
         for kind in (*KINDS, PODS):
-            self.known.caches[kind].listen(
+            self.listers.caches[kind].listen(
                 lambda old, new, kind=kind: self.keys.extend(self.controller.changed(kind, old, new))
             )
 
     def work(self, rng=None):
         while self.keys:
             key = self.keys.pop(rng.randrange(len(self.keys)) if rng else 0)
-            for action in self.controller.reconcile(key, self.known, self.now):
+            for action in self.controller.reconcile(key, self.listers, self.now):
                 self.follow(action)
         return self
 
@@ -140,7 +141,7 @@ class Story:
             self.told.append((action.about.name, action.message))
         elif isinstance(action, EvictPod):
             self.left.append((action.pod.name, (self.now - T0).total_seconds()))
-            for each in self.controller.carried_out(action, Left.DELETED, self.now):
+            for each in self.controller.carried_out(action, Evicted.DELETED, self.now):
                 self.follow(each)
 
     def until(self, seconds):
@@ -169,7 +170,7 @@ class Story:
 def told_in_order(order, rng=None):
     story = Story()
     for document in order:
-        story.known.put(document)
+        story.listers.put(document)
         if rng is None or rng.random() < 0.5:
             story.work(rng)
     return story.work(rng)
@@ -199,7 +200,7 @@ def test_events_told_twice_change_nothing(again, seed):
     for document in again:
         for kind in (*KINDS, PODS):
             if (document["apiVersion"], document["kind"]) == (kind.api_version, kind.kind):
-                found = story.known.get(
+                found = story.listers.get(
                     kind, document["metadata"]["name"], document["metadata"].get("namespace", "")
                 )
                 story.keys += story.controller.changed(kind, found, found)
@@ -215,10 +216,10 @@ def test_what_is_taken_away_and_put_back_ends_as_if_nothing_had_been(indexes, se
     rng = random.Random(seed)
     story = told_in_order(documents())
     for index in indexes:
-        story.known.drop(found[index % len(found)])
+        story.listers.drop(found[index % len(found)])
         story.work(rng)
     for index in indexes:
-        story.known.put(found[index % len(found)])
+        story.listers.put(found[index % len(found)])
         story.work(rng)
     assert story.waiting == EXPECTED.waiting
 
@@ -232,7 +233,7 @@ def test_every_pod_that_waits_leaves_at_its_time():
 def test_nobody_leaves_twice():
     story = told_in_order(documents()).until(3600)
     for document in documents():
-        story.known.put(document)
+        story.listers.put(document)
     story.work()
     names = [name for name, _ in story.left]
     assert len(names) == len(set(names))
@@ -368,7 +369,7 @@ def test_the_dry_run_of_a_rule_foretells_what_the_commands_preview(history, sele
     story = told_in_order([*others, rule])
     preview = Inventory.of(others, ALL_FEATURES).preview(read(DeviceTaintRule, rule), T0)
     published, held = story.controller.model.selected_by("dry")
-    _, _, message = story.controller._dry_run(read(DeviceTaintRule, rule), story.known, T0, 0)
+    _, _, message = story.controller._dry_run(read(DeviceTaintRule, rule), story.listers, T0, 0)
     assert (published, len(set(held))) == (preview.published, preview.allocated)
     assert f" {len(preview.pods)} pod{'' if len(preview.pods) == 1 else 's'} would be evicted" in message
 

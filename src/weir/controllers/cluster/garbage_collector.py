@@ -9,7 +9,7 @@ is deleted because of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import msgspec
 
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Delete, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
@@ -54,11 +55,11 @@ class Item(msgspec.Struct, frozen=True):
     version: str
 
 
-class GarbageCollector:
+class GarbageCollector(Controller):
     """The garbage collector."""
 
-    name: Final = "garbage-collector-controller"
-    kinds: Final[tuple[Kind, ...]] = tuple(
+    name = "garbage-collector-controller"
+    kinds: Sequence[Kind] = tuple(
         kind
         for kind in KINDS
         if kind.stored
@@ -97,34 +98,34 @@ class GarbageCollector:
             if owner.kind is not None:
                 yield ItemKey(owner.kind, key.namespace if owner.kind.namespaced else "", owner.name)
 
-    def reconcile(self, key: ItemKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ItemKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what follows for one object from the state of its owners and dependents."""
-        if key.kind not in known.caches:
+        if key.kind not in listers.caches:
             return
-        found = known.get(key.kind, key.name, key.namespace)
+        found = listers.get(key.kind, key.name, key.namespace)
         if found is None:
             return
         item = read_item(found)
         if item.deleting and ORPHAN in item.finalizers:
-            yield from self._release(key, item, known)
+            yield from self._release(key, item, listers)
         elif item.deleting and FOREGROUND in item.finalizers:
-            yield from self._wait(key, item, known)
+            yield from self._wait(key, item, listers)
         if item.owners and not item.deleting:
-            yield from self._owned(key, item, known, now)
+            yield from self._owned(key, item, listers, now)
 
     # ── an owner that is being deleted ───────────────────────────────────────────────────────────
 
-    def _release(self, key: ItemKey, item: Item, known: Listers) -> Iterator[Action]:
+    def _release(self, key: ItemKey, item: Item, listers: Listers) -> Iterator[Action]:
         for dependent in sorted(self._dependents.get(item.uid, ()), key=_order):
-            other = known.get(dependent.kind, dependent.name, dependent.namespace)
+            other = listers.get(dependent.kind, dependent.name, dependent.namespace)
             if other is not None:
                 yield _without_owners(dependent, read_item(other), {item.uid})
         yield _without_finalizer(key, item, ORPHAN)
 
-    def _wait(self, key: ItemKey, item: Item, known: Listers) -> Iterator[Action]:
+    def _wait(self, key: ItemKey, item: Item, listers: Listers) -> Iterator[Action]:
         blocking = False
         for dependent in sorted(self._dependents.get(item.uid, ()), key=_order):
-            other = known.get(dependent.kind, dependent.name, dependent.namespace)
+            other = listers.get(dependent.kind, dependent.name, dependent.namespace)
             if other is None:
                 continue
             inner = read_item(other)
@@ -144,14 +145,14 @@ class GarbageCollector:
 
     # ── an object with owners ────────────────────────────────────────────────────────────────────
 
-    def _owned(self, key: ItemKey, item: Item, known: Listers, now: datetime) -> Iterator[Action]:
-        gone = [owner for owner in item.owners if _is_gone(owner, key.namespace, known)]
+    def _owned(self, key: ItemKey, item: Item, listers: Listers, now: datetime) -> Iterator[Action]:
+        gone = [owner for owner in item.owners if _is_gone(owner, key.namespace, listers)]
         if not gone:
             self._doubted.pop(key, None)
             return
         if key not in self._doubted:
             for owner in gone:
-                yield from _elsewhere(key, item, owner, known)
+                yield from _elsewhere(key, item, owner, listers)
         since = self._doubted.setdefault(key, now)
         if now - since < SECOND_LOOK:  # the other copy may only be late
             yield WakeAt(key, since + SECOND_LOOK)
@@ -173,13 +174,13 @@ class GarbageCollector:
         )
 
 
-def _elsewhere(key: ItemKey, item: Item, owner: Owner, known: Listers) -> Iterator[Action]:
+def _elsewhere(key: ItemKey, item: Item, owner: Owner, listers: Listers) -> Iterator[Action]:
     """Yield a word about an owner that is in another namespace, where it cannot own anything."""
     kind = owner.kind
-    if kind is None or not kind.namespaced or not known.serves(NAMESPACES):
+    if kind is None or not kind.namespaced or not listers.serves(NAMESPACES):
         return
-    for namespace in known.all(NAMESPACES):
-        found = known.get(kind, owner.name, namespace["metadata"]["name"])
+    for namespace in listers.all(NAMESPACES):
+        found = listers.get(kind, owner.name, namespace["metadata"]["name"])
         if found is not None and read_item(found).uid == owner.uid:
             whom = ObjectReference(key.kind.kind, key.name, key.namespace, item.uid, key.kind.api_version)
             what = f"{kind.api_version}/{kind.kind}, namespace: {key.namespace}, name: {owner.name}, uid: {owner.uid}"
@@ -235,10 +236,10 @@ def read_item(found: Any) -> Item:
     )
 
 
-def _is_gone(owner: Owner, namespace: str, known: Listers) -> bool:
-    if owner.kind is None or owner.kind not in known.caches:
+def _is_gone(owner: Owner, namespace: str, listers: Listers) -> bool:
+    if owner.kind is None or owner.kind not in listers.caches:
         return False  # of a kind nobody here knows: whoever serves it must say
-    found = known.get(owner.kind, owner.name, namespace if owner.kind.namespaced else "")
+    found = listers.get(owner.kind, owner.name, namespace if owner.kind.namespaced else "")
     return found is None or read_item(found).uid != owner.uid
 
 

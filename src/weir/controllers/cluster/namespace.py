@@ -10,7 +10,7 @@ before the namespace is let go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.errors import ApiError, MethodNotAllowed, NotFound
 from weir.gates import Gates
@@ -71,11 +72,11 @@ class Left:
         return not self.objects and not self.failures
 
 
-class Namespaces:
+class Namespaces(Controller):
     """The namespace controller."""
 
-    name: Final = "namespace-controller"
-    kinds: Final[tuple[Kind, ...]] = (NAMESPACES,)
+    name = "namespace-controller"
+    kinds: Sequence[Kind] = (NAMESPACES,)
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -85,9 +86,9 @@ class Namespaces:
         if new is not None and new["metadata"].get("deletionTimestamp"):
             yield NamespaceKey(new["metadata"]["name"])
 
-    def reconcile(self, key: NamespaceKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: NamespaceKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the emptying of a namespace that waits for it."""
-        namespace = known.get(NAMESPACES, key.name)
+        namespace = listers.get(NAMESPACES, key.name)
         if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
             return
         if "kubernetes" in (namespace.get("spec", {}).get("finalizers") or ()):
@@ -105,32 +106,32 @@ class Emptying(Steps):
 
     namespace: str
 
-    async def carry_out(self, hands: ActionContext) -> Left:
+    async def carry_out(self, context: ActionContext) -> Left:
         left = Left()
-        resources: list[Kind | Resource] = [*CONTENT, *await self._unknown(hands, left)]
+        resources: list[Kind | Resource] = [*CONTENT, *await self._unknown(context, left)]
         for resource in resources:
-            await self._empty(hands, resource, left)
-        found = await hands.client.find(NAMESPACES, self.namespace)
+            await self._empty(context, resource, left)
+        found = await context.client.find(NAMESPACES, self.namespace)
         if found is None:
             return Left()
         conditions = conditions_of(
-            left, (found.get("status") or {}).get("conditions") or (), hands.clock.now()
+            left, (found.get("status") or {}).get("conditions") or (), context.clock.now()
         )
         if conditions is not None:
             patch = {"status": {"conditions": conditions}}
-            found = await hands.client.patch(NAMESPACES, self.namespace, patch, subresource="status")
+            found = await context.client.patch(NAMESPACES, self.namespace, patch, subresource="status")
         if left.nothing:
             spec = dict(found.get("spec") or {})
             spec["finalizers"] = [each for each in spec.get("finalizers") or () if each != "kubernetes"]
-            await hands.client.update(NAMESPACES, {**found, "spec": spec}, subresource="finalize")
+            await context.client.update(NAMESPACES, {**found, "spec": spec}, subresource="finalize")
         return left
 
-    async def _empty(self, hands: ActionContext, resource: Kind | Resource, left: Left) -> None:
+    async def _empty(self, context: ActionContext, resource: Kind | Resource, left: Left) -> None:
         try:
-            if not (await hands.client.list(resource, self.namespace, limit=1)).items:
+            if not (await context.client.list(resource, self.namespace, limit=1)).items:
                 return
-            await hands.client.delete_collection(resource, self.namespace)
-            remaining = (await hands.client.list(resource, self.namespace)).documents()
+            await context.client.delete_collection(resource, self.namespace)
+            remaining = (await context.client.list(resource, self.namespace)).documents()
         except (NotFound, MethodNotAllowed):
             return  # not served here
         except ApiError as error:
@@ -141,16 +142,16 @@ class Emptying(Steps):
             for document in remaining:
                 left.finalizers.update(document["metadata"].get("finalizers") or ())
 
-    async def _unknown(self, hands: ActionContext, left: Left) -> list[Resource]:
+    async def _unknown(self, context: ActionContext, left: Left) -> list[Resource]:
         """Return the namespaced resources of groups that weir does not know."""
         found: list[Resource] = []
         try:
-            groups = (await _page(hands, "/apis")).get("groups") or ()
+            groups = (await _page(context, "/apis")).get("groups") or ()
             for group in groups:
                 if group["name"] in _GROUPS:
                     continue
                 preferred = group["preferredVersion"]
-                listed = await _page(hands, f"/apis/{preferred['groupVersion']}")
+                listed = await _page(context, f"/apis/{preferred['groupVersion']}")
                 found += [
                     Resource(group["name"], preferred["version"], each["name"])
                     for each in listed.get("resources") or ()
@@ -161,8 +162,8 @@ class Emptying(Steps):
         return found
 
 
-async def _page(hands: ActionContext, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(await hands.client.call("GET", path))
+async def _page(context: ActionContext, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(await context.client.call("GET", path))
     return found
 
 
@@ -212,8 +213,8 @@ def conditions_of(left: Left, present: Any, now: datetime) -> list[dict[str, Any
     before = {each["type"]: each for each in present}
     made = [each for each in present if each["type"] not in {type for type, *_ in wanted}]
     for type, problem, reason, fine in wanted:
-        status, known = "True" if problem else "False", before.get(type)
-        since = known["lastTransitionTime"] if known and known["status"] == status else format_time(now)
+        status, earlier = "True" if problem else "False", before.get(type)
+        since = earlier["lastTransitionTime"] if earlier and earlier["status"] == status else format_time(now)
         made.append(
             {
                 "type": type,

@@ -8,7 +8,7 @@ Not here: what one object uses (weir.objects.quota_usage), refusing (the API ser
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.controllers.runtime.actions import Action, ActionContext, Patch, Steps, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.errors import NotFound
 from weir.gates import Gates
@@ -52,11 +53,11 @@ class QuotaKey:
     name: str
 
 
-class ResourceQuotas:
+class ResourceQuotas(Controller):
     """The ResourceQuota controller."""
 
-    name: Final = "resourcequota-controller"
-    kinds: Final[tuple[Kind, ...]] = (QUOTAS, *KNOWN)
+    name = "resourcequota-controller"
+    kinds: Sequence[Kind] = (QUOTAS, *KNOWN)
 
     def __init__(self, gates: Gates) -> None:
         self._quotas: dict[str, dict[str, None]] = {}  # namespace → names
@@ -80,16 +81,16 @@ class ResourceQuotas:
             for name in self._quotas[namespace]:
                 yield QuotaKey(namespace, name)
 
-    def reconcile(self, key: QuotaKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: QuotaKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the status when it is no longer true."""
-        quota = known.get(QUOTAS, key.name, key.namespace)
+        quota = listers.get(QUOTAS, key.name, key.namespace)
         if quota is None:
             return
         hard = amounts(quota["spec"].get("hard"))
         used = dict.fromkeys(hard, ZERO)
         for kind in KNOWN:
-            if known.serves(kind):
-                _count(used, quota, kind, map(_document, known.within(kind, key.namespace)))
+            if listers.serves(kind):
+                _count(used, quota, kind, map(_document, listers.within(kind, key.namespace)))
         others = tuple(_others(hard))
         if others:
             yield Recount(quota, used, others)
@@ -106,17 +107,17 @@ class Recount(Steps):
     used: Amounts
     kinds: tuple[Kind, ...]
 
-    async def carry_out(self, hands: ActionContext) -> None:
+    async def carry_out(self, context: ActionContext) -> None:
         used, namespace = dict(self.used), self.quota["metadata"]["namespace"]
         for kind in self.kinds:
             try:
-                listed = await hands.client.list(kind, namespace)
+                listed = await context.client.list(kind, namespace)
             except NotFound:
                 continue  # not served here
             _count(used, self.quota, kind, listed.documents())
         for patch in _status(self.quota, used):
             try:
-                await hands.client.patch(
+                await context.client.patch(
                     patch.kind, patch.name, dict(patch.patch), namespace, subresource="status"
                 )
             except NotFound:

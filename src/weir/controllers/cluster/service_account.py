@@ -6,12 +6,13 @@ The CA is the one in kube-system's ConfigMap, which the API server writes at its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, ActionContext, Steps, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.errors import AlreadyExists, Forbidden, NotFound
 from weir.gates import Gates
@@ -39,11 +40,11 @@ class NamespaceKey:
     name: str
 
 
-class ServiceAccounts:
+class ServiceAccounts(Controller):
     """The service account controller."""
 
-    name: Final = "serviceaccount-controller"
-    kinds: Final[tuple[Kind, ...]] = (NAMESPACES, ACCOUNTS)
+    name = "serviceaccount-controller"
+    kinds: Sequence[Kind] = (NAMESPACES, ACCOUNTS)
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -56,17 +57,17 @@ class ServiceAccounts:
         elif new is None and old["metadata"]["name"] == ACCOUNT:
             yield NamespaceKey(old["metadata"]["namespace"])
 
-    def reconcile(self, key: NamespaceKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: NamespaceKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the making of an account that is missing."""
-        if _is_active(known.get(NAMESPACES, key.name)) and known.get(ACCOUNTS, ACCOUNT, key.name) is None:
+        if _is_active(listers.get(NAMESPACES, key.name)) and listers.get(ACCOUNTS, ACCOUNT, key.name) is None:
             yield Furnish(ACCOUNTS, {"metadata": {"name": ACCOUNT, "namespace": key.name}}, key.name)
 
 
-class RootCertificates:
+class RootCertificates(Controller):
     """The root CA certificate publisher."""
 
-    name: Final = "root-ca-certificate-publisher-controller"
-    kinds: Final[tuple[Kind, ...]] = (NAMESPACES, CONFIG_MAPS)
+    name = "root-ca-certificate-publisher-controller"
+    kinds: Sequence[Kind] = (NAMESPACES, CONFIG_MAPS)
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -81,19 +82,19 @@ class RootCertificates:
         if metadata["name"] == BUNDLE:
             yield NamespaceKey(metadata["namespace"])
 
-    def reconcile(self, key: NamespaceKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: NamespaceKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what puts the CA back."""
-        source = known.get(CONFIG_MAPS, BUNDLE, SOURCE)
+        source = listers.get(CONFIG_MAPS, BUNDLE, SOURCE)
         if source is None:
             return
         if key.name == SOURCE:  # it changed, or is seen for the first time: everybody is compared with it
-            for namespace in known.all(NAMESPACES):
+            for namespace in listers.all(NAMESPACES):
                 name = namespace["metadata"]["name"]
-                if name != SOURCE and _differs(known.get(CONFIG_MAPS, BUNDLE, name), source):
+                if name != SOURCE and _differs(listers.get(CONFIG_MAPS, BUNDLE, name), source):
                     yield WakeAt(NamespaceKey(name), now)
             return
-        present = known.get(CONFIG_MAPS, BUNDLE, key.name)
-        if not _is_active(known.get(NAMESPACES, key.name)) or not _differs(present, source):
+        present = listers.get(CONFIG_MAPS, BUNDLE, key.name)
+        if not _is_active(listers.get(NAMESPACES, key.name)) or not _differs(present, source):
             return
         metadata = {
             "name": BUNDLE,
@@ -111,13 +112,15 @@ class Furnish(Steps):
     document: Document
     namespace: str
 
-    async def carry_out(self, hands: ActionContext) -> None:
+    async def carry_out(self, context: ActionContext) -> None:
         try:
-            await hands.client.create(self.kind, dict(self.document), self.namespace)
+            await context.client.create(self.kind, dict(self.document), self.namespace)
         except AlreadyExists:
             if "data" in self.document:
                 patch = {"data": self.document["data"]}
-                await hands.client.patch(self.kind, self.document["metadata"]["name"], patch, self.namespace)
+                await context.client.patch(
+                    self.kind, self.document["metadata"]["name"], patch, self.namespace
+                )
         except (Forbidden, NotFound):
             return  # the namespace is going
 

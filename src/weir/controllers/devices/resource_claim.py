@@ -31,6 +31,7 @@ from weir.controllers.devices.resource_claim_steps import (
     asks_for_admin_access,
 )
 from weir.controllers.runtime.actions import Action, Delete, Patch, Record, Retry, Steps, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Pod
@@ -76,21 +77,21 @@ class TemplateKey:
 Key = PodKey | ClaimKey | TemplateKey
 
 
-class ResourceClaims:
+class ResourceClaims(Controller):
     """The ResourceClaim controller."""
 
-    name: Final = "resourceclaim-controller"
-    event_source: Final = "resource_claim"
+    name = "resourceclaim-controller"
+    event_source = "resource_claim"
 
     def __init__(self, gates: Gates) -> None:
         self._gates, self.workers = gates, WORKERS
         on = gates.enabled("DynamicResourceAllocation")
-        self.kinds: tuple[Kind, ...] = (TEMPLATES, CLAIMS, PODS) if on else ()
+        self.kinds = (TEMPLATES, CLAIMS, PODS) if on else ()
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._releasing: set[str] = set()  # claims whose release has begun
         self.counts: Counter[tuple[str, str, str]] = Counter()  # claims by the labels of their metric
 
-    def show(self, metrics: ControllerMetrics) -> None:
+    def register_metrics(self, metrics: ControllerMetrics) -> None:
         """Let *metrics* tell how many claims there are."""
         for allocated in ("false", "true"):
             for admin in ("false", "true"):
@@ -145,17 +146,17 @@ class ResourceClaims:
 
     # ── what is to be done ───────────────────────────────────────────────────────────────────────
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what must happen at *now*; safe to repeat."""
-        if not {CLAIMS, TEMPLATES} <= known.caches.keys():
+        if not {CLAIMS, TEMPLATES} <= listers.caches.keys():
             return  # a server without these kinds
         if isinstance(key, PodKey):
-            yield from self._pod(key, known)
+            yield from self._pod(key, listers)
         elif isinstance(key, ClaimKey):
-            yield from self._claim(key, known)
-            yield from _look_at(known.pods_with_claim(key.namespace, key.claim), known, now)
+            yield from self._claim(key, listers)
+            yield from _look_at(listers.pods_with_claim(key.namespace, key.claim), listers, now)
         else:
-            yield from _look_at(known.pods_with_template(key.namespace, key.template), known, now)
+            yield from _look_at(listers.pods_with_template(key.namespace, key.template), listers, now)
 
     def carried_out(self, action: Steps, outcome: object, now: datetime) -> Iterator[Action]:
         """Hear that something went well to its end."""
@@ -165,23 +166,23 @@ class ResourceClaims:
 
     # ── pods ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _pod(self, key: PodKey, known: Listers) -> Iterator[Action]:
-        pod = known.pod(key.namespace, key.pod)
-        if pod is None or not _needs_work(pod, known):
+    def _pod(self, key: PodKey, listers: Listers) -> Iterator[Action]:
+        pod = listers.pod(key.namespace, key.pod)
+        if pod is None or not _needs_work(pod, listers):
             return
         recorded = _recorded(pod)
         names = {name: claim for name, claim in recorded.items() if claim is not None}
         wanted: list[Wanted] = []
         adopted = False
         for entry in pod.spec.resource_claims or ():
-            if not _lacks(pod, entry.name, entry.resource_claim_template_name, recorded, known):
+            if not _lacks(pod, entry.name, entry.resource_claim_template_name, recorded, listers):
                 continue
-            found = _made_before(pod, entry.name, known)
+            found = _made_before(pod, entry.name, listers)
             if found is not None:
                 names[entry.name], adopted = found, True
                 continue
             assert entry.resource_claim_template_name is not None
-            template = known.get(TEMPLATES, entry.resource_claim_template_name, key.namespace)
+            template = listers.get(TEMPLATES, entry.resource_claim_template_name, key.namespace)
             problem = self._problem(template, entry.resource_claim_template_name)
             if problem:
                 message = f"PodResourceClaim {entry.name}: {problem}"
@@ -193,7 +194,7 @@ class ResourceClaims:
         if wanted or adopted:
             yield MakeClaims(_about(pod), tuple(wanted), names)
         elif pod.spec.node_name:
-            yield from _reservations(pod, known)
+            yield from _reservations(pod, listers)
 
     def _problem(self, template: Document | None, name: str) -> str:
         """Return why no claim can be made from the template."""
@@ -210,8 +211,8 @@ class ResourceClaims:
 
     # ── claims ───────────────────────────────────────────────────────────────────────────────────
 
-    def _claim(self, key: ClaimKey, known: Listers) -> Iterator[Action]:
-        claim: Document | None = known.get(CLAIMS, key.claim, key.namespace)
+    def _claim(self, key: ClaimKey, listers: Listers) -> Iterator[Action]:
+        claim: Document | None = listers.get(CLAIMS, key.claim, key.namespace)
         if claim is None:
             return
         metadata = claim["metadata"]
@@ -219,7 +220,7 @@ class ResourceClaims:
         kept: list[Mapping[str, Any]] = []
         doubted: list[Mapping[str, Any]] = []
         for entry in reserved:
-            verdict = self._still_uses(entry, key.namespace, known)
+            verdict = self._still_uses(entry, key.namespace, listers)
             if verdict is not False:
                 kept.append(entry)
             if verdict is None:
@@ -232,17 +233,17 @@ class ResourceClaims:
             yield ReleaseClaim(claim, tuple(kept), tuple(doubted), half_done)
         if not kept and not metadata.get("deletionTimestamp"):
             owner = _owning_pod(claim)
-            pod = known.pod(key.namespace, owner["name"]) if owner else None
+            pod = listers.pod(key.namespace, owner["name"]) if owner else None
             if owner and pod is not None and (pod.metadata.uid != owner["uid"] or done(pod)):
                 yield Delete(CLAIMS, key.claim, key.namespace, metadata["uid"])
 
-    def _still_uses(self, entry: Mapping[str, Any], namespace: str, known: Listers) -> bool | None:
+    def _still_uses(self, entry: Mapping[str, Any], namespace: str, listers: Listers) -> bool | None:
         """Return whether a reservation still holds; None: nobody here knows the pod."""
         if entry.get("apiGroup") or entry.get("resource") != "pods":
             return True  # of a kind that others look after
         if entry["uid"] in self._gone:
             return False
-        pod = known.pod(namespace, entry["name"])
+        pod = listers.pod(namespace, entry["name"])
         if pod is None:
             return None
         return pod.metadata.uid == entry["uid"] and not done(pod)
@@ -311,7 +312,7 @@ def _recorded(pod: Pod) -> dict[str, str | None]:
 
 
 def _lacks(
-    pod: Pod, pod_claim: str, template: str | None, recorded: Mapping[str, str | None], known: Listers
+    pod: Pod, pod_claim: str, template: str | None, recorded: Mapping[str, str | None], listers: Listers
 ) -> bool:
     """Return whether a claim has to be made, or found again, for one entry of the pod's `resourceClaims`."""
     if not template:
@@ -321,13 +322,13 @@ def _lacks(
     name = recorded[pod_claim]
     if name is None:
         return False
-    claim = known.get(CLAIMS, name, pod.metadata.namespace)
+    claim = listers.get(CLAIMS, name, pod.metadata.namespace)
     return claim is None or not _owned(claim, pod)
 
 
-def _made_before(pod: Pod, pod_claim: str, known: Listers) -> str | None:
+def _made_before(pod: Pod, pod_claim: str, listers: Listers) -> str | None:
     """Return a claim that was made for this entry, if the pod was never told or was told another name."""
-    for claim in known.owned(CLAIMS, pod.metadata.uid):
+    for claim in listers.owned(CLAIMS, pod.metadata.uid):
         metadata = claim["metadata"]
         if (metadata.get("annotations") or {}).get(POD_CLAIM) == pod_claim and _owned(claim, pod):
             name: str = metadata["name"]
@@ -335,14 +336,14 @@ def _made_before(pod: Pod, pod_claim: str, known: Listers) -> str | None:
     return None
 
 
-def _look_at(pods: list[Pod], known: Listers, now: datetime) -> Iterator[Action]:
+def _look_at(pods: list[Pod], listers: Listers, now: datetime) -> Iterator[Action]:
     """Yield the pods that have something to be done for."""
     for pod in pods:
-        if _needs_work(pod, known):
+        if _needs_work(pod, listers):
             yield WakeAt(PodKey(pod.metadata.namespace, pod.metadata.name), now)
 
 
-def _needs_work(pod: Pod, known: Listers) -> bool:
+def _needs_work(pod: Pod, listers: Listers) -> bool:
     """Return whether the pod lacks a claim or a reservation; a claim it no longer owns is not missed by itself."""
     if pod.deleting or pod.terminated:
         return False
@@ -351,17 +352,17 @@ def _needs_work(pod: Pod, known: Listers) -> bool:
         if not entry.resource_claim_template_name:
             continue
         name = recorded.get(entry.name, "")
-        if name is not None and (not name or known.get(CLAIMS, name, pod.metadata.namespace) is None):
+        if name is not None and (not name or listers.get(CLAIMS, name, pod.metadata.namespace) is None):
             return True
-    return bool(pod.spec.node_name) and any(True for _ in _reservations(pod, known))
+    return bool(pod.spec.node_name) and any(True for _ in _reservations(pod, listers))
 
 
-def _reservations(pod: Pod, known: Listers) -> Iterator[Patch]:
+def _reservations(pod: Pod, listers: Listers) -> Iterator[Patch]:
     """Yield the reservations that a pod lacks which got its node without the scheduler."""
     recorded = _recorded(pod)
     for entry in pod.spec.resource_claims or ():
         name = entry.resource_claim_name or recorded.get(entry.name)
-        claim = known.get(CLAIMS, name, pod.metadata.namespace) if name else None
+        claim = listers.get(CLAIMS, name, pod.metadata.namespace) if name else None
         if claim is None or (not entry.resource_claim_name and not _owned(claim, pod)):
             continue
         status = claim.get("status") or {}

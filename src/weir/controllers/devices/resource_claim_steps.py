@@ -43,10 +43,10 @@ class MakeClaims(Steps):
     wanted: tuple[Wanted, ...]
     names: Mapping[str, str]  #: the names that are known already, by the pod's names for them
 
-    async def carry_out(self, hands: ActionContext) -> None:
+    async def carry_out(self, context: ActionContext) -> None:
         names = dict(self.names)
         for each in self.wanted:
-            name = await self._recorded(each, hands) or await self._create(each, hands)
+            name = await self._recorded(each, context) or await self._create(each, context)
             names[each.pod_claim] = name
         statuses = [{"name": name, "resourceClaimName": names[name]} for name in sorted(names)]
         pod = {
@@ -56,7 +56,7 @@ class MakeClaims(Steps):
             "status": {"resourceClaimStatuses": statuses},
         }
         try:
-            await hands.client.patch(
+            await context.client.patch(
                 PODS,
                 self.pod.name,
                 pod,
@@ -70,29 +70,29 @@ class MakeClaims(Steps):
         except errors.NotFound:
             return  # the pod is gone; its claims follow it
 
-    async def _recorded(self, each: Wanted, hands: ActionContext) -> str:
+    async def _recorded(self, each: Wanted, context: ActionContext) -> str:
         if not each.recorded:
             return ""
-        found = await hands.client.find(CLAIMS, each.recorded, self.pod.namespace)
+        found = await context.client.find(CLAIMS, each.recorded, self.pod.namespace)
         owners = (found or {}).get("metadata", {}).get("ownerReferences") or ()
         owned = any(owner.get("controller") and owner["uid"] == self.pod.uid for owner in owners)
         return each.recorded if owned else ""
 
-    async def _create(self, each: Wanted, hands: ActionContext) -> str:
+    async def _create(self, each: Wanted, context: ActionContext) -> str:
         labels = (str(asks_for_admin_access(each.document)).lower(), "", "Pod")
         try:
-            made = await hands.client.create(CLAIMS, dict(each.document), self.pod.namespace)
+            made = await context.client.create(CLAIMS, dict(each.document), self.pod.namespace)
         except errors.ApiError as error:
-            hands.metrics.claim_creates.child("failure", *labels).inc()
+            context.metrics.claim_creates.child("failure", *labels).inc()
             # The name the server made up is another one each time; one event with a count says as much.
             prefix = each.document["metadata"]["generateName"]
             text = re.sub(re.escape(prefix) + "[a-z0-9]{5}", prefix, str(error))
             message = f"PodResourceClaim {each.pod_claim}: create ResourceClaim : {text}"
-            hands.recorder.record(self.pod, "Warning", FAILED, message)
+            context.recorder.record(self.pod, "Warning", FAILED, message)
             raise
-        hands.metrics.claim_creates.child("success", *labels).inc()
+        context.metrics.claim_creates.child("success", *labels).inc()
         name: str = made["metadata"]["name"]
-        hands.made.append((CLAIMS, ObjectKey(self.pod.namespace, name)))
+        context.made.append((CLAIMS, ObjectKey(self.pod.namespace, name)))
         return name
 
 
@@ -106,9 +106,9 @@ class ReleaseClaim(Steps):
     doubted: tuple[Mapping[str, Any], ...] = ()
     half_done: bool = False  #: it was deallocated before, and only the finalizer is left
 
-    async def carry_out(self, hands: ActionContext) -> None:
+    async def carry_out(self, context: ActionContext) -> None:
         metadata = self.claim["metadata"]
-        kept = [entry for entry in self.kept if await self._still_there(entry, hands)]
+        kept = [entry for entry in self.kept if await self._still_there(entry, context)]
         present = self.claim.get("status") or {}
         status: dict[str, Any] = {}
         if len(kept) < len(present.get("reservedFor") or ()):
@@ -120,7 +120,7 @@ class ReleaseClaim(Steps):
         try:
             if status:
                 patch = {"metadata": {"resourceVersion": version}, "status": status}
-                written = await self._patch(patch, hands, "status")
+                written = await self._patch(patch, context, "status")
                 metadata, present = written["metadata"], written.get("status") or {}
             finalizers: Sequence[str] = metadata.get("finalizers") or ()
             let_go = bool(status) or self.half_done or bool(metadata.get("deletionTimestamp"))
@@ -133,23 +133,23 @@ class ReleaseClaim(Steps):
                             "finalizers": rest or None,
                         }
                     },
-                    hands,
+                    context,
                 )
         except errors.NotFound:
             return
 
     async def _patch(
-        self, patch: Mapping[str, Any], hands: ActionContext, subresource: str = ""
+        self, patch: Mapping[str, Any], context: ActionContext, subresource: str = ""
     ) -> dict[str, Any]:
         metadata = self.claim["metadata"]
-        return await hands.client.patch(
+        return await context.client.patch(
             CLAIMS, metadata["name"], dict(patch), metadata["namespace"], subresource=subresource
         )
 
-    async def _still_there(self, entry: Mapping[str, Any], hands: ActionContext) -> bool:
+    async def _still_there(self, entry: Mapping[str, Any], context: ActionContext) -> bool:
         if entry not in self.doubted:
             return True
-        found = await hands.client.find(PODS, entry["name"], self.claim["metadata"]["namespace"])
+        found = await context.client.find(PODS, entry["name"], self.claim["metadata"]["namespace"])
         return found is not None and found["metadata"]["uid"] == entry["uid"]
 
 

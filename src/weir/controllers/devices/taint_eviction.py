@@ -1,7 +1,7 @@
 """Which pods must leave because of taints on their devices, when, and what do rules say about it?
 
 Spec: KEP-5055 "Eviction" and "DeviceTaintRule status", dra.md 7 "Device taint eviction controller"; D-07, D-10, D-13,
-D-18, D-19. Changes only name what to look at; looking brings the state here up to what is known, so events that come
+D-18, D-19. Changes only name what to look at; looking brings the state here up to what is listers, so events that come
 twice, late or in another order end in the same state.
 What surprises: windows start at the taint's timeAdded, so after a restart times that passed are due at once. Elapsed
 times are rate-limited per taint; cancellations and statuses are not. Disruption budgets are not asked.
@@ -25,9 +25,11 @@ from weir.controllers.devices.eviction_queue import EvictionQueue, PodKey
 from weir.controllers.devices.resource_claim_steps import CLAIMS
 from weir.controllers.devices.taint_eviction_claims import Change, ClaimEvictions
 from weir.controllers.devices.taint_eviction_status import PERIOD, Leaving
-from weir.controllers.devices.taint_eviction_steps import EVENT_REASON, EvictPod, Left, about
+from weir.controllers.devices.taint_eviction_steps import EVENT_REASON, EvictPod, about
 from weir.controllers.runtime.actions import Action, Patch, Record, Steps, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.pod_eviction import Evicted
 from weir.controllers.runtime.views import Pod
 from weir.devices.eviction import Eviction, claim_eviction, pod_eviction
 from weir.devices.origin import RuleOrigin, TrackedTaint
@@ -65,10 +67,10 @@ Key = ObjectKey | PodKey | TurnKey
 TURN: Final = TurnKey()
 
 
-class DeviceTaintEviction:
+class DeviceTaintEviction(Controller):
     """The device taint eviction controller."""
 
-    name: Final = "device-taint-eviction-controller"
+    name = "device-taint-eviction-controller"
 
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         if evaluate is None:
@@ -80,7 +82,7 @@ class DeviceTaintEviction:
         kinds: list[Kind] = [SLICES, CLAIMS, PODS] if gates.enabled(DEVICE_TAINTS) else []
         if gates.enabled(DEVICE_TAINT_RULES):
             kinds[:0] = [CLASSES, RULES]  # so that a rule's first status comes before its pods
-        self.kinds: tuple[Kind, ...] = tuple(kinds)
+        self.kinds = tuple(kinds)
         self.model = ClaimEvictions(gates, evaluate)
         self.turns = EvictionQueue()
         self.pending: dict[PodKey, Eviction] = {}
@@ -108,39 +110,39 @@ class DeviceTaintEviction:
 
     # ── what is to be done ───────────────────────────────────────────────────────────────────────
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what must happen at *now*; safe to repeat."""
         if isinstance(key, PodKey):
-            yield from self._pod(key, known, now)
+            yield from self._pod(key, listers, now)
         elif isinstance(key, TurnKey):
             yield from self._next_turns(now)
         elif key.kind is RULES:
-            yield from self._rule(key, known, now)
+            yield from self._rule(key, listers, now)
         elif key.kind is CLAIMS:
-            yield from self._claim(key, known, now)
+            yield from self._claim(key, listers, now)
         elif key.kind is SLICES:
-            change = self.model.put_slice(key.name, _read(ResourceSlice, known, key), now)
-            yield from self._follow(change, known, now)
+            change = self.model.put_slice(key.name, _read(ResourceSlice, listers, key), now)
+            yield from self._follow(change, listers, now)
         else:
-            change = self.model.put_class(key.name, _read(DeviceClass, known, key), now)
-            yield from self._follow(change, known, now)
+            change = self.model.put_class(key.name, _read(DeviceClass, listers, key), now)
+            yield from self._follow(change, listers, now)
 
     # ── claims ───────────────────────────────────────────────────────────────────────────────────
 
-    def _claim(self, key: ObjectKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def _claim(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
         name = f"{key.namespace}/{key.name}"
-        claim = _read(ResourceClaim, known, key)
+        claim = _read(ResourceClaim, listers, key)
         old, had = self.model.claims.get(name), name in self.model.evictions
         change = self.model.put_claim(name, claim, now)
         if had or change.claims:
             yield from _wake(sorted({*_consumers(old), *_consumers(claim)}), now)
 
-    def _follow(self, change: Change, known: Listers, now: datetime) -> Iterator[Action]:
+    def _follow(self, change: Change, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the pods of claims whose eviction changed, and what people must be told."""
         pods = {pod for name in change.claims for pod in _consumers(self.model.claims[name])}
         yield from _wake(sorted(pods), now)
         for problem in change.problems:
-            rule = known.get(RULES, problem.rule)
+            rule = listers.get(RULES, problem.rule)
             if rule is None:
                 continue
             told = (rule["metadata"]["uid"], problem.message)
@@ -151,8 +153,8 @@ class DeviceTaintEviction:
 
     # ── pods ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _pod(self, key: PodKey, known: Listers, now: datetime) -> Iterator[Action]:
-        pod = known.pod(key.namespace, key.name)
+    def _pod(self, key: PodKey, listers: Listers, now: datetime) -> Iterator[Action]:
+        pod = listers.pod(key.namespace, key.name)
         there = pod is not None and pod.metadata.uid == key.uid
         if not there or key.uid in self._evicted:
             self._forget(key)
@@ -204,7 +206,7 @@ class DeviceTaintEviction:
         self._evicted[action.pod.uid] = None
         if len(self._evicted) > REMEMBERED:
             self._evicted.popitem(last=False)
-        if outcome is Left.GONE:
+        if outcome is Evicted.GONE:
             return  # not by us
         for name, uid in action.rules:
             if name in self._rules and self._rules[name].metadata.uid == uid:
@@ -213,28 +215,28 @@ class DeviceTaintEviction:
 
     # ── rules ────────────────────────────────────────────────────────────────────────────────────
 
-    def _rule(self, key: ObjectKey, known: Listers, now: datetime) -> Iterator[Action]:
-        document = known.get(RULES, key.name) if RULES in known.caches else None
-        rule, old = _read(DeviceTaintRule, known, key), self._rules.get(key.name)
+    def _rule(self, key: ObjectKey, listers: Listers, now: datetime) -> Iterator[Action]:
+        document = listers.get(RULES, key.name) if RULES in listers.caches else None
+        rule, old = _read(DeviceTaintRule, listers, key), self._rules.get(key.name)
         if old is not None and (rule is None or rule.metadata.uid != old.metadata.uid):
             self._stats.pop(old.metadata.uid, None)
             self._told.pop(key.name, None)
             del self._rules[key.name]
-            yield from self._follow(self.model.put_rule(key.name, None, now), known, now)
+            yield from self._follow(self.model.put_rule(key.name, None, now), listers, now)
             old = None
         if rule is None or document is None:
             return
         if old is None or old.spec != rule.spec:
             self._rules[key.name] = rule
-            yield from self._follow(self.model.put_rule(key.name, rule, now), known, now)
-        yield from self._status(key, document, rule, known, now)
+            yield from self._follow(self.model.put_rule(key.name, rule, now), listers, now)
+        yield from self._status(key, document, rule, listers, now)
 
     def _status(
         self,
         key: ObjectKey,
         document: Mapping[str, Any],
         rule: DeviceTaintRule,
-        known: Listers,
+        listers: Listers,
         now: datetime,
     ) -> Iterator[Action]:
         present, generation = words.present(document), rule.metadata.generation
@@ -245,9 +247,9 @@ class DeviceTaintEviction:
         evicted = self._stats[rule.metadata.uid]
         effect = rule.spec.taint.effect
         if effect in EVICTING:
-            said = words.in_progress(self._pending_because_of(rule, known), evicted)
+            said = words.in_progress(self._pending_because_of(rule, listers), evicted)
         elif effect == "None":
-            said = self._dry_run(rule, known, now, evicted)
+            said = self._dry_run(rule, listers, now, evicted)
         else:
             said = words.other_effect(evicted)
         condition = words.changed(present, said, generation, now)
@@ -262,17 +264,17 @@ class DeviceTaintEviction:
                 RULES, rule.name, "", applied, APPLY_PATCH, "status", field_manager=self.name, force=True
             )
 
-    def _pending_because_of(self, rule: DeviceTaintRule, known: Listers) -> Leaving:
+    def _pending_because_of(self, rule: DeviceTaintRule, listers: Listers) -> Leaving:
         tracked = self.model.tracker.rule_taint(rule.name)
         if tracked is None:
             return Leaving()
-        leaving = self._leaving(self.model.because_of(tracked.id), self.model.evictions, known)
+        leaving = self._leaving(self.model.because_of(tracked.id), self.model.evictions, listers)
         return Leaving.of(
             pod for pod, eviction in leaving if any(each.taint.id == tracked.id for each in eviction.reasons)
         )
 
     def _dry_run(
-        self, rule: DeviceTaintRule, known: Listers, now: datetime, evicted: int
+        self, rule: DeviceTaintRule, listers: Listers, now: datetime, evicted: int
     ) -> tuple[str, str, str]:
         """Pretend that this rule, and nothing else, had the effect NoExecute."""
         published, held = self.model.selected_by(rule.name)
@@ -291,15 +293,15 @@ class DeviceTaintEviction:
             found = claim_eviction(claim, taints_on, self._gates, now, self._evaluate)
             if found is not None:
                 evictions[name] = found
-        leaving = Leaving.of(pod for pod, _ in self._leaving(evictions, evictions, known))
+        leaving = Leaving.of(pod for pod, _ in self._leaving(evictions, evictions, listers))
         return words.dry_run(published, allocated, leaving, evicted)
 
     def _leaving(
-        self, claims: Iterable[str], evictions: Mapping[str, Eviction], known: Listers
+        self, claims: Iterable[str], evictions: Mapping[str, Eviction], listers: Listers
     ) -> Iterator[tuple[tuple[str, str], Eviction]]:
         """Yield the pods that use these claims and have to leave according to *evictions*."""
         for key in {pod for name in claims for pod in _consumers(self.model.claims[name])}:
-            pod = known.pod(key.namespace, key.name)
+            pod = listers.pod(key.namespace, key.name)
             if pod is None or pod.metadata.uid != key.uid:
                 continue
             eviction = pod_eviction(pod, self.model.claims, evictions)
@@ -336,9 +338,9 @@ def _same_rule(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return same
 
 
-def _read(view: type[V], known: Listers, key: ObjectKey) -> V | None:
+def _read(view: type[V], listers: Listers, key: ObjectKey) -> V | None:
     """Return the object as it is known now; None when it is gone, or not what its kind should be."""
-    document = known.get(key.kind, key.name, key.namespace) if key.kind in known.caches else None
+    document = listers.get(key.kind, key.name, key.namespace) if key.kind in listers.caches else None
     try:
         return read(view, document) if document is not None else None
     except ViewError:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from weir.client.api import APPLY_PATCH
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Delete, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.gates import DEVICE_TAINT_RULES, Gates
 from weir.objects.kinds import Kind, by_kind
@@ -33,22 +34,22 @@ class RuleKey(NamedTuple):
     name: str
 
 
-class DeviceTaintExpiry:
+class DeviceTaintExpiry(Controller):
     """Removes rules that were meant to be there for a while only."""
 
-    name: Final = "device-taint-expiry-controller"
+    name = "device-taint-expiry-controller"
 
     def __init__(self, gates: Gates) -> None:
-        self.kinds: tuple[Kind, ...] = (RULES,) if gates.enabled(DEVICE_TAINT_RULES) else ()
+        self.kinds = (RULES,) if gates.enabled(DEVICE_TAINT_RULES) else ()
 
     def changed(self, kind: Kind, old: Document | None, new: Document | None) -> Iterator[RuleKey]:
         """Look at rules that say when they expire."""
         if new is not None and _written(new):
             yield RuleKey(new["metadata"]["name"])
 
-    def reconcile(self, key: RuleKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: RuleKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what becomes of one rule."""
-        rule = known.get(RULES, key.name)
+        rule = listers.get(RULES, key.name)
         text = _written(rule) if rule is not None else ""
         if not text:
             return

@@ -8,7 +8,7 @@ Not here: Services with a selector (weir.controllers.network.endpoint_slices).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from ipaddress import ip_address
 from typing import Any, Final
@@ -25,6 +25,7 @@ from weir.controllers.network.endpoints import ENDPOINTS
 from weir.controllers.network.service_endpoints import SERVICES, Port, ServiceKey
 from weir.controllers.network.trigger_times import ANNOTATION
 from weir.controllers.runtime.actions import Action, Create, Delete, Patch, Record
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.pod_control import about, owner_reference
 from weir.gates import Gates
@@ -39,12 +40,12 @@ MOST: Final = 1000
 Document = Mapping[str, Any]
 
 
-class EndpointMirror:
+class EndpointMirror(Controller):
     """The EndpointSlice mirroring controller."""
 
-    name: Final = "endpointslice-mirroring-controller"
-    event_source: Final = "endpoint-slice-mirroring-controller"
-    kinds: Final[tuple[Kind, ...]] = (SERVICES, ENDPOINTS, SLICES)
+    name = "endpointslice-mirroring-controller"
+    event_source = "endpoint-slice-mirroring-controller"
+    kinds: Sequence[Kind] = (SERVICES, ENDPOINTS, SLICES)
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -57,15 +58,15 @@ class EndpointMirror:
         elif (labels := metadata.get("labels") or {}).get(MANAGED_BY) == MANAGER and labels.get(SERVICE_NAME):
             yield ServiceKey(metadata["namespace"], labels[SERVICE_NAME])
 
-    def reconcile(self, key: ServiceKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ServiceKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what makes the slices repeat the Endpoints, or takes them away."""
         mine: dict[Group, list[Document]] = {}
-        for each in known.within(SLICES, key.namespace):
+        for each in listers.within(SLICES, key.namespace):
             labels = each["metadata"].get("labels") or {}
             if (labels.get(MANAGED_BY), labels.get(SERVICE_NAME)) == (MANAGER, key.name):
                 mine.setdefault(group_of(each), []).append(each)
-        written = known.get(ENDPOINTS, key.name, key.namespace)
-        service = known.get(SERVICES, key.name, key.namespace)
+        written = listers.get(ENDPOINTS, key.name, key.namespace)
+        service = listers.get(SERVICES, key.name, key.namespace)
         mirrored = written is not None and service is not None and _is_mirrored(written, service)
         wanted, skipped = _groups(written) if mirrored else ({}, 0)
         for group, slices in mine.items():

@@ -11,7 +11,7 @@ Not here: hints in proportion to the zones' CPUs (`service.kubernetes.io/topolog
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from weir.controllers.network.service_endpoints import (
 )
 from weir.controllers.network.trigger_times import ANNOTATION, TriggerTimes
 from weir.controllers.runtime.actions import Action, Create, Delete, Patch
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.workloads.pod_control import owner_reference
@@ -51,11 +52,11 @@ Endpoint = dict[str, Any]
 Group = tuple[str, tuple[Port, ...]]  #: address family, ports
 
 
-class EndpointSlices:
+class EndpointSlices(Controller):
     """The EndpointSlice controller."""
 
-    name: Final = "endpointslice-controller"
-    kinds: Final[tuple[Kind, ...]] = (NODES, SERVICES, PODS, SLICES)
+    name = "endpointslice-controller"
+    kinds: Sequence[Kind] = (NODES, SERVICES, PODS, SLICES)
 
     def __init__(self, gates: Gates) -> None:
         self._watch, self._triggers = ServiceWatch(), TriggerTimes()
@@ -70,22 +71,22 @@ class EndpointSlices:
         else:
             yield from self._watch.changed(kind, old, new)
 
-    def reconcile(self, key: ServiceKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ServiceKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what makes the slices say what is so."""
-        service = known.get(SERVICES, key.name, key.namespace)
+        service = listers.get(SERVICES, key.name, key.namespace)
         if service is None or not is_managed(service) or service["metadata"].get("deletionTimestamp"):
             self._triggers.forget(key)
             return  # those of a Service that is gone go with it
-        pods = pods_behind(service, known, terminating=True)
+        pods = pods_behind(service, listers, terminating=True)
         triggered = self._triggers.look(key, service, pods)
         mine = [
             each
-            for each in known.owned(SLICES, service["metadata"]["uid"])
+            for each in listers.owned(SLICES, service["metadata"]["uid"])
             if (each["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER
             and not each["metadata"].get("deletionTimestamp")
         ]
         mine.sort(key=lambda each: str(each["metadata"]["name"]))
-        wanted = endpoints_of(service, pods, known)
+        wanted = endpoints_of(service, pods, listers)
         for family in families_of(service):
             if not any(group[0] == family for group in wanted):
                 wanted[family, ()] = []  # one slice says that there is nobody
@@ -97,7 +98,7 @@ class EndpointSlices:
             yield from _settle(service, group, endpoints, there, triggered)
 
 
-def endpoints_of(service: Document, pods: list[Pod], known: Listers) -> dict[Group, list[Endpoint]]:
+def endpoints_of(service: Document, pods: list[Pod], listers: Listers) -> dict[Group, list[Endpoint]]:
     """Return the endpoints of a Service by address family and ports."""
     found: dict[Group, list[Endpoint]] = {}
     tolerated = bool(service["spec"].get("publishNotReadyAddresses"))
@@ -105,12 +106,12 @@ def endpoints_of(service: Document, pods: list[Pod], known: Listers) -> dict[Gro
         ports = tuple(sorted(ports_of(service, pod)))
         for family in families_of(service):
             if ip := address_of(pod, family):
-                endpoint = _endpoint(service, pod, ip, known, tolerated)
+                endpoint = _endpoint(service, pod, ip, listers, tolerated)
                 found.setdefault((family, ports), []).append(endpoint)
     return found
 
 
-def _endpoint(service: Document, pod: Pod, ip: str, known: Listers, tolerated: bool) -> Endpoint:
+def _endpoint(service: Document, pod: Pod, ip: str, listers: Listers, tolerated: bool) -> Endpoint:
     endpoint: Endpoint = {
         "addresses": [ip],
         "conditions": {
@@ -124,7 +125,7 @@ def _endpoint(service: Document, pod: Pod, ip: str, known: Listers, tolerated: b
         endpoint["hostname"] = hostname
     if pod.spec.node_name:
         endpoint["nodeName"] = pod.spec.node_name
-        node = known.node(pod.spec.node_name)
+        node = listers.node(pod.spec.node_name)
         if node is not None and node.labels.get(ZONE):
             endpoint["zone"] = node.labels[ZONE]
     if endpoint["conditions"]["ready"] and (hints := _hints(service, endpoint)):

@@ -7,7 +7,7 @@ Not here: EndpointSlices (weir.controllers.network.endpoint_slices).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from weir.controllers.network.service_endpoints import (
 )
 from weir.controllers.network.trigger_times import ANNOTATION, TriggerTimes
 from weir.controllers.runtime.actions import Action, Create, Delete, Patch
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod
 from weir.gates import Gates
@@ -42,11 +43,11 @@ MOST: Final = 1000
 Document = Mapping[str, Any]
 
 
-class Endpoints:
+class Endpoints(Controller):
     """The Endpoints controller."""
 
-    name: Final = MANAGER
-    kinds: Final[tuple[Kind, ...]] = (SERVICES, PODS, ENDPOINTS)
+    name = MANAGER
+    kinds: Sequence[Kind] = (SERVICES, PODS, ENDPOINTS)
 
     def __init__(self, gates: Gates) -> None:
         self._watch, self._triggers = ServiceWatch(), TriggerTimes()
@@ -59,10 +60,10 @@ class Endpoints:
         else:
             yield from self._watch.changed(kind, old, new)
 
-    def reconcile(self, key: ServiceKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ServiceKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what makes the Endpoints say what is so."""
-        service = known.get(SERVICES, key.name, key.namespace)
-        present: Document | None = known.get(ENDPOINTS, key.name, key.namespace)
+        service = listers.get(SERVICES, key.name, key.namespace)
+        present: Document | None = listers.get(ENDPOINTS, key.name, key.namespace)
         if service is None:
             self._triggers.forget(key)
             if present is not None and (present["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER:
@@ -70,7 +71,7 @@ class Endpoints:
             return
         if not is_managed(service) or service["metadata"].get("deletionTimestamp"):
             return
-        pods = pods_behind(service, known, terminating=True)
+        pods = pods_behind(service, listers, terminating=True)
         triggered = self._triggers.look(key, service, pods)
         subsets, cut = subsets_of(service, pods)
         labels = {**(service["metadata"].get("labels") or {}), MANAGED_BY: MANAGER}

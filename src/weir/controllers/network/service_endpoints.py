@@ -115,14 +115,14 @@ def families_of(service: Document) -> list[str]:
     return ["IPv6" if ":" in (spec.get("clusterIP") or "") else "IPv4"]
 
 
-def pods_behind(service: Document, known: Listers, *, terminating: bool) -> list[Pod]:
+def pods_behind(service: Document, listers: Listers, *, terminating: bool) -> list[Pod]:
     """Return the pods of a Service in the order of their names; *terminating* ones too or not."""
     selector, namespace = selector_of(service), service["metadata"]["namespace"]
     if selector is None:
         return []
     found = [
         pod
-        for pod in known.within(PODS, namespace)
+        for pod in listers.within(PODS, namespace)
         if not pod.terminated
         and (terminating or not pod.deleting)
         and selector.matches(pod.metadata.labels or {})

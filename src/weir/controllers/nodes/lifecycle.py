@@ -10,7 +10,7 @@ Not here: who leaves because of the taints (weir.controllers.nodes.taint_evictio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
@@ -23,6 +23,7 @@ from weir.client.events import ObjectReference
 from weir.client.heartbeats import Heartbeats
 from weir.controllers.nodes.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.controllers.runtime.views import Condition, Node, parse_time
 from weir.gates import Gates
@@ -104,12 +105,12 @@ class Health:
     ]  # (Ready and its heartbeat, the Lease's renewal)
 
 
-class NodeLifecycle:
+class NodeLifecycle(Controller):
     """The node lifecycle controller."""
 
-    name: Final = "node-controller"
-    kinds: Final[tuple[Kind, ...]] = (NODES, PODS, LEASES)
-    first_keys: Final = (CheckKey(),)
+    name = "node-controller"
+    kinds: Sequence[Kind] = (NODES, PODS, LEASES)
+    first_keys = (CheckKey(),)
 
     def __init__(
         self, gates: Gates, *, grace: timedelta = GRACE, heartbeats: Heartbeats | None = None
@@ -150,20 +151,20 @@ class NodeLifecycle:
         if old is None or ready_status(old) != ready_status(new):
             yield HealthKey(new.name)
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what must happen at *now*; safe to repeat."""
         match key:
             case NodeKey(name):
-                node = known.node(name)
+                node = listers.node(name)
                 if node is not None:
                     yield from self._follow_conditions(node, now)
             case HealthKey(name):
-                node = known.node(name)
+                node = listers.node(name)
                 if node is not None:
-                    yield from self._check(node, known, now)
+                    yield from self._check(node, listers, now)
             case CheckKey():
                 self._checked_at = now
-                yield from self._register(known)
+                yield from self._register(listers)
                 chosen = self._to_check(now)
                 for name in chosen:
                     yield WakeAt(HealthKey(name), now)
@@ -171,14 +172,14 @@ class NodeLifecycle:
                     yield WakeAt(DisruptionKey(), now)
                 yield WakeAt(CheckKey(), now + CHECK_PERIOD)
             case DisruptionKey():
-                yield from self._disruption(known, now)
+                yield from self._disruption(listers, now)
             case ZoneKey(zone):
-                yield from self._taint_next(zone, known, now)
+                yield from self._taint_next(zone, listers, now)
 
-    def _register(self, known: Listers) -> Iterator[Action]:
+    def _register(self, listers: Listers) -> Iterator[Action]:
         """Tell of nodes that came and went since the last round."""
         moved, self._moved = sorted(self._moved), {}
-        there = {name: node.metadata.uid for name in moved if (node := known.node(name)) is not None}
+        there = {name: node.metadata.uid for name in moved if (node := listers.node(name)) is not None}
         for name, uid in there.items():
             if name not in self._registered:
                 yield node_event(name, uid, "RegisteredNode", f"Registered Node {name} in Controller")
@@ -232,9 +233,9 @@ class NodeLifecycle:
         self._unwell.pop(name, None)
         self._counted.drop(name)
 
-    def _check(self, node: Node, known: Listers, now: datetime) -> Iterator[Action]:
+    def _check(self, node: Node, listers: Listers, now: datetime) -> Iterator[Action]:
         self._hear_of_silence(now)
-        health = self._observe(node, known, now)
+        health = self._observe(node, listers, now)
         ready = ready_status(node)
         grace = self._grace if node.status.condition("Ready") is not None else STARTUP_GRACE
         kept = self.heartbeats is not None and self.heartbeats.keeps(node.name)
@@ -244,7 +245,7 @@ class NodeLifecycle:
                 message = f"Node {node.name} status is now: NodeNotReady"
                 about = ObjectReference("Node", node.name, "", node.metadata.uid)
                 yield Record(about, "Normal", "NodeNotReady", message)
-                yield from self._pods_not_ready(node, known, now)
+                yield from self._pods_not_ready(node, listers, now)
             ready = "Unknown"
         self._ready[node.name] = ready
         self._counted.put(node, ready)
@@ -256,9 +257,9 @@ class NodeLifecycle:
             self._wait_for_silence(node.name, health.seen_at + grace)
         yield from self._evicting_taints(node, ready, now)
 
-    def _observe(self, node: Node, known: Listers, now: datetime) -> Health:
+    def _observe(self, node: Node, listers: Listers, now: datetime) -> Health:
         """Note what the node reports; what it newly reports was seen now."""
-        lease = known.get(LEASES, node.name, LEASE_NAMESPACE)
+        lease = listers.get(LEASES, node.name, LEASE_NAMESPACE)
         renewed = ((lease or {}).get("spec") or {}).get("renewTime")
         ready = node.status.condition("Ready")
         unknown = (
@@ -294,8 +295,8 @@ class NodeLifecycle:
             return now
         return self._checked_at - (self._checked_at - due) // CHECK_PERIOD * CHECK_PERIOD
 
-    def _pods_not_ready(self, node: Node, known: Listers, now: datetime) -> Iterator[Action]:
-        for pod in known.pods_on(node.name):
+    def _pods_not_ready(self, node: Node, listers: Listers, now: datetime) -> Iterator[Action]:
+        for pod in listers.pods_on(node.name):
             if not pod.ready:
                 continue
             metadata = pod.metadata
@@ -323,7 +324,7 @@ class NodeLifecycle:
         else:
             queue.add(node.name)
 
-    def _taint_next(self, zone: str, known: Listers, now: datetime) -> Iterator[Action]:
+    def _taint_next(self, zone: str, listers: Listers, now: datetime) -> Iterator[Action]:
         queue = self._queue(zone)
         due = queue.due(now)
         if due is None:
@@ -333,7 +334,7 @@ class NodeLifecycle:
         if due > now:
             yield WakeAt(ZoneKey(zone), due)
             return
-        node = known.node(name)
+        node = listers.node(name)
         key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(self._ready.get(name, ""))
         if node is None or key is None:
             queue.remove(name)  # gone, or back: it uses no allowance
@@ -353,7 +354,7 @@ class NodeLifecycle:
         waits = self._stopped or any(self._queues.values())
         return not waits and self._counted.zones() == self._zones
 
-    def _disruption(self, known: Listers, now: datetime) -> Iterator[Action]:
+    def _disruption(self, listers: Listers, now: datetime) -> Iterator[Action]:
         zones = self._zones = self._counted.zones()
         states = {zone: zone_state(ready, unready) for zone, (ready, unready) in zones.items()}
         all_dead = bool(zones) and all(state is ZoneState.FULL_DISRUPTION for state in states.values())
@@ -362,7 +363,7 @@ class NodeLifecycle:
                 queue.rate = 0.0
             if not self._stopped:
                 self._stopped = True
-                for node in known.all(NODES):
+                for node in listers.all(NODES):
                     self._queue(zone_of(node)).remove(node.name)
                     if any(t.effect == "NoExecute" and t.key in EVICTING_KEYS for t in node.taints):
                         yield set_taints(node, without(node, NOT_READY, UNREACHABLE))

@@ -8,12 +8,13 @@ Not here: pods whose owner is gone (weir.controllers.cluster.garbage_collector).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.controllers.runtime.actions import Action, Delete, Patch, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
@@ -32,12 +33,12 @@ class CheckKey(NamedTuple):
     due: str = "check"
 
 
-class PodGc:
+class PodGc(Controller):
     """The pod garbage collector."""
 
-    name: Final = "pod-garbage-collector"
-    kinds: Final[tuple[Kind, ...]] = (NODES, PODS)
-    first_keys: Final = (CheckKey(),)
+    name = "pod-garbage-collector"
+    kinds: Sequence[Kind] = (NODES, PODS)
+    first_keys = (CheckKey(),)
 
     def __init__(self, gates: Gates, *, keep_ended: int = KEEP_ENDED) -> None:
         self._keep_ended = keep_ended
@@ -53,12 +54,12 @@ class PodGc:
             self._unsure[new.spec.node_name] = None
         return iter(())
 
-    def reconcile(self, key: CheckKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: CheckKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield which pods to remove now, and when to look again."""
-        yield from self._ended(known.pods_ending("ended"))
-        yield from self._orphans(known, now)
-        for pod in known.pods_ending("deleting"):
-            if not pod.spec.node_name or _out_of_service(known.node(pod.spec.node_name)):
+        yield from self._ended(listers.pods_ending("ended"))
+        yield from self._orphans(listers, now)
+        for pod in listers.pods_ending("deleting"):
+            if not pod.spec.node_name or _out_of_service(listers.node(pod.spec.node_name)):
                 yield _remove(pod)
         yield WakeAt(key, now + timedelta(seconds=CHECK_SECONDS))
 
@@ -69,11 +70,11 @@ class PodGc:
             for pod in ended[:surplus]:
                 yield _remove(pod)
 
-    def _orphans(self, known: Listers, now: datetime) -> Iterator[Action]:
-        missing = [name for name in self._unsure if known.node(name) is None and known.pods_on(name)]
+    def _orphans(self, listers: Listers, now: datetime) -> Iterator[Action]:
+        missing = [name for name in self._unsure if listers.node(name) is None and listers.pods_on(name)]
         self._unsure = dict.fromkeys(missing)
         self._missing = {name: self._missing.get(name, now) for name in sorted(missing)}
-        for pod in [pod for name in self._missing for pod in known.pods_on(name)]:
+        for pod in [pod for name in self._missing for pod in listers.pods_on(name)]:
             since = self._missing.get(pod.spec.node_name)
             if since is None or now - since < QUARANTINE:
                 continue

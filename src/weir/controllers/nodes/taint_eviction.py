@@ -11,14 +11,16 @@ Not here: how long a pod may stay (weir.taints.eviction), the deletion itself (w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Evict, Record, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.pod_eviction import PodEviction
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
 from weir.objects.core import Taint
@@ -59,15 +61,16 @@ Key = NodeKey | PodKey | TimerKey
 class Timer:
     """When a pod's stay was first limited, and when it ends."""
 
+    uid: str  #: of the pod: another one of the same name has a timer of its own
     created_at: datetime
     fire_at: datetime
 
 
-class TaintEviction:
+class TaintEviction(Controller):
     """The taint eviction controller."""
 
-    name: Final = "taint-eviction-controller"
-    kinds: Final[tuple[Kind, ...]] = (NODES, PODS)
+    name = "taint-eviction-controller"
+    kinds: Sequence[Kind] = (NODES, PODS)
 
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         if evaluate is None:
@@ -80,9 +83,9 @@ class TaintEviction:
         # what each deletion at once was decided on, until the pod is gone
         self._begun: dict[TimerKey, object] = {}
 
-    def evicted(self, action: Evict) -> None:
+    def eviction_ended(self, action: Evict) -> None:
         """Hear that a deletion has ended, well or not."""
-        self._deleting.discard(TimerKey(action.namespace, action.name))
+        self._deleting.discard(TimerKey(action.eviction.namespace, action.eviction.name))
 
     # ── which changes matter ─────────────────────────────────────────────────────────────────────
 
@@ -103,32 +106,32 @@ class TaintEviction:
 
     # ── what is to be done ───────────────────────────────────────────────────────────────────────
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what must happen at *now*; safe to repeat."""
         if isinstance(key, NodeKey):
-            yield from self._node(key.node, known, now)
+            yield from self._node(key.node, listers, now)
         elif isinstance(key, PodKey):
-            yield from self._pod(key, known, now)
+            yield from self._pod(key, listers, now)
         else:
             yield from self._timer(key, now)
 
-    def _node(self, name: str, known: Listers, now: datetime) -> Iterator[Action]:
-        node = known.node(name)
+    def _node(self, name: str, listers: Listers, now: datetime) -> Iterator[Action]:
+        node = listers.node(name)
         if node is None:
             return  # timers stay: the pods still have nowhere to be
         taints = evicting(node)
-        for pod in known.pods_on(name):
+        for pod in listers.pods_on(name):
             if taints:
                 yield from self._process(pod, taints, now)
             else:
                 yield from self._cancel(timer_key(pod))
 
-    def _pod(self, key: PodKey, known: Listers, now: datetime) -> Iterator[Action]:
-        pod = known.pod(key.namespace, key.name)
+    def _pod(self, key: PodKey, listers: Listers, now: datetime) -> Iterator[Action]:
+        pod = listers.pod(key.namespace, key.name)
         if pod is None:
             yield from self._cancel(TimerKey(key.namespace, key.name))
             return
-        node = known.node(pod.spec.node_name) if pod.spec.node_name else None
+        node = listers.node(pod.spec.node_name) if pod.spec.node_name else None
         if pod.spec.node_name != key.node or node is None:
             return
         if taints := evicting(node):
@@ -142,7 +145,7 @@ class TaintEviction:
             yield WakeAt(key, timer.fire_at)
             return
         del self.timers[key]
-        yield from self._evict(key, timer.fire_at)
+        yield from self._evict(key, timer.uid, timer.fire_at)
 
     def _process(self, pod: Pod, taints: tuple[Taint, ...], now: datetime) -> Iterator[Action]:
         key = timer_key(pod)
@@ -156,19 +159,19 @@ class TaintEviction:
             if self._begun.get(key) == decided_on:
                 return  # seen by its node already, as every pod is when the controller starts
             yield from self._cancel(key)
-            yield from self._evict(key, now)
+            yield from self._evict(key, pod.metadata.uid, now)
             self._begun[key] = decided_on
             return
         timer = self.timers.get(key)
-        wanted = Timer(now, _later(now, allowed.limit))
+        wanted = Timer(pod.metadata.uid, now, _later(now, allowed.limit))
         if timer is not None:
-            if timer.created_at < now or timer == wanted:
+            if timer.uid == wanted.uid and (timer.created_at < now or timer == wanted):
                 return  # it keeps the time it was first given
             yield from self._cancel(key)
         if key in self._deleting:
             return
         if not allowed.limit:
-            yield from self._evict(key, now)
+            yield from self._evict(key, pod.metadata.uid, now)
             return
         self.timers[key] = wanted
         yield WakeAt(key, wanted.fire_at)
@@ -179,10 +182,10 @@ class TaintEviction:
         if self.timers.pop(key, None) is not None:
             yield _record(key, f"Cancelling deletion of Pod {key.namespace}/{key.name}")
 
-    def _evict(self, key: TimerKey, due: datetime) -> Iterator[Action]:
+    def _evict(self, key: TimerKey, uid: str, due: datetime) -> Iterator[Action]:
         self._deleting.add(key)
         yield _record(key, f"Marking for deletion Pod {key.namespace}/{key.name}")
-        yield Evict(key.namespace, key.name, CONDITION_REASON, CONDITION_MESSAGE, due)
+        yield Evict(PodEviction(key.namespace, key.name, uid, CONDITION_REASON, CONDITION_MESSAGE), due)
 
 
 def evicting(node: Node) -> tuple[Taint, ...]:

@@ -19,6 +19,7 @@ from weir.client.cache import ObjectKey
 from weir.client.events import ObjectReference, Recorder
 from weir.clock import Clock
 from weir.controllers.runtime.metrics import ControllerMetrics
+from weir.controllers.runtime.pod_eviction import PodEviction
 from weir.objects.kinds import Kind
 
 Document = Mapping[str, Any]
@@ -41,12 +42,9 @@ class WakeAt(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """Say on the pod why it goes (condition DisruptionTarget), then delete it."""
+    """Write on the pod why it goes (condition DisruptionTarget), then delete it."""
 
-    namespace: str
-    name: str
-    reason: str
-    message: str
+    eviction: PodEviction
     due: datetime  #: when it should have happened, for the lateness metric
 
 
@@ -134,7 +132,7 @@ class Steps(abc.ABC):
     __slots__ = ()
 
     @abc.abstractmethod
-    async def carry_out(self, hands: ActionContext) -> object:
+    async def carry_out(self, context: ActionContext) -> object:
         """Do it and return what came of it, for the controller's `carried_out`; raises what the server answers."""
 
 

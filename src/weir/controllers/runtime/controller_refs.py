@@ -93,7 +93,7 @@ def _read_selector(text: bytes) -> Selector | None:
 def claim(
     owner: Document,
     kind: Kind,
-    known: Listers,
+    listers: Listers,
     wanted: Kind,
     *,
     fits: Callable[[Any], bool] | None = None,
@@ -115,14 +115,14 @@ def claim(
     def selects(item: Any) -> bool:
         return selector is not None and selector.matches(labels_of(item)) and (fits is None or fits(item))
 
-    for item in known.owned(wanted, metadata["uid"]):
+    for item in listers.owned(wanted, metadata["uid"]):
         if selector is None or (considers is not None and not considers(item)) or selects(item):
             mine.append(item)
         elif not leaving:
             changes.append(release(item, wanted, metadata["uid"], finalizer))
     if selector is None or leaving:
         return Claimed(tuple(mine), tuple(changes))
-    for item in known.free(wanted, metadata["namespace"]):
+    for item in listers.free(wanted, metadata["namespace"]):
         if _deleting(item) or (considers is not None and not considers(item)):
             continue
         if selects(item):

@@ -114,12 +114,12 @@ class Listers:
     @classmethod
     def of(cls, documents: Iterable[Document], kinds: Iterable[Kind] = ()) -> Listers:
         """Return what *documents* describe."""
-        known = cls({})
+        listers = cls({})
         for kind in (PODS, NODES, *kinds):
-            known._cache(kind)
+            listers._cache(kind)
         for document in documents:
-            known.put(document)
-        return known
+            listers.put(document)
+        return listers
 
     def _cache(self, kind: Kind) -> Cache[Any]:
         if kind not in self.caches:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from datetime import datetime
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final
 
 from weir import errors
-from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
+from weir.client.api import Client, Unreachable
 from weir.client.cache import Informer, ObjectKey, wait_all_synced
 from weir.client.events import ObjectReference, Recorder
 from weir.client.leases import Elector, Leadership, Timing
@@ -36,37 +35,19 @@ from weir.controllers.runtime.actions import (
     Steps,
     WakeAt,
 )
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.create_backoff import CreateBackoff
-from weir.controllers.runtime.disruption_target import condition_patch, disruption_target
 from weir.controllers.runtime.expectations import Expectations, is_deleting, key_of
 from weir.controllers.runtime.listers import PODS, Listers, decoder, prepare
 from weir.controllers.runtime.metrics import ControllerMetrics
+from weir.controllers.runtime.pod_eviction import Evicted, evict_pod
 from weir.objects.kinds import Kind
 from weir.observe.endpoint import Pages, pages
 from weir.observe.logs import Log
 
-WORKERS: Final = 8
 EVICTIONS_AT_ONCE: Final = 32
 EVICTION_TRIES: Final = 5
 EVICTION_PAUSE_SECONDS: Final = 0.01
-
-
-class Controller(Protocol):
-    """What decides. It holds no client and never waits."""
-
-    @property
-    def name(self) -> str:
-        """Its name as source of events."""
-
-    @property
-    def kinds(self) -> Sequence[Kind]:
-        """The collections it reads, in the order in which they are first told."""
-
-    def changed(self, kind: Kind, old: Any, new: Any) -> Iterable[Any]:
-        """Return the keys that a change makes worth looking at."""
-
-    def reconcile(self, key: Any, known: Listers, now: datetime) -> Iterable[Action]:
-        """Return what must happen; safe to repeat."""
 
 
 class ComesAgain(errors.WeirError):
@@ -106,7 +87,7 @@ class Controllers:
             informer = Informer(self.client, kind, self.clock, decoder(kind), seed=self._seed + number)
             prepare(kind, informer.cache)
             self.informers[kind] = informer
-        self.known = Listers({kind: informer.cache for kind, informer in self.informers.items()})
+        self.listers = Listers({kind: informer.cache for kind, informer in self.informers.items()})
         self.workers = [_Worker(self, controller) for controller in self._controllers]
 
     async def run(self) -> None:
@@ -169,7 +150,7 @@ class Controllers:
                     await self.client.list(kind, limit=1)
                 except errors.NotFound:
                     self._log.info("not served here, left out", kind=kind.kind, version=kind.api_version)
-                    del self.informers[kind], self.known.caches[kind]
+                    del self.informers[kind], self.listers.caches[kind]
                 except (errors.ApiError, Unreachable) as error:
                     self._log.info("waiting for the API", error=str(error))
                     await self.clock.sleep(1.0)
@@ -202,27 +183,25 @@ class _Worker:
             asyncio.Event()
         )  # no pod is being evicted: what has a deadline goes before what is told of it
         self._calm.set()
-        source = getattr(controller, "event_source", controller.name)
+        source = controller.event_source or controller.name
         self.recorder = Recorder(owner.client, owner.clock, source, calm=self._calm)
         self.tasks: list[asyncio.Task[None]] = []
         self._evicting: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(EVICTIONS_AT_ONCE)
-        self._unseen = Expectations(owner.informers, owner.clock)
-        self._refusals = CreateBackoff()
+        self._expectations = Expectations(owner.informers, owner.clock)
+        self._create_backoff = CreateBackoff()
         waiting = owner.metrics.refused_workloads.child(controller.name)
-        waiting.look = lambda: len(self._refusals)
+        waiting.look = lambda: len(self._create_backoff)
 
     def start(self) -> None:
-        show = getattr(self.controller, "show", None)
-        if show is not None:
-            show(self._owner.metrics)
+        self.controller.register_metrics(self._owner.metrics)
         for kind in self.controller.kinds:
             if kind in self._owner.informers:
                 self._owner.informers[kind].cache.listen(self._listener(kind))
-        for key in getattr(self.controller, "first_keys", ()):
+        for key in self.controller.first_keys:
             self.queue.add(key)
         self.tasks.append(asyncio.ensure_future(self.recorder.run()))
-        for _ in range(getattr(self.controller, "workers", WORKERS)):
+        for _ in range(self.controller.workers):
             self.tasks.append(asyncio.ensure_future(work(self.queue, self._reconcile, failed=self._failed)))
 
     def stop(self) -> None:
@@ -232,8 +211,8 @@ class _Worker:
 
     def _listener(self, kind: Kind) -> Callable[[Any, Any], None]:
         def changed(old: Any, new: Any) -> None:
-            if self._unseen:
-                self._unseen.saw(kind, old if new is None else new, gone=new is None)
+            if self._expectations:
+                self._expectations.saw(kind, old if new is None else new, gone=new is None)
             for key in self.controller.changed(kind, old, new):
                 self.queue.add(key)
 
@@ -247,7 +226,7 @@ class _Worker:
         seen: list[asyncio.Future[None]] = []
         refused = False
         stopped: Exception | None = None
-        for action in list(self.controller.reconcile(key, self._owner.known, self._clock.now())):
+        for action in list(self.controller.reconcile(key, self._owner.listers, self._clock.now())):
             if isinstance(action, Steps):
                 stopped = await self._take_steps(action, seen)
                 if stopped is not None:
@@ -255,13 +234,13 @@ class _Worker:
                 continue
             if isinstance(action, Create):
                 # What was refused will be refused again: one answer is enough for this round, and for a while.
-                wait = self._refusals.wait(key, action, self._clock.monotonic())
+                wait = self._create_backoff.wait(key, action, self._clock.monotonic())
                 if wait > 0:
                     self.queue.add_after(key, wait)
                     refused = True
                 if refused:
                     continue
-            elif refused and _tells_of_success(action):
+            elif refused and _only_after_success(action):
                 continue
             try:
                 seen += await self._carry_out(action)
@@ -271,9 +250,9 @@ class _Worker:
                 refused = True  # the others may still go well; the key comes again
                 await self._refused(key, action, error)
         if not refused:
-            self._refusals.forget(key)
+            self._create_backoff.forget(key)
         if seen:
-            await self._unseen.wait(seen)
+            await self._expectations.wait(seen)
         if stopped is not None:
             raise stopped
         self._owner.metrics.reconcile_duration.child(name).observe(self._clock.monotonic() - started)
@@ -281,29 +260,25 @@ class _Worker:
 
     async def _refused(self, key: Hashable, action: Create, error: errors.ApiError) -> None:
         """Tell of a refusal once, note it where the workload's owner looks, and come again after a pause."""
-        self._tell_refusal(action, error)
-        pause = self._refusals.note(key, action, self._clock.monotonic())
+        self._report_refusal(action, error)
+        pause = self._create_backoff.note(key, action, self._clock.monotonic())
         self.queue.add_after(key, pause)
-        noted = getattr(self.controller, "refused", None)
-        if noted is not None:
-            for each in noted(key, str(error), self._owner.known, self._clock.now()):
-                await self._carry_out(each)
+        for each in self.controller.create_refused(key, str(error), self._owner.listers, self._clock.now()):
+            await self._carry_out(each)
 
     async def _take_steps(self, action: Steps, seen: list[asyncio.Future[None]]) -> Exception | None:
         """Let it carry itself out; return what stopped it. What it made before that is waited for all the same."""
         self._owner.check()
-        hands = ActionContext(self._client, self._clock, self.recorder, self._owner.metrics)
+        context = ActionContext(self._client, self._clock, self.recorder, self._owner.metrics)
         try:
-            outcome = await action.carry_out(hands)
+            outcome = await action.carry_out(context)
         except (errors.ApiError, Unreachable) as error:
             return error
         finally:
-            for kind, key in hands.made:
-                seen += self._unseen.presence(kind, key, created=True)
-        carried_out = getattr(self.controller, "carried_out", None)
-        if carried_out is not None:
-            for each in carried_out(action, outcome, self._clock.now()):
-                seen += await self._carry_out(each)
+            for kind, key in context.made:
+                seen += self._expectations.presence(kind, key, created=True)
+        for each in self.controller.carried_out(action, outcome, self._clock.now()):
+            seen += await self._carry_out(each)
         return None
 
     def _failed(self, key: Hashable, error: Exception) -> None:
@@ -319,7 +294,7 @@ class _Worker:
         except Exception:
             self._owner._log.exception("a controller failed", controller=name, key=str(key))
 
-    def _tell_refusal(self, action: Create, error: errors.ApiError) -> None:
+    def _report_refusal(self, action: Create, error: errors.ApiError) -> None:
         reason = error.reason or "Unknown"
         self._owner.metrics.refusals.child(self.controller.name, reason).inc()
         if action.about is not None:
@@ -373,7 +348,7 @@ class _Worker:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
             message = action.told or f"Created {noun}: {name}"
             self.recorder.record(action.about, "Normal", "SuccessfulCreate", message)
-        return self._unseen.presence(action.kind, ObjectKey(action.namespace, name), created=True)
+        return self._expectations.presence(action.kind, ObjectKey(action.namespace, name), created=True)
 
     async def _delete(self, action: Delete) -> list[asyncio.Future[None]]:
         key = ObjectKey(action.namespace, action.name)
@@ -401,7 +376,7 @@ class _Worker:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
             message = action.told or f"Deleted {noun}: {action.name}"
             self.recorder.record(action.about, "Normal", "SuccessfulDelete", message)
-        return self._unseen.presence(action.kind, key, created=False)
+        return self._expectations.presence(action.kind, key, created=False)
 
     async def _patch(self, action: Patch) -> list[asyncio.Future[None]]:
         for kind, name, uid in action.while_present:
@@ -422,7 +397,7 @@ class _Worker:
             )
         except errors.NotFound:
             return []
-        return self._unseen.version(action.kind, made) if action.held else []
+        return self._expectations.version(action.kind, made) if action.held else []
 
     # ── eviction ─────────────────────────────────────────────────────────────────────────────────
 
@@ -442,40 +417,22 @@ class _Worker:
                         if attempt == EVICTION_TRIES:
                             self._owner._log.warning(
                                 "a pod could not be evicted",
-                                pod=f"{action.namespace}/{action.name}",
+                                pod=f"{action.eviction.namespace}/{action.eviction.name}",
                                 error=str(error),
                             )
                     await self._clock.sleep(EVICTION_PAUSE_SECONDS)
             finally:
-                ended = getattr(self.controller, "evicted", None)
-                if ended is not None:
-                    ended(action)
+                self.controller.eviction_ended(action)
 
     async def _evict_once(self, action: Evict) -> None:
-        try:
-            pod = await self._client.get(PODS, action.name, action.namespace)
-        except errors.NotFound:
+        if await evict_pod(self._client, self._clock, self.recorder, action.eviction) is Evicted.GONE:
             return
-        condition = disruption_target(
-            pod, action.reason, action.message, self._clock.now(), observed_generation=True
-        )
-        if condition is not None:
-            await self._client.patch(
-                PODS,
-                action.name,
-                condition_patch(pod, condition),
-                action.namespace,
-                patch_type=STRATEGIC_MERGE_PATCH,
-                subresource="status",
-                read=False,
-            )
-        await self._client.delete(PODS, action.name, action.namespace, read=False)
         late = (self._clock.now() - action.due).total_seconds()
         self._owner.metrics.pod_deletions.child().inc()
         self._owner.metrics.pod_deletion_duration.child().observe(max(late, 0.0))
 
 
-def _tells_of_success(action: Action) -> bool:
+def _only_after_success(action: Action) -> bool:
     """Return whether an action is only right when everything before it in the round went well."""
     if isinstance(action, Patch):
         return action.unless_refused

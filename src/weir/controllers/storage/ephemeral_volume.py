@@ -8,13 +8,14 @@ Not here: binding (weir.controllers.storage.persistent_volume).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Create, Record, Retry
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod
 from weir.controllers.storage.pvc_protection import CLAIMS
@@ -31,12 +32,12 @@ class PodKey:
     name: str
 
 
-class EphemeralVolumes:
+class EphemeralVolumes(Controller):
     """The ephemeral volume controller."""
 
-    name: Final = "ephemeral-volume-controller"
-    event_source: Final = "ephemeral_volume"
-    kinds: Final[tuple[Kind, ...]] = (PODS, CLAIMS)
+    name = "ephemeral-volume-controller"
+    event_source = "ephemeral_volume"
+    kinds: Sequence[Kind] = (PODS, CLAIMS)
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -51,16 +52,16 @@ class EphemeralVolumes:
                 if owner["kind"] == "Pod" and owner.get("controller"):
                     yield PodKey(old["metadata"]["namespace"], owner["name"])
 
-    def reconcile(self, key: PodKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: PodKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the claims that the pod lacks."""
-        pod = known.pod(key.namespace, key.name)
+        pod = listers.pod(key.namespace, key.name)
         if pod is None or pod.deleting:
             return
         for volume in pod.spec.volumes or ():
             if volume.ephemeral is None:
                 continue
             name = f"{key.name}-{volume.name}"
-            claim = known.get(CLAIMS, name, key.namespace)
+            claim = listers.get(CLAIMS, name, key.namespace)
             if claim is None:
                 yield _claim(pod, name, volume.ephemeral.get("volumeClaimTemplate") or {})
             elif not any(

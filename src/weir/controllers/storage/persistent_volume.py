@@ -13,12 +13,13 @@ Not here: which volume fits (weir.controllers.storage.volume_matching), what bec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers, volume_claims_of
 from weir.controllers.runtime.views import Pod
 from weir.controllers.storage.pvc_protection import (
@@ -65,11 +66,11 @@ class WaitingClaims:
 Key = VolumeKey | ClaimKey | WaitingClaims
 
 
-class PersistentVolumes:
+class PersistentVolumes(Controller):
     """The volume binder."""
 
-    name: Final = "persistentvolume-controller"
-    kinds: Final[tuple[Kind, ...]] = (CLASSES, VOLUMES, CLAIMS, PODS)
+    name = "persistentvolume-controller"
+    kinds: Sequence[Kind] = (CLASSES, VOLUMES, CLAIMS, PODS)
 
     def __init__(self, gates: Gates) -> None:
         self._told: dict[ClaimKey, tuple[str, ...]] = {}  # why each claim waits, as last told
@@ -96,38 +97,38 @@ class PersistentVolumes:
         else:
             yield WaitingClaims()
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the next step of a binding, or the end of one."""
         if isinstance(key, WaitingClaims):
-            for claim in known.all(CLAIMS):
+            for claim in listers.all(CLAIMS):
                 if not _was_bound(claim):
                     yield WakeAt(ClaimKey(claim["metadata"]["namespace"], claim["metadata"]["name"]), now)
         elif isinstance(key, ClaimKey):
-            claim = known.get(CLAIMS, key.name, key.namespace)
+            claim = listers.get(CLAIMS, key.name, key.namespace)
             if claim is None:
                 self._told.pop(key, None)
-                yield from _left_behind(key, known, now)
+                yield from _left_behind(key, listers, now)
             elif claim["metadata"].get("deletionTimestamp"):
-                if not is_held(claim, known):
+                if not is_held(claim, listers):
                     yield from unprotect(CLAIMS, claim, PROTECTION)
             elif _was_bound(claim):
                 self._told.pop(key, None)
-                yield from _keep(claim, known)
+                yield from _keep(claim, listers)
                 if (claim.get("status") or {}).get("phase") == "Bound":
-                    yield from use_condition(claim, known, now)
+                    yield from use_condition(claim, listers, now)
             else:
-                yield from self._bind(key, claim, known)
+                yield from self._bind(key, claim, listers)
         else:
-            volume = known.get(VOLUMES, key.name)
+            volume = listers.get(VOLUMES, key.name)
             if volume is not None:
-                yield from settle_volume(volume, known, now)
+                yield from settle_volume(volume, listers, now)
 
     # ── a claim that waits ───────────────────────────────────────────────────────────────────────
 
-    def _bind(self, key: ClaimKey, claim: Document, known: Listers) -> Iterator[Action]:
+    def _bind(self, key: ClaimKey, claim: Document, listers: Listers) -> Iterator[Action]:
         named = claim["spec"].get("volumeName")
         if named:
-            volume = known.get(VOLUMES, named)
+            volume = listers.get(VOLUMES, named)
             if volume is None:
                 yield from _pending(claim)
             elif not volume["spec"].get("claimRef"):
@@ -144,12 +145,12 @@ class PersistentVolumes:
                 yield from self._tell(key, claim, "Warning", "FailedBinding", text)
                 yield from _pending(claim)
             return
-        found = known.get(CLASSES, class_of(claim)) if class_of(claim) else None
+        found = listers.get(CLASSES, class_of(claim)) if class_of(claim) else None
         waits = found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
-        volume = find_volume(claim, known.all(VOLUMES), waits=waits)
+        volume = find_volume(claim, listers.all(VOLUMES), waits=waits)
         if volume is not None:
             yield from _join(volume, claim)
-        elif not has_class(claim) and (default := _default_class(known)):
+        elif not has_class(claim) and (default := _default_class(listers)):
             patch = {
                 "metadata": {"resourceVersion": claim["metadata"]["resourceVersion"]},
                 "spec": {"storageClassName": default},
@@ -157,16 +158,16 @@ class PersistentVolumes:
             yield Patch(CLAIMS, key.name, key.namespace, patch)
         else:
             yield from _pending(claim)
-            yield from self._wait(key, claim, found, waits, known)
+            yield from self._wait(key, claim, found, waits, listers)
 
     def _wait(
-        self, key: ClaimKey, claim: Document, found: Document | None, waits: bool, known: Listers
+        self, key: ClaimKey, claim: Document, found: Document | None, waits: bool, listers: Listers
     ) -> Iterator[Action]:
         """Yield why no volume is there, and the mark by which the class's provisioner knows that it is asked."""
         metadata, name = claim["metadata"], class_of(claim)
         annotations = metadata.get("annotations") or {}
         if waits and not annotations.get(SELECTED_NODE):
-            yield from self._tell(key, claim, "Normal", *_first_consumer(key, known))
+            yield from self._tell(key, claim, "Normal", *_first_consumer(key, listers))
         elif not name:
             text = "no persistent volumes available for this claim and no storage class is set"
             yield from self._tell(key, claim, "Normal", "FailedBinding", text)
@@ -194,9 +195,9 @@ class PersistentVolumes:
             yield Record(about(claim, CLAIMS), type, reason, message)
 
 
-def _first_consumer(key: ClaimKey, known: Listers) -> tuple[str, str]:
+def _first_consumer(key: ClaimKey, listers: Listers) -> tuple[str, str]:
     """Return whom a claim waits for, as reason and message."""
-    pods = [pod for pod in known.pods_with_volume_claim(key.namespace, key.name) if not pod.terminated]
+    pods = [pod for pod in listers.pods_with_volume_claim(key.namespace, key.name) if not pod.terminated]
     waiting = [pod.metadata.name for pod in pods if _waits_for_node(pod)]
     if not waiting:
         return "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
@@ -212,11 +213,11 @@ def _waits_for_node(pod: Pod | None) -> bool:
     return found is not None and found.status == "False"
 
 
-def _default_class(known: Listers) -> str:
+def _default_class(listers: Listers) -> str:
     """Return the name of the class that claims get which name none: of several the newest."""
     marked = [
         each["metadata"]
-        for each in known.all(CLASSES)
+        for each in listers.all(CLASSES)
         if any((each["metadata"].get("annotations") or {}).get(name) == "true" for name in IS_DEFAULT)
     ]
     marked.sort(key=lambda metadata: str(metadata["name"]))
@@ -261,10 +262,10 @@ def _join(volume: Document, claim: Document) -> Iterator[Action]:
         yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
 
 
-def _keep(claim: Document, known: Listers) -> Iterator[Action]:
+def _keep(claim: Document, listers: Listers) -> Iterator[Action]:
     """Yield what completes or repairs a binding, or says that the volume is lost."""
     named = claim["spec"].get("volumeName")
-    volume = known.get(VOLUMES, named) if named else None
+    volume = listers.get(VOLUMES, named) if named else None
     if volume is not None and (
         not volume["spec"].get("claimRef")
         or volume["spec"]["claimRef"].get("uid") == claim["metadata"]["uid"]
@@ -297,9 +298,9 @@ def _pending(claim: Document) -> Iterator[Action]:
         yield Patch(CLAIMS, metadata["name"], metadata["namespace"], patch, subresource="status")
 
 
-def _left_behind(key: ClaimKey, known: Listers, now: datetime) -> Iterator[Action]:
+def _left_behind(key: ClaimKey, listers: Listers, now: datetime) -> Iterator[Action]:
     """Yield the volumes that name a claim which is gone."""
-    for volume in known.all(VOLUMES):
+    for volume in listers.all(VOLUMES):
         reference = volume["spec"].get("claimRef") or {}
         if (reference.get("namespace"), reference.get("name")) == (key.namespace, key.name):
             yield WakeAt(VolumeKey(volume["metadata"]["name"]), now)

@@ -39,14 +39,14 @@ def matters_to_use(old: Pod | None, new: Pod | None) -> bool:
     return old is None or new is None or old.terminated != new.terminated or old.spec != new.spec
 
 
-def is_held(claim: Document, known: Listers) -> bool:
+def is_held(claim: Document, listers: Listers) -> bool:
     """Return whether a pod keeps the claim from being removed."""
-    return any(pod.spec.node_name for pod in _users(claim, known))
+    return any(pod.spec.node_name for pod in _users(claim, listers))
 
 
-def use_condition(claim: Document, known: Listers, now: datetime) -> Iterator[Action]:
+def use_condition(claim: Document, listers: Listers, now: datetime) -> Iterator[Action]:
     """Yield the condition that tells whether a bound claim is used, when it is not so written."""
-    used = any(not pod.terminated for pod in _users(claim, known))
+    used = any(not pod.terminated for pod in _users(claim, listers))
     status = claim.get("status") or {}
     present = [dict(each) for each in status.get("conditions") or ()]
     before = next((each for each in present if each["type"] == UNUSED), None)
@@ -80,10 +80,10 @@ def unprotect(kind: Kind, document: Document, finalizer: str) -> Iterator[Action
         yield Patch(kind, metadata["name"], metadata.get("namespace", ""), patch)
 
 
-def _users(claim: Document, known: Listers) -> Iterator[Pod]:
+def _users(claim: Document, listers: Listers) -> Iterator[Pod]:
     """Yield the pods that name the claim, or for whom it was made."""
     metadata = claim["metadata"]
     owners = {owner["uid"] for owner in metadata.get("ownerReferences") or ()}
-    for pod in known.pods_with_volume_claim(metadata["namespace"], metadata["name"]):
+    for pod in listers.pods_with_volume_claim(metadata["namespace"], metadata["name"]):
         if metadata["name"] in volume_claims_of(pod, ephemeral=False) or pod.metadata.uid in owners:
             yield pod

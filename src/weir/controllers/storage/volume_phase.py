@@ -28,11 +28,11 @@ IN_TREE: Final = "kubernetes.io/"
 Document = Mapping[str, Any]
 
 
-def settle_volume(volume: Document, known: Listers, now: datetime) -> Iterator[Action]:
+def settle_volume(volume: Document, listers: Listers, now: datetime) -> Iterator[Action]:
     """Yield what brings a volume in line with its claim."""
     reference = volume["spec"].get("claimRef") or {}
     claim = (
-        known.get(CLAIMS, reference.get("name", ""), reference.get("namespace", "")) if reference else None
+        listers.get(CLAIMS, reference.get("name", ""), reference.get("namespace", "")) if reference else None
     )
     if volume["metadata"].get("deletionTimestamp"):
         if claim is None:

@@ -11,12 +11,13 @@ Not here: who asks (weir.controllers.storage.persistent_volume marks the claims)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Create, Delete, Patch, Record
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, Listers
 from weir.controllers.storage.persistent_volume import CLASSES, OLD_PROVISIONER, PROVISIONER, SELECTED_NODE
 from weir.controllers.storage.pvc_protection import CLAIMS
@@ -53,12 +54,12 @@ class CannotProvision(ValueError):
     """Why no volume can be made for a claim; where a node was chosen, another may do."""
 
 
-class VolumeProvisioner:
+class VolumeProvisioner(Controller):
     """The simulated provisioner."""
 
-    name: Final = "volume-provisioner"
-    event_source: Final = NAME
-    kinds: Final[tuple[Kind, ...]] = (CLASSES, NODES, VOLUMES, CLAIMS)
+    name = "volume-provisioner"
+    event_source = NAME
+    kinds: Sequence[Kind] = (CLASSES, NODES, VOLUMES, CLAIMS)
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -74,23 +75,23 @@ class VolumeProvisioner:
         elif kind is VOLUMES and new is not None and _is_mine(new):
             yield MadeKey(new["metadata"]["name"])
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the volume to make, or to remove."""
         if isinstance(key, MadeKey):
-            volume = known.get(VOLUMES, key.name)
+            volume = listers.get(VOLUMES, key.name)
             if volume is not None and _is_mine(volume):
-                yield from _release(volume, known)
+                yield from _release(volume, listers)
             return
-        claim = known.get(CLAIMS, key.name, key.namespace)
+        claim = listers.get(CLAIMS, key.name, key.namespace)
         if claim is None or not _is_asked(claim):
             return
-        storage_class = known.get(CLASSES, claim["spec"].get("storageClassName") or "")
+        storage_class = listers.get(CLASSES, claim["spec"].get("storageClassName") or "")
         name = f"pvc-{claim['metadata']['uid']}"
-        if storage_class is None or known.get(VOLUMES, name) is not None:
+        if storage_class is None or listers.get(VOLUMES, name) is not None:
             return
         whom = about(claim, CLAIMS)
         try:
-            document = volume_for(claim, storage_class, name, known)
+            document = volume_for(claim, storage_class, name, listers)
         except CannotProvision as error:
             text = (
                 f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {error}'
@@ -103,7 +104,7 @@ class VolumeProvisioner:
         yield Record(whom, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
 
 
-def volume_for(claim: Document, storage_class: Document, name: str, known: Listers) -> dict[str, Any]:
+def volume_for(claim: Document, storage_class: Document, name: str, listers: Listers) -> dict[str, Any]:
     """Return the volume that a claim gets; raises CannotProvision."""
     metadata, asked = claim["metadata"], claim["spec"]
     size = ((asked.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")
@@ -125,7 +126,7 @@ def volume_for(claim: Document, storage_class: Document, name: str, known: Liste
     }
     if storage_class.get("mountOptions"):
         spec["mountOptions"] = storage_class["mountOptions"]
-    if terms := _terms(claim, storage_class, known):
+    if terms := _terms(claim, storage_class, listers):
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
     return {
         "apiVersion": "v1",
@@ -135,7 +136,7 @@ def volume_for(claim: Document, storage_class: Document, name: str, known: Liste
     }
 
 
-def _terms(claim: Document, storage_class: Document, known: Listers) -> list[dict[str, Any]]:
+def _terms(claim: Document, storage_class: Document, listers: Listers) -> list[dict[str, Any]]:
     """Return where the volume can be used from: node selector terms, none for everywhere."""
     allowed = storage_class.get("allowedTopologies") or ()
     keys = {e["key"]: None for term in allowed for e in term.get("matchLabelExpressions") or ()}
@@ -143,7 +144,7 @@ def _terms(claim: Document, storage_class: Document, known: Listers) -> list[dic
         keys[key] = None
     chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
     if chosen:
-        node = known.node(chosen)
+        node = listers.node(chosen)
         if node is None:
             raise CannotProvision(f'node "{chosen}" not found')
         missing = [key for key in keys if key not in node.labels]
@@ -162,10 +163,10 @@ def _terms(claim: Document, storage_class: Document, known: Listers) -> list[dic
     ]
 
 
-def _release(volume: Document, known: Listers) -> Iterator[Action]:
+def _release(volume: Document, listers: Listers) -> Iterator[Action]:
     """Yield the end of a volume whose claim is gone, where its policy says so."""
     reference = volume["spec"].get("claimRef") or {}
-    claim = known.get(CLAIMS, reference.get("name", ""), reference.get("namespace", ""))
+    claim = listers.get(CLAIMS, reference.get("name", ""), reference.get("namespace", ""))
     held = claim is not None and claim["metadata"]["uid"] == reference.get("uid")
     if held or volume["metadata"].get("deletionTimestamp"):
         return

@@ -51,13 +51,13 @@ class History:
 
 
 def history(
-    owner: Document, kind: Kind, known: Listers, hash_label: str, *, wrapped: bool = False
+    owner: Document, kind: Kind, listers: Listers, hash_label: str, *, wrapped: bool = False
 ) -> History:
     """Return the history of *owner* as it is and as it should be.
 
     *hash_label* carries the template's hash on every revision. A server without ControllerRevisions has no history.
     """
-    claimed = claim(owner, kind, known, REVISIONS) if known.serves(REVISIONS) else None
+    claimed = claim(owner, kind, listers, REVISIONS) if listers.serves(REVISIONS) else None
     there = sorted(claimed.mine if claimed is not None else (), key=_order)
     data = restoring(owner["spec"]["template"])
     equal = [each for each in there if _same(each.get("data"), data)]
@@ -65,7 +65,7 @@ def history(
     collisions: int = (owner.get("status") or {}).get("collisionCount") or 0
     if not equal:
         number = _number(there[-1]) + 1 if there else 1
-        made, collisions = _make(owner, kind, known, data, number, hash_label, collisions, wrapped)
+        made, collisions = _make(owner, kind, listers, data, number, hash_label, collisions, wrapped)
         if claimed is not None:
             generation = owner["metadata"].get("generation", 0)
             namespace = owner["metadata"]["namespace"]
@@ -105,7 +105,7 @@ def hash_of(revision: Document, hash_label: str) -> str:
 def _make(
     owner: Document,
     kind: Kind,
-    known: Listers,
+    listers: Listers,
     data: Document,
     number: int,
     hash_label: str,
@@ -117,7 +117,7 @@ def _make(
     while True:
         code = template_hash({"template": template} if wrapped else template, collisions)
         name = f"{metadata['name'][:LONGEST_PREFIX]}-{code}"
-        taken = known.get(REVISIONS, name, metadata["namespace"]) if known.serves(REVISIONS) else None
+        taken = listers.get(REVISIONS, name, metadata["namespace"]) if listers.serves(REVISIONS) else None
         if taken is None or _same(taken.get("data"), data):
             break
         collisions += 1

@@ -8,13 +8,14 @@ replaced.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from weir.controllers.runtime.actions import Action, Create, Delete, Observe, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import parse_time
 from weir.controllers.workloads.job import finished_at
@@ -39,11 +40,11 @@ class CronJobKey:
     name: str
 
 
-class CronJobs:
+class CronJobs(Controller):
     """The CronJob controller."""
 
-    name: Final = "cronjob-controller"
-    kinds: Final[tuple[Kind, ...]] = (CRONJOBS, JOBS)
+    name = "cronjob-controller"
+    kinds: Sequence[Kind] = (CRONJOBS, JOBS)
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -56,12 +57,12 @@ class CronJobs:
         elif (found := owner_key(new or old, CRONJOBS)) is not None:
             yield CronJobKey(*found)
 
-    def reconcile(self, key: CronJobKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: CronJobKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the Job to start, the ones to remove, the status, and when to look again."""
-        cron = known.get(CRONJOBS, key.name, key.namespace)
+        cron = listers.get(CRONJOBS, key.name, key.namespace)
         if cron is None or cron["metadata"].get("deletionTimestamp"):
             return
-        jobs: list[Document] = known.owned(JOBS, cron["metadata"]["uid"])
+        jobs: list[Document] = listers.owned(JOBS, cron["metadata"]["uid"])
         active = [job for job in jobs if finished_at(job) is None and _is_own(job, cron)]
         yield from _tell_of_jobs(cron, jobs)
         yield from _clean_up(cron, jobs)

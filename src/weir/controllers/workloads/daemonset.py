@@ -9,12 +9,13 @@ Not here: whether a node should run the pod (weir.controllers.workloads.daemon_n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import NODES, PODS, Listers
 from weir.controllers.runtime.views import Node, Pod
@@ -57,11 +58,11 @@ class EveryDaemonSet:
 Key = DaemonKey | EveryDaemonSet
 
 
-class DaemonSets:
+class DaemonSets(Controller):
     """The DaemonSet controller."""
 
-    name: Final = "daemonset-controller"
-    kinds: Final[tuple[Kind, ...]] = (DAEMONSETS, REVISIONS, PODS, NODES)
+    name = "daemonset-controller"
+    kinds: Sequence[Kind] = (DAEMONSETS, REVISIONS, PODS, NODES)
 
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         if evaluate is None:
@@ -87,19 +88,19 @@ class DaemonSets:
         elif old is None or new is None or (old.labels, old.taints) != (new.labels, new.taints):
             yield EveryDaemonSet()
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what brings the pods of a DaemonSet in line with its nodes."""
         if isinstance(key, EveryDaemonSet):
-            for each in known.all(DAEMONSETS):
+            for each in listers.all(DAEMONSETS):
                 yield WakeAt(DaemonKey(each["metadata"]["namespace"], each["metadata"]["name"]), now)
             return
-        daemonset = known.get(DAEMONSETS, key.name, key.namespace)
+        daemonset = listers.get(DAEMONSETS, key.name, key.namespace)
         if daemonset is None or daemonset["metadata"].get("deletionTimestamp"):
             return
         pattern = template_pod(daemonset)
         if pattern is None:
             return
-        yield from _Round(self, daemonset, pattern, known, now).actions()
+        yield from _Round(self, daemonset, pattern, listers, now).actions()
 
     def judge(self, pattern: core.Pod, node: Node) -> ShouldRun:
         return should_run(pattern, node, self._gates, self._evaluate)
@@ -113,19 +114,19 @@ class _Round:
         controller: DaemonSets,
         daemonset: Mapping[str, Any],
         pattern: core.Pod,
-        known: Listers,
+        listers: Listers,
         now: datetime,
     ) -> None:
         self._controller, self._set, self._pattern, self._now = controller, daemonset, pattern, now
         self._uid = daemonset["metadata"]["uid"]
-        self._claimed = claim(daemonset, DAEMONSETS, known, PODS)
-        self._history = history(daemonset, DAEMONSETS, known, HASH_LABEL)
+        self._claimed = claim(daemonset, DAEMONSETS, listers, PODS)
+        self._history = history(daemonset, DAEMONSETS, listers, HASH_LABEL)
         self._hash = hash_of(self._history.update, HASH_LABEL)
         self._by_node: dict[str, list[Pod]] = {}
         for pod in self._claimed.mine:
             if not (pod.terminated and pod.deleting):  # somebody keeps it; nothing is left to do about it
                 self._by_node.setdefault(node_of(pod), []).append(pod)
-        self._nodes: list[Node] = sorted(known.all(NODES), key=lambda node: str(node.name))
+        self._nodes: list[Node] = sorted(listers.all(NODES), key=lambda node: str(node.name))
         self._min_ready = daemonset["spec"].get("minReadySeconds") or 0
         strategy = daemonset["spec"].get("updateStrategy") or {}
         self._rolls = strategy.get("type", "RollingUpdate") == "RollingUpdate"

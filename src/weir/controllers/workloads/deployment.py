@@ -9,13 +9,14 @@ Not here: how many pods each ReplicaSet gets (weir.controllers.workloads.rollout
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.workloads.pod_control import about, owner_key
@@ -51,11 +52,11 @@ class PodGoneKey(msgspec.Struct, frozen=True):
 Key = DeploymentKey | PodGoneKey
 
 
-class Deployments:
+class Deployments(Controller):
     """The Deployment controller."""
 
-    name: Final = "deployment-controller"
-    kinds: Final[tuple[Kind, ...]] = (DEPLOYMENTS, REPLICASETS, PODS)
+    name = "deployment-controller"
+    kinds: Sequence[Kind] = (DEPLOYMENTS, REPLICASETS, PODS)
 
     def __init__(self, gates: Gates) -> None:
         self._claimants = Claimants()
@@ -73,23 +74,23 @@ class Deployments:
         elif kind is PODS and new is None and (owner := owner_key(old, REPLICASETS)) is not None:
             yield PodGoneKey(*owner)
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the next step of a rollout, and the status."""
         if isinstance(key, PodGoneKey):
-            owner = owner_key(known.get(REPLICASETS, key.replicaset, key.namespace), DEPLOYMENTS)
+            owner = owner_key(listers.get(REPLICASETS, key.replicaset, key.namespace), DEPLOYMENTS)
             if owner is not None:
                 yield WakeAt(DeploymentKey(*owner), now)
             return
-        deployment = known.get(DEPLOYMENTS, key.name, key.namespace)
+        deployment = listers.get(DEPLOYMENTS, key.name, key.namespace)
         if deployment is None:
             return
-        claimed = claim(deployment, DEPLOYMENTS, known, REPLICASETS)
+        claimed = claim(deployment, DEPLOYMENTS, listers, REPLICASETS)
         yield from claimed.changes
         rollout = Rollout(deployment, claimed.mine, now)
         running = sum(
-            not pod.terminated for each in rollout.old for pod in known.owned(PODS, each["metadata"]["uid"])
+            not pod.terminated for each in rollout.old for pod in listers.owned(PODS, each["metadata"]["uid"])
         )
-        taken = known.get(REPLICASETS, rollout.new_name, key.namespace) if rollout.new is None else None
+        taken = listers.get(REPLICASETS, rollout.new_name, key.namespace) if rollout.new is None else None
         if not deployment["metadata"].get("deletionTimestamp"):
             yield from rollout.actions(running, taken)
         status, moved = rollout_status(rollout, now)
@@ -106,14 +107,14 @@ class Deployments:
         if (check := progress_check(rollout, status)) is not None:
             yield WakeAt(key, max(check, now))
 
-    def refused(self, key: Key, message: str, known: Listers, now: datetime) -> Iterator[Action]:
+    def create_refused(self, key: Key, message: str, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what says that the new ReplicaSet could not be made."""
         if isinstance(key, PodGoneKey):
             return
-        deployment = known.get(DEPLOYMENTS, key.name, key.namespace)
+        deployment = listers.get(DEPLOYMENTS, key.name, key.namespace)
         if deployment is None:
             return
-        rollout = Rollout(deployment, claim(deployment, DEPLOYMENTS, known, REPLICASETS).mine, now)
+        rollout = Rollout(deployment, claim(deployment, DEPLOYMENTS, listers, REPLICASETS).mine, now)
         text = f'Failed to create new replica set "{rollout.new_name}": {message}'
         yield Record(about(deployment, DEPLOYMENTS), "Warning", CREATE_ERROR, text)
         present = (deployment.get("status") or {}).get("conditions") or ()

@@ -9,7 +9,7 @@ Not here: how many pods are expected (weir.controllers.workloads.expected_pods).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import msgspec
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.disruption_target import TYPE as DISRUPTION_TARGET
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod, parse_time
@@ -68,12 +69,12 @@ class PickedPod(msgspec.Struct, frozen=True):
 Key = BudgetKey | NamespaceBudgets | BudgetedPod | PickedPod
 
 
-class Disruption:
+class Disruption(Controller):
     """The disruption controller."""
 
-    name: Final = "disruption-controller"
-    event_source: Final = "controllermanager"
-    kinds: Final[tuple[Kind, ...]] = (BUDGETS, *SIZED.values(), DEPLOYMENTS, PODS)
+    name = "disruption-controller"
+    event_source = "controllermanager"
+    kinds: Sequence[Kind] = (BUDGETS, *SIZED.values(), DEPLOYMENTS, PODS)
 
     def __init__(self, gates: Gates) -> None:
         self._told: dict[BudgetKey, frozenset[str]] = {}  # what is odd about each budget, as last told
@@ -105,17 +106,17 @@ class Disruption:
         if not names:
             del self._there[namespace]
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the status of a budget when it is no longer true."""
         if isinstance(key, BudgetKey):
-            yield from self._budget(key, known, now)
+            yield from self._budget(key, listers, now)
         elif isinstance(key, PickedPod):
-            yield from _stays_after_all(key, known, now)
+            yield from _stays_after_all(key, listers, now)
         elif isinstance(key, BudgetedPod):
-            pod = known.pod(key.namespace, key.name)
+            pod = listers.pod(key.namespace, key.name)
             names = sorted(
                 budget["metadata"]["name"]
-                for budget in known.within(BUDGETS, key.namespace)
+                for budget in listers.within(BUDGETS, key.namespace)
                 if pod is not None and _selects(budget, pod)
             )
             if pod is not None and len(names) > 1:
@@ -125,17 +126,17 @@ class Disruption:
                 )
                 yield Record(_about(pod), "Warning", "MultiplePodDisruptionBudgets", text)
         else:
-            for budget in known.within(BUDGETS, key.namespace):
+            for budget in listers.within(BUDGETS, key.namespace):
                 yield WakeAt(BudgetKey(key.namespace, budget["metadata"]["name"]), now)
 
-    def _budget(self, key: BudgetKey, known: Listers, now: datetime) -> Iterator[Action]:
-        budget = known.get(BUDGETS, key.name, key.namespace)
+    def _budget(self, key: BudgetKey, listers: Listers, now: datetime) -> Iterator[Action]:
+        budget = listers.get(BUDGETS, key.name, key.namespace)
         if budget is None:
             self._told.pop(key, None)
             return
-        pods: list[Pod] = [pod for pod in known.within(PODS, key.namespace) if _selects(budget, pod)]
+        pods: list[Pod] = [pod for pod in listers.within(PODS, key.namespace) if _selects(budget, pod)]
         try:
-            expected = expectation(budget["spec"], pods, known)
+            expected = expectation(budget["spec"], pods, listers)
         except NoScale as error:
             yield from self._uncountable(key, budget, str(error), now)
             return
@@ -223,8 +224,8 @@ def _not_deleted(budget: Document, pods: list[Pod], now: datetime) -> Iterator[A
             yield Record(_about(pod), "Warning", "NotDeleted", text)
 
 
-def _stays_after_all(key: PickedPod, known: Listers, now: datetime) -> Iterator[Action]:
-    pod = known.pod(key.namespace, key.name)
+def _stays_after_all(key: PickedPod, listers: Listers, now: datetime) -> Iterator[Action]:
+    pod = listers.pod(key.namespace, key.name)
     at = _picked_at(pod) if pod is not None else None
     if at is None:
         return

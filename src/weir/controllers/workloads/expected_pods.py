@@ -39,14 +39,14 @@ class Expectation:
     unmanaged: bool = False  #: whether some pods have no owner where one is needed
 
 
-def expectation(spec: Document, pods: Sequence[Pod], known: Listers) -> Expectation:
+def expectation(spec: Document, pods: Sequence[Pod], listers: Listers) -> Expectation:
     """Return what a budget's spec expects of *pods*; raises NoScale."""
     at_least = spec.get("minAvailable")
     if isinstance(at_least, int):
         return Expectation(len(pods), at_least)
     if at_least is None and spec.get("maxUnavailable") is None:
         return Expectation(0, 0)
-    total = _scale(pods, known)
+    total = _scale(pods, listers)
     unmanaged = any(_owner(pod) is None for pod in pods)
     if at_least is not None:
         return Expectation(total, scaled(at_least, total, up=True), unmanaged)
@@ -57,33 +57,33 @@ def _owner(pod: Pod) -> OwnerReference | None:
     return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
 
 
-def _scale(pods: Sequence[Pod], known: Listers) -> int:
+def _scale(pods: Sequence[Pod], listers: Listers) -> int:
     """Return how many pods the owners of *pods* ask for together."""
     sizes: dict[str, int] = {}
     for pod in pods:
         owner = _owner(pod)
         if owner is not None and owner.uid not in sizes:
-            uid, size = _size(owner, pod, known)
+            uid, size = _size(owner, pod, listers)
             sizes[uid] = size
     return sum(sizes.values())
 
 
-def _size(owner: OwnerReference, pod: Pod, known: Listers) -> tuple[str, int]:
+def _size(owner: OwnerReference, pod: Pod, listers: Listers) -> tuple[str, int]:
     kind = SIZED.get(owner.kind)
     if kind is None:
         raise NoScale(_without_scale(owner))
-    found = _find(kind, owner.name, owner.uid, pod.metadata.namespace, known)
+    found = _find(kind, owner.name, owner.uid, pod.metadata.namespace, listers)
     if found is not None and kind is REPLICASETS:
         above = next((o for o in found["metadata"].get("ownerReferences") or () if o.get("controller")), None)
         if above is not None and above["kind"] == DEPLOYMENTS.kind:
-            found = _find(DEPLOYMENTS, above["name"], above["uid"], pod.metadata.namespace, known)
+            found = _find(DEPLOYMENTS, above["name"], above["uid"], pod.metadata.namespace, listers)
     if found is None:
         raise NoScale(f'found no controllers for pod "{pod.metadata.name}"')
     return found["metadata"]["uid"], found["spec"].get("replicas", 1)
 
 
-def _find(kind: Kind, name: str, uid: str, namespace: str, known: Listers) -> Document | None:
-    found: Document | None = known.get(kind, name, namespace) if known.serves(kind) else None
+def _find(kind: Kind, name: str, uid: str, namespace: str, listers: Listers) -> Document | None:
+    found: Document | None = listers.get(kind, name, namespace) if listers.serves(kind) else None
     return found if found is not None and found["metadata"]["uid"] == uid else None
 
 

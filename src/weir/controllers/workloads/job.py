@@ -9,12 +9,13 @@ Not here: what a Job does next (weir.controllers.workloads.job_sync), removing f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod, parse_time
@@ -47,11 +48,11 @@ class TrackedPodKey:
 Key = JobKey | GoneJobKey | TrackedPodKey
 
 
-class Jobs:
+class Jobs(Controller):
     """The Job controller."""
 
-    name: Final = "job-controller"
-    kinds: Final[tuple[Kind, ...]] = (JOBS, PODS)
+    name = "job-controller"
+    kinds: Sequence[Kind] = (JOBS, PODS)
 
     def __init__(self, gates: Gates) -> None:
         self._claimants = Claimants()
@@ -75,32 +76,32 @@ class Jobs:
             if fresh or (new.deleting and not old.deleting):
                 yield TrackedPodKey(new.metadata.namespace, new.metadata.name)
 
-    def reconcile(self, key: Key, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: Key, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the pods to start or stop, what was counted, and the status."""
         if isinstance(key, GoneJobKey):
-            yield from untrack(known.owned(PODS, key.uid))
+            yield from untrack(listers.owned(PODS, key.uid))
         elif isinstance(key, TrackedPodKey):
-            pod = known.pod(key.namespace, key.name)
-            if pod is not None and not _counted_by_somebody(pod, known):
+            pod = listers.pod(key.namespace, key.name)
+            if pod is not None and not _counted_by_somebody(pod, listers):
                 yield from untrack([pod])
         else:
-            job = known.get(JOBS, key.name, key.namespace)
+            job = listers.get(JOBS, key.name, key.namespace)
             if job is None or job["spec"].get("managedBy", MANAGER) != MANAGER:
                 return
             uid = job["metadata"]["uid"]
             if finished_at(job) is not None:
                 self._failures.pop(uid, None)
-                yield from untrack(known.owned(PODS, uid))
+                yield from untrack(listers.owned(PODS, uid))
                 return
             failures = self._failures.setdefault(uid, Failures())
-            yield from JobSync(key, job, known, now, failures).actions()
+            yield from JobSync(key, job, listers, now, failures).actions()
 
-    def refused(self, key: Key, message: str, known: Listers, now: datetime) -> Iterator[Action]:
+    def create_refused(self, key: Key, message: str, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the status of a Job whose pods the server refuses."""
-        job = known.get(JOBS, key.name, key.namespace) if isinstance(key, JobKey) else None
+        job = listers.get(JOBS, key.name, key.namespace) if isinstance(key, JobKey) else None
         if job is not None and isinstance(key, JobKey):
             failures = self._failures.setdefault(job["metadata"]["uid"], Failures())
-            yield from JobSync(key, job, known, now, failures).refused()
+            yield from JobSync(key, job, listers, now, failures).refused()
 
 
 def untrack(pods: list[Pod]) -> Iterator[Action]:
@@ -110,14 +111,14 @@ def untrack(pods: list[Pod]) -> Iterator[Action]:
             yield untracked(pod)
 
 
-def _counted_by_somebody(pod: Pod, known: Listers) -> bool:
+def _counted_by_somebody(pod: Pod, listers: Listers) -> bool:
     """Return whether a Job that still runs (or somebody who is no Job) controls the pod."""
     owner = next((o for o in pod.metadata.owner_references or () if o.controller), None)
     if owner is None:
         return False
     if owner.kind != JOBS.kind or owner.api_version != JOBS.api_version:
         return True
-    job = known.get(JOBS, owner.name, pod.metadata.namespace)
+    job = listers.get(JOBS, owner.name, pod.metadata.namespace)
     if job is None or job["metadata"]["uid"] != owner.uid:
         return False
     return job["spec"].get("managedBy", MANAGER) != MANAGER or finished_at(job) is None

@@ -57,10 +57,12 @@ class JobKey:
 class JobSync:
     """One look at one Job."""
 
-    def __init__(self, key: JobKey, job: Document, known: Listers, now: datetime, failures: Failures) -> None:
+    def __init__(
+        self, key: JobKey, job: Document, listers: Listers, now: datetime, failures: Failures
+    ) -> None:
         self._key, self._job, self._now, self._failures = key, job, now, failures
         self._spec = job["spec"]
-        self._tally = tally = JobTracking(job, known, failures)
+        self._tally = tally = JobTracking(job, listers, failures)
         self._going = bool(job["metadata"].get("deletionTimestamp"))
         self._suspended = bool(self._spec.get("suspend"))
         self._tracked = set(tally.tracked)  # without those this round lets go

@@ -28,14 +28,14 @@ Document = Mapping[str, Any]
 class JobTracking:
     """The pods of one Job, counted; nothing is decided here."""
 
-    def __init__(self, job: Document, known: Listers, failures: Failures) -> None:
+    def __init__(self, job: Document, listers: Listers, failures: Failures) -> None:
         spec = self.spec = job["spec"]
         self.before: Document = job.get("status") or {}
         self.completions: int | None = spec.get("completions")
         self.indexed = spec.get("completionMode") == "Indexed"
         self.per_index: int | None = spec.get("backoffLimitPerIndex")
         self.waits = spec.get("podReplacementPolicy") == "Failed"
-        self.claimed = claim(job, JOBS, known, PODS, finalizer=FINALIZER)
+        self.claimed = claim(job, JOBS, listers, PODS, finalizer=FINALIZER)
         self.pods: list[Pod] = sorted(self.claimed.mine, key=lambda pod: (index_of(pod), pod.metadata.name))
         adopted = {change.name for change in self.claimed.changes}
         self.tracked = {
@@ -57,8 +57,8 @@ class JobTracking:
         self.counted_succeeded = (
             before.get("succeeded", 0) + len(waiting["succeeded"]) - len(self.uncounted["succeeded"])
         )
-        known = {*waiting["succeeded"], *waiting["failed"]}
-        new = [p for p in self.pods if p.metadata.uid in self.tracked and p.metadata.uid not in known]
+        counted = {*waiting["succeeded"], *waiting["failed"]}
+        new = [p for p in self.pods if p.metadata.uid in self.tracked and p.metadata.uid not in counted]
         new = [p for p in new if not self.indexed or 0 <= index_of(p) < (self.completions or 0)]
         succeeded = [pod for pod in new if pod.status.phase == "Succeeded"]
         failed = [pod for pod in new if self.is_failed(pod)]

@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.controllers.runtime.actions import Action, Patch, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod, parse_time
@@ -45,14 +46,14 @@ class ReplicaSetKey(msgspec.Struct, frozen=True):
     name: str
 
 
-class ReplicaSets:
+class ReplicaSets(Controller):
     """The ReplicaSet controller."""
 
     name: str = "replicaset-controller"
     kind: Kind = REPLICASETS
 
     def __init__(self, gates: Gates) -> None:
-        self.kinds: tuple[Kind, ...] = (self.kind, PODS)
+        self.kinds = (self.kind, PODS)
         self._claimants = Claimants()
         self._lost = EarlyLosses()
 
@@ -70,12 +71,12 @@ class ReplicaSets:
         for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
             yield ReplicaSetKey(namespace, name)
 
-    def reconcile(self, key: ReplicaSetKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: ReplicaSetKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what brings the number of pods in line, and the status with them."""
-        replicaset = known.get(self.kind, key.name, key.namespace)
+        replicaset = listers.get(self.kind, key.name, key.namespace)
         if replicaset is None:
             return
-        claimed = claim(replicaset, self.kind, known, PODS, considers=_ACTIVE)
+        claimed = claim(replicaset, self.kind, listers, PODS, considers=_ACTIVE)
         yield from claimed.changes
         pods: list[Pod] = [pod for pod in claimed.mine if pod.active]
         wanted = replicaset["spec"].get("replicas", 1)
@@ -94,9 +95,11 @@ class ReplicaSets:
         terminating = sum(pod.deleting and not pod.terminated for pod in claimed.mine)
         yield from self._status(key, replicaset, pods, terminating, now)
 
-    def refused(self, key: ReplicaSetKey, message: str, known: Listers, now: datetime) -> Iterator[Action]:
+    def create_refused(
+        self, key: ReplicaSetKey, message: str, listers: Listers, now: datetime
+    ) -> Iterator[Action]:
         """Yield the condition that says the server refuses the pods, unless it is said already."""
-        replicaset = known.get(self.kind, key.name, key.namespace)
+        replicaset = listers.get(self.kind, key.name, key.namespace)
         if replicaset is None or _failure(replicaset) is not None:
             return
         condition = {

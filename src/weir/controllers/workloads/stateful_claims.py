@@ -26,8 +26,8 @@ Document = Mapping[str, Any]
 class StatefulClaims:
     """The claims of one StatefulSet."""
 
-    def __init__(self, stateful: Document, kind: Kind, known: Listers) -> None:
-        self._set, self._kind, self._known = stateful, kind, known
+    def __init__(self, stateful: Document, kind: Kind, listers: Listers) -> None:
+        self._set, self._kind, self._listers = stateful, kind, listers
         self._templates: list[Document] = list(stateful["spec"].get("volumeClaimTemplates") or ())
         policy = stateful["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
         self._with_set = policy.get("whenDeleted", "Retain") == "Delete"
@@ -95,7 +95,7 @@ class StatefulClaims:
         )
 
     def _find(self, template: Document, number: int) -> Document | None:
-        found: Document | None = self._known.get(
+        found: Document | None = self._listers.get(
             CLAIMS, self.name(template, number), self._set["metadata"]["namespace"]
         )
         return found

@@ -11,7 +11,7 @@ Not here: the history (weir.controllers.workloads.controller_revisions), claims
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -19,6 +19,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from weir.controllers.runtime.actions import Action, Delete, Patch, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import PODS, Listers
 from weir.controllers.runtime.views import Pod
@@ -53,11 +54,11 @@ class StatefulSetKey:
     name: str
 
 
-class StatefulSets:
+class StatefulSets(Controller):
     """The StatefulSet controller."""
 
-    name: Final = "statefulset-controller"
-    kinds: Final[tuple[Kind, ...]] = (STATEFULSETS, REVISIONS, PODS, CLAIMS)
+    name = "statefulset-controller"
+    kinds: Sequence[Kind] = (STATEFULSETS, REVISIONS, PODS, CLAIMS)
 
     def __init__(self, gates: Gates) -> None:
         self._claimants = Claimants()
@@ -79,13 +80,13 @@ class StatefulSets:
             for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
                 yield StatefulSetKey(namespace, name)
 
-    def reconcile(self, key: StatefulSetKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: StatefulSetKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the next step, and the status."""
-        stateful = known.get(STATEFULSETS, key.name, key.namespace)
+        stateful = listers.get(STATEFULSETS, key.name, key.namespace)
         if stateful is None:
             return
         later = self._lost.until(stateful["metadata"]["uid"], now)
-        yield from _Round(key, stateful, known, now, self._replacements, later).actions()
+        yield from _Round(key, stateful, listers, now, self._replacements, later).actions()
 
 
 class _Round:
@@ -95,7 +96,7 @@ class _Round:
         self,
         key: StatefulSetKey,
         stateful: Document,
-        known: Listers,
+        listers: Listers,
         now: datetime,
         replacements: Replacements,
         later: datetime | None,
@@ -110,11 +111,11 @@ class _Round:
         self._claimed = claim(
             stateful,
             STATEFULSETS,
-            known,
+            listers,
             PODS,
             fits=lambda pod: ordinal(key.name, pod.metadata.name) is not None,
         )
-        self._history = history(stateful, STATEFULSETS, known, REVISION_HASH_LABEL, wrapped=True)
+        self._history = history(stateful, STATEFULSETS, listers, REVISION_HASH_LABEL, wrapped=True)
         status = stateful.get("status") or {}
         self._update: str = self._history.update["metadata"]["name"]
         current = self._history.named(status.get("currentRevision") or "")
@@ -130,7 +131,7 @@ class _Round:
         self._partition: int = rolling.get("partition") or 0
         asked = scaled(rolling.get("maxUnavailable") or 1, len(self._wanted), up=False)
         self._unavailable = max(1, asked)
-        self._claims = StatefulClaims(stateful, STATEFULSETS, known)
+        self._claims = StatefulClaims(stateful, STATEFULSETS, listers)
         self._going = 0  # pods of the current revision that this round removes
 
     def actions(self) -> Iterator[Action]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from weir.controllers.runtime.actions import Action, Delete, WakeAt
+from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.workloads.job import finished_at
 from weir.controllers.workloads.job_sync import JOBS
@@ -23,11 +24,11 @@ class FinishedJobKey:
     name: str
 
 
-class TtlAfterFinished:
+class TtlAfterFinished(Controller):
     """The TTL-after-finished controller."""
 
-    name: Final = "ttl-after-finished-controller"
-    kinds: Final[tuple[Kind, ...]] = (JOBS,)
+    name = "ttl-after-finished-controller"
+    kinds: Sequence[Kind] = (JOBS,)
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -38,9 +39,9 @@ class TtlAfterFinished:
         if lives is not None and finished_at(new) is not None:
             yield FinishedJobKey(new["metadata"]["namespace"], new["metadata"]["name"])
 
-    def reconcile(self, key: FinishedJobKey, known: Listers, now: datetime) -> Iterator[Action]:
+    def reconcile(self, key: FinishedJobKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the deletion, or when it is due."""
-        job = known.get(JOBS, key.name, key.namespace)
+        job = listers.get(JOBS, key.name, key.namespace)
         if job is None or job["metadata"].get("deletionTimestamp"):
             return
         ended, lives = finished_at(job), job["spec"].get("ttlSecondsAfterFinished")

@@ -100,14 +100,14 @@ def consumer(name="p", uid="u-p", resource="pods", **more):
 
 def decide(key, *documents, gates=ALL_FEATURES, gone=()):
     controller = ResourceClaims(gates)
-    known = Listers.of([], (CLAIMS, TEMPLATES))
+    listers = Listers.of([], (CLAIMS, TEMPLATES))
     for kind in (CLAIMS, TEMPLATES, PODS):
-        known.caches[kind].listen(lambda old, new, kind=kind: list(controller.changed(kind, old, new)))
+        listers.caches[kind].listen(lambda old, new, kind=kind: list(controller.changed(kind, old, new)))
     for document in (*documents, *gone):
-        known.put(document)
+        listers.put(document)
     for document in gone:
-        known.drop(document)
-    return list(controller.reconcile(key, known, NOW))
+        listers.drop(document)
+    return list(controller.reconcile(key, listers, NOW))
 
 
 POD, CLAIM = PodKey("default", "p"), ClaimKey("default", "c")
@@ -325,13 +325,13 @@ def test_a_generated_claim_goes_when_its_pod_is_done(user, deleted):
 
 
 def test_the_claim_of_a_pod_that_ended_is_looked_at():
-    controller, known = (
+    controller, listers = (
         ResourceClaims(ALL_FEATURES),
         Listers.of([pod(claim="c", phase="Running"), pod("q", claim="d")]),
     )
-    old = known.pod("default", "p")
-    known.put(pod(claim="c", phase="Failed"))
-    assert list(controller.changed(PODS, old, known.pod("default", "p"))) == [CLAIM]
+    old = listers.pod("default", "p")
+    listers.put(pod(claim="c", phase="Failed"))
+    assert list(controller.changed(PODS, old, listers.pod("default", "p"))) == [CLAIM]
 
 
 def test_the_extended_resource_claim_of_a_pod_that_is_gone_is_looked_at():

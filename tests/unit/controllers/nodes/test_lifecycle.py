@@ -24,11 +24,11 @@ def printed(at):
 class Everybody(NodeLifecycle):
     """Looks at every node in every check, as the specification says it."""
 
-    known: Listers
+    listers: Listers
 
     def _to_check(self, now):
         super()._to_check(now)
-        return sorted(node.name for node in self.known.all(NODES))
+        return sorted(node.name for node in self.listers.all(NODES))
 
     def _calm(self):
         return False  # and at every zone
@@ -38,12 +38,12 @@ class Story:
     """Nodes and the controller, without a server: patches are applied as they come, time is a number."""
 
     def __init__(self, kind=NodeLifecycle):
-        self.controller, self.known, self.seconds = kind(ALL_FEATURES), Listers.of([], [LEASES]), 0.0
-        self.controller.known = self.known
+        self.controller, self.listers, self.seconds = kind(ALL_FEATURES), Listers.of([], [LEASES]), 0.0
+        self.controller.listers = self.listers
         self.nodes, self.silent, self.versions = {}, set(), 0
         self.due, self.log, self.renewal = [], [], 7.0
         for kind in (NODES, LEASES):
-            self.known.caches[kind].listen(
+            self.listers.caches[kind].listen(
                 lambda old, new, kind=kind: self._wake(*self.controller.changed(kind, old, new))
             )
         self._wake(CheckKey())
@@ -68,19 +68,19 @@ class Story:
         self._put(name)
 
     def remove(self, name):
-        self.known.drop(self.nodes.pop(name))
+        self.listers.drop(self.nodes.pop(name))
 
     def _put(self, name):
         self.versions += 1
         self.nodes[name]["metadata"]["resourceVersion"] = str(self.versions)
-        self.known.put(self.nodes[name])
+        self.listers.put(self.nodes[name])
 
     def _renew(self):
         for name in self.nodes:
             if name not in self.silent:
                 lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
                 metadata = {"name": name, "namespace": "kube-node-lease"}
-                self.known.put({**lease, "metadata": metadata, "spec": {"renewTime": printed(self.now)}})
+                self.listers.put({**lease, "metadata": metadata, "spec": {"renewTime": printed(self.now)}})
 
     def silence(self, *names):
         self.silent.update(names)
@@ -119,7 +119,7 @@ class Story:
             if due < self.renewal:
                 entry = min((each for each in self.due if each[0] <= self.seconds), key=lambda each: each[:2])
                 self.due.remove(entry)
-                for action in list(self.controller.reconcile(entry[2], self.known, self.now)):
+                for action in list(self.controller.reconcile(entry[2], self.listers, self.now)):
                     self._carry_out(action)
             else:
                 self._renew()

@@ -31,10 +31,10 @@ class Story:
     """A node, a pod on it and the controller; told changes, it remembers what the controller wanted."""
 
     def __init__(self, tolerations=(), taints=(), gates=ALL_FEATURES, node_name="n"):
-        self.controller, self.known, self.now = TaintEviction(gates), Listers.of([]), T0
+        self.controller, self.listers, self.now = TaintEviction(gates), Listers.of([]), T0
         self.actions, self.keys = [], []
         for kind in (NODES, PODS):
-            self.known.caches[kind].listen(
+            self.listers.caches[kind].listen(
                 lambda old, new, kind=kind: self.keys.extend(self.controller.changed(kind, old, new))
             )
         self.taint(*taints)
@@ -43,11 +43,11 @@ class Story:
     def _work(self):
         keys, self.keys = self.keys, []
         for key in keys:
-            self.actions += self.controller.reconcile(key, self.known, self.now)
+            self.actions += self.controller.reconcile(key, self.listers, self.now)
         return self
 
     def taint(self, *taints):
-        self.known.put(
+        self.listers.put(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": list(taints)}}
         )
         return self._work()
@@ -59,15 +59,15 @@ class Story:
             "metadata": {"name": "p", "namespace": "default"},
             "spec": {"nodeName": node_name, "tolerations": list(tolerations), "containers": []},
         }
-        self.known.put(self.document)
+        self.listers.put(self.document)
         return self._work()
 
     def delete_pod(self):
-        self.known.drop(self.document)
+        self.listers.drop(self.document)
         return self._work()
 
     def delete_node(self):
-        self.known.drop({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+        self.listers.drop({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
         return self._work()
 
     def after(self, seconds):
@@ -76,7 +76,7 @@ class Story:
         for wake in sorted((a for a in self.actions if isinstance(a, WakeAt)), key=lambda a: a.at):
             if self.now <= wake.at <= until:
                 self.now = wake.at
-                self.actions += self.controller.reconcile(wake.key, self.known, self.now)
+                self.actions += self.controller.reconcile(wake.key, self.listers, self.now)
         self.now = until
         return self
 
@@ -196,7 +196,7 @@ def test_other_effects_are_ignored(effect):
 def test_mirror_pods_are_pods(annotation):
     story = Story()
     story.document["metadata"]["annotations"] = {annotation: "x"}
-    story.known.put(story.document)
+    story.listers.put(story.document)
     assert story.taint(taint()).evicted_after == 0
 
 
@@ -240,7 +240,7 @@ def test_a_repeated_look_under_an_untolerated_taint_deletes_again():
 
 def test_a_pod_that_its_node_has_shown_already_is_told_of_once():
     story = Story().taint(taint("5"))
-    story.actions += story.controller.reconcile(PodKey("default", "p", "n"), story.known, story.now)
+    story.actions += story.controller.reconcile(PodKey("default", "p", "n"), story.listers, story.now)
     assert story.told == [MARKING]
 
 
@@ -260,7 +260,7 @@ def test_a_deletion_under_way_is_not_started_again_by_zero_seconds():
 
 def test_after_a_deletion_ended_zero_seconds_delete_again():
     story = Story([tolerate(seconds=0)]).taint(taint("5")).after(1)
-    story.controller.evicted(next(a for a in story.actions if isinstance(a, Evict)))
+    story.controller.eviction_ended(next(a for a in story.actions if isinstance(a, Evict)))
     assert story.taint(taint("6")).told == [MARKING, MARKING]
 
 
@@ -269,7 +269,7 @@ def test_the_time_of_a_taint_is_part_of_the_comparison():
     story.taint(taint())
     changed = {**taint(), "timeAdded": "2026-01-01T00:00:00Z"}
     keys = []
-    story.known.caches[NODES].listen(
+    story.listers.caches[NODES].listen(
         lambda old, new: keys.extend(story.controller.changed(NODES, old, new)) if old else None
     )
     story.taint(changed)
@@ -279,7 +279,7 @@ def test_the_time_of_a_taint_is_part_of_the_comparison():
 def test_a_stale_item_of_another_node_is_ignored():
     story = Story(taints=[taint()])
     story.actions.clear()
-    assert list(story.controller.reconcile(PodKey("default", "p", "elsewhere"), story.known, T0)) == []
+    assert list(story.controller.reconcile(PodKey("default", "p", "elsewhere"), story.listers, T0)) == []
 
 
 def test_seconds_beyond_any_calendar_are_a_timer_that_never_fires():
@@ -307,5 +307,5 @@ def test_looking_again_at_a_later_moment_never_moves_a_timer(steps):
         else:
             story.after(value)
     before = dict(story.controller.timers)
-    list(story.controller.reconcile(NodeKey("n"), story.known, story.now + SECOND))
+    list(story.controller.reconcile(NodeKey("n"), story.listers, story.now + SECOND))
     assert {key: t for key, t in story.controller.timers.items() if key in before} == before or not before

@@ -118,9 +118,9 @@ def pod(name, node_name="n", phase="Running", created="2026-01-01T00:00:00Z", **
 
 
 def actions(*documents, spec=None, controller=None, now=T0):
-    known = Listers.of([daemonset(**(spec or {})), *documents], [DAEMONSETS])
+    listers = Listers.of([daemonset(**(spec or {})), *documents], [DAEMONSETS])
     controller = controller or DaemonSets(ALL_FEATURES)
-    return list(controller.reconcile(DaemonKey("default", "agent"), known, now))
+    return list(controller.reconcile(DaemonKey("default", "agent"), listers, now))
 
 
 def created(found):

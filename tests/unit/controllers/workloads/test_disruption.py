@@ -62,8 +62,8 @@ def replicaset(name, replicas):
 
 def look(*documents, controller=None, key=None):
     controller = controller or Disruption(Gates())
-    known = Listers.of(documents, controller.kinds)
-    return list(controller.reconcile(key or BudgetKey("default", "b"), known, NOW))
+    listers = Listers.of(documents, controller.kinds)
+    return list(controller.reconcile(key or BudgetKey("default", "b"), listers, NOW))
 
 
 def counts(actions):

@@ -220,8 +220,8 @@ def test_a_refused_replicaset_is_told_and_noted():
 
     web = deployment()
     controller = of(Deployments)
-    known = Listers.of([web], controller.kinds)
-    record, patch = controller.refused(KEY, "quota", known, T0)
+    listers = Listers.of([web], controller.kinds)
+    record, patch = controller.create_refused(KEY, "quota", listers, T0)
     assert (type(record), record.reason, patch.patch["status"]["conditions"][0]["reason"]) == (
         Record,
         "ReplicaSetCreateError",

@@ -1,0 +1,55 @@
+"""What is a controller? Every member that the runner reads or calls, those a controller may leave out with defaults.
+
+A controller holds no client and never waits: changes go in, keys come out; a key goes in, actions come out.
+Not here: who calls these (weir.controllers.runtime.runner), which controllers there are (weir.controllers.catalog).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from weir.controllers.runtime.actions import Action, Evict, Steps
+from weir.controllers.runtime.listers import Listers
+from weir.controllers.runtime.metrics import ControllerMetrics
+from weir.objects.kinds import Kind
+
+WORKERS: Final = 8
+
+
+class Controller(abc.ABC):
+    """One controller; a subclass sets `name` and `kinds` and implements `changed` and `reconcile`."""
+
+    name: str  #: in metrics and logs, and as the source of events unless `event_source` is set
+    kinds: Sequence[Kind]  #: the collections it reads, in the order in which they are first delivered
+    event_source: str = ""
+    first_keys: Sequence[Hashable] = ()  #: reconciled once when the controller starts
+    workers: int = WORKERS  #: how many keys are reconciled at the same time
+
+    @abc.abstractmethod
+    def changed(self, kind: Kind, old: Any, new: Any) -> Iterable[Hashable]:
+        """Return the keys to reconcile because an object was added (no *old*), changed or deleted (no *new*)."""
+
+    @abc.abstractmethod
+    def reconcile(self, key: Any, listers: Listers, now: datetime) -> Iterable[Action]:
+        """Return what must happen; safe to repeat."""
+
+    # ── optional ─────────────────────────────────────────────────────────────────────────────────
+
+    def register_metrics(self, metrics: ControllerMetrics) -> None:
+        """Connect gauges that read the controller's state; called once before it starts."""
+        return
+
+    def create_refused(self, key: Any, message: str, listers: Listers, now: datetime) -> Iterable[Action]:
+        """Return what follows from the server's refusal of a Create of this key."""
+        return ()
+
+    def carried_out(self, action: Steps, outcome: object, now: datetime) -> Iterable[Action]:
+        """Return what follows from the success of *action*."""
+        return ()
+
+    def eviction_ended(self, action: Evict) -> None:
+        """Called when an eviction has ended, successful or given up."""
+        return

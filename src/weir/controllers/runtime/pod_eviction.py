@@ -1,0 +1,75 @@
+"""How is a pod evicted? Its condition DisruptionTarget says why, then it is deleted; never another pod of its name.
+
+Spec: core.md 4.4, dra.md 7.4 "Deleting a due pod".
+What surprises: the device taint manager leaves pods alone that are being deleted already and writes no
+observedGeneration; the taint manager marks and deletes those as well. Each keeps upstream's way.
+Not here: who must go and when (weir.controllers.nodes.taint_eviction, weir.controllers.devices.taint_eviction).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from weir import errors
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client
+from weir.client.events import ObjectReference, Recorder
+from weir.clock import Clock
+from weir.controllers.runtime.disruption_target import condition_patch, disruption_target
+from weir.controllers.runtime.listers import PODS
+
+
+class Evicted(enum.Enum):
+    """What came of an eviction."""
+
+    DELETED = "deleted"
+    LEAVING = "was being deleted already"
+    GONE = "gone, or replaced by another pod of its name"
+
+
+@dataclass(frozen=True, slots=True)
+class PodEviction:
+    """Which pod goes, and what is written about it."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str  #: of the condition DisruptionTarget
+    message: str
+    observed_generation: bool = True  #: whether the condition names the pod's generation
+    unless_deleting: bool = False  #: leave a pod alone that is being deleted already
+    event: tuple[str, str] | None = None  #: reason and message of an event recorded before the deletion
+
+
+async def evict_pod(client: Client, clock: Clock, recorder: Recorder, eviction: PodEviction) -> Evicted:
+    """Mark and delete the pod, and return what came of it; raises what the server answers."""
+    pod = await client.find(PODS, eviction.name, eviction.namespace)
+    if pod is None or pod["metadata"]["uid"] != eviction.uid:
+        return Evicted.GONE
+    if eviction.unless_deleting and pod["metadata"].get("deletionTimestamp"):
+        return Evicted.LEAVING
+    if eviction.event is not None:
+        about = ObjectReference("Pod", eviction.name, eviction.namespace, eviction.uid)
+        recorder.record(about, "Normal", *eviction.event)
+    condition = disruption_target(
+        pod,
+        eviction.reason,
+        eviction.message,
+        clock.now(),
+        observed_generation=eviction.observed_generation,
+    )
+    try:
+        if condition is not None:
+            await client.patch(
+                PODS,
+                eviction.name,
+                condition_patch(pod, condition),
+                eviction.namespace,
+                patch_type=STRATEGIC_MERGE_PATCH,
+                subresource="status",
+                read=False,
+            )
+        await client.delete(PODS, eviction.name, eviction.namespace, uid=eviction.uid, read=False)
+    except errors.NotFound:
+        return Evicted.GONE
+    return Evicted.DELETED
