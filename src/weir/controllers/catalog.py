@@ -7,6 +7,7 @@ from typing import Final
 
 from weir.controllers.cluster.garbage_collector import GarbageCollector
 from weir.controllers.cluster.namespace import Namespaces
+from weir.controllers.cluster.node_ttl import NodeTtl
 from weir.controllers.cluster.resource_quota import ResourceQuotas
 from weir.controllers.cluster.service_account import RootCertificates, ServiceAccounts
 from weir.controllers.devices.resource_claim import ResourceClaims
@@ -35,6 +36,7 @@ from weir.gates import Gates
 CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "taint-eviction": TaintEviction,
     "node-lifecycle": NodeLifecycle,
+    "node-ttl": NodeTtl,
     "pod-gc": PodGc,
     "daemonset": DaemonSets,
     "deployment": Deployments,
