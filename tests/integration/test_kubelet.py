@@ -8,8 +8,9 @@ from tests.integration.living import NODES, PODS, living
 from weir.controllers.nodes.lifecycle import NodeLifecycle
 from weir.controllers.runtime.runner import Controllers
 from weir.gates import ALL_FEATURES, DEFAULTS
-from weir.simulation.kubelet.node_classes import FAILED, NodeClass, node_document, parse_taint
+from weir.simulation.kubelet.node_classes import FAILED, NodeClass, node_document
 from weir.simulation.kubelet.run import Kubelets
+from weir.taints.notation import parse_taint
 
 
 @pytest.fixture

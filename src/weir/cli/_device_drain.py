@@ -90,10 +90,12 @@ def drain(
     """
     from weir.cli.inputs import read_seconds
     from weir.clock import RealClock
-    from weir.devices.notation import parse_taint
+    from weir.taints.notation import DEVICE_EFFECTS, parse_taint, taint_document
 
     wanted = read_selector(selector, cel, all_devices)
-    rule = make_rule(wanted, parse_taint(f"{key}:None"), name, rate, description)
+    rule = make_rule(
+        wanted, taint_document(parse_taint(f"{key}:None", DEVICE_EFFECTS)), name, rate, description
+    )
     limit = read_seconds(timeout, "--timeout") if timeout else None
     if not (yes or dry_run or where.dump) and not _can_ask():
         raise click.UsageError("nobody is there to be asked: add --yes, or --dry-run to look only")

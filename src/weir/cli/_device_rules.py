@@ -80,12 +80,13 @@ def taint(
       weir device taint driver=gpu.example.com,pool=node-1 hot:NoSchedule --ttl 2h
     """
     from weir.cli.inputs import read_seconds
-    from weir.devices.notation import parse_taint
+    from weir.taints.notation import DEVICE_EFFECTS, parse_taint, taint_document
 
     text, taint_text = _two(words, "KEY[=VALUE]:EFFECT")
+    taint = taint_document(parse_taint(taint_text, DEVICE_EFFECTS))
     wanted = read_selector(text, cel, all_devices)
     expires = datetime.now(UTC) + timedelta(seconds=read_seconds(ttl, "--ttl")) if ttl else None
-    rule = make_rule(wanted, parse_taint(taint_text), name, rate, description)
+    rule = make_rule(wanted, taint, name, rate, description)
     if expires is not None:
         rule["metadata"]["annotations"] = {EXPIRES_AT: format_time(expires)}
     try:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 SCHEMA: Final = "weir.cel/v1"
 TOLERATION: Final = "toleration"
 DEVICE: Final = "device"
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _Command = Callable[..., Any]
 
 
@@ -169,26 +168,20 @@ def _env(environment: str) -> Env:
     return ENV
 
 
-def parse_taint(text: str) -> dict[str, str]:
-    """Return the taint *text* writes, the way kubectl does.
+def _taint(text: str) -> dict[str, str]:
+    """Return the taint *text* writes, the way kubectl does; without an effect it stands for any."""
+    from weir.taints.notation import TaintNotationError, parse_taint
 
-    >>> parse_taint("gpu=a100:NoSchedule")
-    {'key': 'gpu', 'value': 'a100', 'effect': 'NoSchedule'}
-    """
-    head, colon, effect = text.rpartition(":")
-    if not colon:
-        head, effect = text, ""
-    elif effect not in _EFFECTS:
-        raise click.UsageError(f"{text}: {effect!r} is not an effect; one of {', '.join(_EFFECTS)}")
-    key, _, value = head.partition("=")
-    if not key:
-        raise click.UsageError(f"{text!r} has no key; write KEY=VALUE:EFFECT")
-    return {"key": key, "value": value, "effect": effect}
+    try:
+        taint = parse_taint(text, effect_required=False)
+    except TaintNotationError as error:
+        raise click.UsageError(str(error)) from None
+    return {"key": taint.key, "value": taint.value, "effect": taint.effect}
 
 
 def _taints(written: Iterable[str], files: Sequence[str]) -> list[dict[str, Any]]:
     """Return the distinct taints that were written or stand on the nodes of the files, with a count of nodes."""
-    subjects: list[dict[str, Any]] = [{"taint": parse_taint(text)} for text in written]
+    subjects: list[dict[str, Any]] = [{"taint": _taint(text)} for text in written]
     nodes: dict[tuple[str, str, str], int] = {}
     for document in _objects(files, "Node"):
         taints = (document.get("spec") or {}).get("taints") or ()

@@ -55,7 +55,7 @@ def add(
     weir node add --count 50 --class spot --taint failure-probability=15:NoExecute
     weir node add --count 4 --class gpu --devices 2
     """
-    from weir.simulation.kubelet.node_classes import parse_taint
+    from weir.taints.notation import parse_taint
 
     chosen = _class(class_name) if devices is None else _class(class_name).with_devices(devices)
     wanted = tuple(parse_taint(text) for text in taints)

@@ -22,11 +22,11 @@ from weir.cli.render import BAD, DIM, GOOD, emit, paint, progress, table, wants_
 if TYPE_CHECKING:
     from weir.explain.whatif import Forecast, Leaving
     from weir.gates import Gates
+    from weir.objects.core import Taint
 
 Document = dict[str, Any]
 
 _ROWS: Final = 20
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 #: What can be changed; anything else makes new pods, which is explain's question.
 _CHANGEABLE: Final = ("Node", "DeviceTaintRule", "ResourceSlice", "DeviceClass")
 _EPILOG: Final = (
@@ -127,8 +127,10 @@ def apply(
 # ── the change ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _nodes_and_taints(words: Sequence[str]) -> tuple[list[str], list[tuple[str, str, str, bool]]]:
-    """Return the nodes and the taints (key, value, effect, whether it goes) that *words* name, in kubectl's form."""
+def _nodes_and_taints(words: Sequence[str]) -> tuple[list[str], list[tuple[Taint, bool]]]:
+    """Return the nodes and the taints (and whether each goes) that *words* name, in kubectl's form."""
+    from weir.taints.notation import TaintNotationError, parse_taint
+
     names, taints = [], []
     for position, word in enumerate(words):
         removes = word.endswith("-")
@@ -137,30 +139,32 @@ def _nodes_and_taints(words: Sequence[str]) -> tuple[list[str], list[tuple[str, 
             if position or text.lower() not in ("no", "node", "nodes"):
                 names.append(text.removeprefix("node/").removeprefix("nodes/"))
             continue
-        pair, _, effect = text.rpartition(":") if ":" in text else (text, "", "")
-        key, _, value = pair.partition("=")
-        if not key or (effect not in _EFFECTS and not (removes and not effect)):
-            raise click.UsageError(f"{word!r} is no taint: write KEY[=VALUE]:{'|'.join(_EFFECTS)}")
-        taints.append((key, value, effect, removes))
+        try:
+            taint = parse_taint(text, effect_required=not removes)
+        except TaintNotationError as error:
+            raise click.UsageError(str(error)) from None
+        taints.append((taint, removes))
     if not taints:
         raise click.UsageError("which taint? write KEY[=VALUE]:EFFECT, or KEY:EFFECT- to take one away")
     return names, taints
 
 
-def _tainted(node: Document, taints: Sequence[tuple[str, str, str, bool]]) -> Document:
+def _tainted(node: Document, taints: Sequence[tuple[Taint, bool]]) -> Document:
     """Return *node* with the taints set and taken away; one with the same key and effect is replaced."""
+    from weir.taints.notation import taint_document
     from weir.validate import validate
 
     spec = node.get("spec") or {}
     kept = list(spec.get("taints") or ())
-    for key, value, effect, removes in taints:
+    for taint, removes in taints:
+        key, effect = taint.key, taint.effect
         same = [one for one in kept if one.get("key") == key and effect in ("", one.get("effect"))]
         if removes and not same:
             name = node["metadata"]["name"]
             raise click.UsageError(f"node {name} has no taint {key}{':' + effect if effect else ''}")
         kept = [one for one in kept if one not in same]
         if not removes:
-            kept.append({"key": key, "effect": effect} | ({"value": value} if value else {}))
+            kept.append(taint_document(taint))
     changed = {**node, "spec": {**spec, "taints": kept}}
     bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": kept}}
     if wrong := validate(bare):

@@ -1,9 +1,9 @@
-"""What does a device selector or a taint mean, typed on a command line?
+"""What does a device selector mean, typed on a command line?
 
 `gpu.example.com/node-1/gpu-0` is a device as `weir device list` prints it, `*` stands for any part of it;
-`driver=…,pool=…,device=…,class=…` names parts one by one. A taint is `key[=value]:Effect`, as kubectl writes it.
+`driver=…,pool=…,device=…,class=…` names parts one by one.
 What surprises: pool names may hold slashes, so of three or more parts the first is the driver and the last the device.
-Not here: whether the API accepts the result (weir.validate).
+Not here: taints (weir.taints.notation), whether the API accepts the result (weir.validate).
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any, Final
 
 Document = dict[str, Any]
 
-EFFECTS: Final = ("None", "NoSchedule", "NoExecute")
 _PARTS: Final = {"driver": "driver", "pool": "pool", "device": "device", "class": "deviceClassName"}
 
 
 class NotationError(ValueError):
-    """A selector or taint that cannot be read, with what to write instead."""
+    """A selector that cannot be read, with what to write instead."""
 
 
 def parse_selector(text: str, expressions: Sequence[str] = ()) -> Document:
@@ -59,18 +58,3 @@ def _parts(text: str) -> Document:
             raise NotationError(f"{name} is given twice")
         selector[_PARTS[name]] = value
     return selector
-
-
-def parse_taint(text: str) -> Document:
-    """Return the taint that `key[=value]:Effect` means.
-
-    >>> parse_taint("example.com/hot=90:NoExecute")
-    {'key': 'example.com/hot', 'value': '90', 'effect': 'NoExecute'}
-    """
-    body, colon, effect = text.rpartition(":")
-    if not colon or effect not in EFFECTS:
-        raise NotationError(f"{text!r} is no taint: write key[=value]:Effect with {', '.join(EFFECTS)}")
-    key, equals, value = body.partition("=")
-    if not key or (equals and not value):
-        raise NotationError(f"{text!r} is no taint: write key:{effect} or key=value:{effect}")
-    return {"key": key, **({"value": value} if value else {}), "effect": effect}

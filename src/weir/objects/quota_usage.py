@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.objects.kinds import Kind, by_kind
-from weir.objects.pod_amounts import Amounts, is_best_effort, is_extended_resource, pod_total
+from weir.objects.pod_resources import Amounts, pod_total
+from weir.objects.resource_kinds import is_best_effort, is_extended_resource
 from weir.values.quantity import find_quantity, parse_quantity
 
 POD = by_kind("v1", "Pod")

@@ -1,8 +1,7 @@
 """How much does this pod ask for, and how much does this node give?
 
-Spec: the request rule of NodeResourcesFit: the larger of what runs together (containers and restartable init
-containers) and what any ordinary init container needs while starting, plus overhead; pod-level requests
-replace the sum for cpu, memory and hugepages.
+Spec: the request rule of NodeResourcesFit: the sum of weir.objects.pod_resources in whole units, plus overhead;
+pod-level requests replace the sum for cpu, memory and hugepages.
 A pod that is being resized in place keeps the most of what it asks for, was given and has until the resize is done.
 What surprises: a limit without a request is a request (the API server writes it so when the pod is created),
 so hand-written manifests and stored pods give the same answer here.
@@ -16,6 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from weir.objects.core import Container, Node, Pod, Quantities, ResourceRequirements
+from weir.objects.pod_resources import add, is_pod_level, raise_to, sum_of_containers
 from weir.values.quantity import QuantityError, parse_quantity
 
 #: Amounts by resource: CPU in thousandths of a core, everything else in whole units.
@@ -94,35 +94,24 @@ def pod_requests(pod: Pod, *, missing: Mapping[str, int] | None = None, set_asid
         total = _most_of(pod, total, missing or {}, owner)
         level = _most_of_pod_level(pod, level, owner)
     total |= level
-    _add(total, _read(spec.overhead, owner))
+    add(total, _read(spec.overhead, owner))
     return _counted(total)
 
 
 def _together(pod: Pod, wanted: Callable[[Container], dict[str, int]]) -> dict[str, int]:
     """Return what the containers of *pod* need, each of which needs what *wanted* says."""
-    total: dict[str, int] = {}
-    for container in pod.spec.containers:
-        _add(total, wanted(container))
-    starting: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    for container in pod.spec.init_containers or ():
-        amounts = wanted(container)
-        if restarts(container):
-            _add(sidecars, amounts)
-            _add(total, amounts)
-        else:
-            together = dict(sidecars)
-            _add(together, amounts)
-            _raise_to(starting, together)
-    _raise_to(total, starting)
-    return total
+    spec = pod.spec
+    return sum_of_containers(
+        [wanted(container) for container in spec.containers],
+        [(wanted(container), restarts(container)) for container in spec.init_containers or ()],
+    )
 
 
 def asks_for_all(pod: Pod) -> bool:
     """Return whether *pod* asks for resources as a whole, and not only container by container."""
     resources = pod.spec.resources
     return resources is not None and any(
-        _for_pods(name) for name in (resources.requests or resources.limits or ())
+        is_pod_level(name) for name in (resources.requests or resources.limits or ())
     )
 
 
@@ -134,11 +123,7 @@ def _pod_level(
     # A pod-level limit stands for a request only where no container asks for the resource.
     limits = {r: n for r, n in _read(resources.limits, owner).items() if not total.get(r)}
     wanted = {**limits, **_read(resources.requests, owner)}
-    return {r: n for r, n in wanted.items() if _for_pods(r)}
-
-
-def _for_pods(resource: str) -> bool:
-    return resource in (CPU, "memory") or resource.startswith("hugepages-")
+    return {r: n for r, n in wanted.items() if is_pod_level(r)}
 
 
 # ── resized in place ──
@@ -166,8 +151,8 @@ def _most_of(pod: Pod, asked: dict[str, int], missing: Mapping[str, int], owner:
     status, refused = pod.status, _infeasible(pod)
     total = {} if refused else dict(asked)
     if status.allocated_resources is not None and status.resources is not None and status.resources.requests:
-        _raise_to(total, _read(status.allocated_resources, owner))
-        _raise_to(total, _read(status.resources.requests, owner))
+        raise_to(total, _read(status.allocated_resources, owner))
+        raise_to(total, _read(status.resources.requests, owner))
         return total
     known = {
         each.name: each
@@ -186,8 +171,8 @@ def _most_of(pod: Pod, asked: dict[str, int], missing: Mapping[str, int], owner:
             return {**missing, **_read(said.resources.requests, owner)}
         return given(container)
 
-    _raise_to(total, _together(pod, given))
-    _raise_to(total, _together(pod, has))
+    raise_to(total, _together(pod, given))
+    raise_to(total, _together(pod, has))
     return total
 
 
@@ -197,19 +182,9 @@ def _most_of_pod_level(pod: Pod, asked: dict[str, int], owner: str) -> dict[str,
     if not asked or resources is None:
         return asked
     total = {} if _infeasible(pod) else dict(asked)
-    _raise_to(total, _read(resources.requests, owner))
-    _raise_to(total, _read(pod.status.allocated_resources, owner))
-    return {resource: amount for resource, amount in total.items() if _for_pods(resource)}
-
-
-def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
-    for resource, amount in amounts.items():
-        total[resource] = total.get(resource, 0) + amount
-
-
-def _raise_to(total: dict[str, int], amounts: Mapping[str, int]) -> None:
-    for resource, amount in amounts.items():
-        total[resource] = max(total.get(resource, 0), amount)
+    raise_to(total, _read(resources.requests, owner))
+    raise_to(total, _read(pod.status.allocated_resources, owner))
+    return {resource: amount for resource, amount in total.items() if is_pod_level(resource)}
 
 
 def host_ports(pod: Pod) -> Iterator[HostPort]:
@@ -234,7 +209,7 @@ def total_requests(pods: Sequence[Pod]) -> Amounts:
     for pod in pods:
         plain = _plain(pod)
         if plain is None:
-            _add(total, pod_requests(pod))
+            add(total, pod_requests(pod))
         else:
             alike[plain] = alike.get(plain, 0) + 1
     for plain, number in alike.items():
@@ -244,7 +219,7 @@ def total_requests(pods: Sequence[Pod]) -> Amounts:
             amounts = {}
             for pod in pods:  # says which pod it is
                 pod_requests(pod)
-        _add(total, {resource: amount * number for resource, amount in amounts.items()})
+        add(total, {resource: amount * number for resource, amount in amounts.items()})
     return total
 
 
@@ -269,7 +244,7 @@ def _plain(pod: Pod) -> _Plain | None:
 def _plain_requests(plain: _Plain) -> Amounts:
     total: dict[str, int] = {}
     for limits, requests in plain:
-        _add(total, {**_read(dict(limits), ""), **_read(dict(requests), "")})
+        add(total, {**_read(dict(limits), ""), **_read(dict(requests), "")})
     return _counted(total)
 
 

@@ -43,12 +43,13 @@ from weir.objects.times import format_time
 from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
 from weir.simulation.drivers.faults import POOL, with_fault
 from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
-from weir.simulation.kubelet.node_classes import CLASSES, NodeClass, node_document, parse_taint
+from weir.simulation.kubelet.node_classes import CLASSES, NodeClass, node_document
 from weir.simulation.kubelet.run import Hosts
 from weir.store import Event, KeyValue, Write
 from weir.store.compact import keep_up
 from weir.store.log import next_version
 from weir.store.memory import MemoryStore
+from weir.taints.notation import parse_taint, taint_document
 
 if TYPE_CHECKING:
     from weir.explain.explanation import Explanation
@@ -298,7 +299,7 @@ class Cluster:
         if found is None:
             raise NotFound(f'nodes "{node}" not found')
         own = [t for t in found["spec"].get("taints") or () if t["key"] in OWNED]
-        wanted = [_plain(parse_taint(text)) for text in taints]
+        wanted = [taint_document(parse_taint(text)) for text in taints]
         self.patch("Node", node, {"spec": {"taints": [*own, *wanted]}})
 
     def degrade(self, node: str, device: str = POOL, **fault: Any) -> None:
@@ -464,8 +465,3 @@ def _kind(name: str) -> Kind:
 def _class(chosen: str | NodeClass, devices: int | None) -> NodeClass:
     found = CLASSES[chosen] if isinstance(chosen, str) else chosen
     return found if devices is None else found.with_devices(devices)
-
-
-def _plain(taint: Any) -> Document:
-    found = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    return {name: value for name, value in found.items() if value}

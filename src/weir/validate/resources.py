@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from weir.objects.container_totals import container_totals
+from weir.objects.pod_resources import container_totals
 from weir.validate.field import (
     Document,
     Enum,

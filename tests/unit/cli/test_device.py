@@ -376,7 +376,6 @@ class TestTaint:
             ["color=a", "m:NoExecute"],
             ["pool=a", "m"],
             ["pool=a", "m:PreferNoSchedule"],
-            ["pool=a", "m=:None"],
             ["pool=a", "!:None"],
             ["pool=a", "--cel", "device.nope", "m:None"],
             ["pool=a", "x", "m:None"],

@@ -12,7 +12,7 @@ from typing import Any
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes, is_pod
 from weir.apiserver.admission.toleration_lists import add_or_update
 from weir.objects.kinds import Kind
-from weir.objects.pod_amounts import containers, is_extended_resource
+from weir.objects.resource_kinds import containers, is_extended_resource
 
 
 def requested_extended_resources(spec: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from weir.apiserver.admission.attributes import (
     is_pod,
 )
 from weir.objects.kinds import Kind
-from weir.objects.pod_amounts import Amounts, amounts, pod_total
+from weir.objects.pod_resources import Amounts, pod_total, read_amounts
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 
@@ -110,7 +110,10 @@ def pod_problems(spec: Mapping[str, Any], limit_range: Mapping[str, Any]) -> Ite
         for part in ("containers", "initContainers"):
             for container in spec.get(part) or ():
                 resources = container.get("resources") or {}
-                requests, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))
+                requests, limits = (
+                    read_amounts(resources.get("requests")),
+                    read_amounts(resources.get("limits")),
+                )
                 yield from _problems(limit, requests, limits)
     for limit in _limits(limit_range, "Pod"):
         yield from _problems(limit, pod_total(spec, "requests"), pod_total(spec, "limits"))
@@ -118,10 +121,10 @@ def pod_problems(spec: Mapping[str, Any], limit_range: Mapping[str, Any]) -> Ite
 
 def claim_problems(spec: Mapping[str, Any], limit_range: Mapping[str, Any]) -> Iterator[str]:
     """Yield every bound of *limit_range* that a claim's request breaks."""
-    requests = amounts((spec.get("resources") or {}).get("requests"))
+    requests = read_amounts((spec.get("resources") or {}).get("requests"))
     for limit in _limits(limit_range, "PersistentVolumeClaim"):
         yield from _too_little(limit, requests, {})
-        for name, most in sorted(amounts(limit.get("max")).items()):
+        for name, most in sorted(read_amounts(limit.get("max")).items()):
             said = f"maximum {name} usage per PersistentVolumeClaim is {most}"
             if name not in requests:
                 yield f"{said}.  No request is specified"
@@ -136,7 +139,7 @@ def _problems(limit: Mapping[str, Any], requests: Amounts, limits: Amounts) -> I
 
 
 def _too_little(limit: Mapping[str, Any], requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, least in sorted(amounts(limit.get("min")).items()):
+    for name, least in sorted(read_amounts(limit.get("min")).items()):
         said = f"minimum {name} usage per {limit.get('type')} is {least}"
         if name not in requests:
             yield f"{said}.  No request is specified"
@@ -147,7 +150,7 @@ def _too_little(limit: Mapping[str, Any], requests: Amounts, limits: Amounts) ->
 
 
 def _too_much(limit: Mapping[str, Any], requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, most in sorted(amounts(limit.get("max")).items()):
+    for name, most in sorted(read_amounts(limit.get("max")).items()):
         said = f"maximum {name} usage per {limit.get('type')} is {most}"
         if name not in limits:
             yield f"{said}.  No limit is specified"
@@ -158,7 +161,7 @@ def _too_much(limit: Mapping[str, Any], requests: Amounts, limits: Amounts) -> I
 
 
 def _too_spread(limit: Mapping[str, Any], requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, most in sorted(amounts(limit.get("maxLimitRequestRatio")).items()):
+    for name, most in sorted(read_amounts(limit.get("maxLimitRequestRatio")).items()):
         said = f"{name} max limit to request ratio per {limit.get('type')} is {most}"
         if name not in requests or requests[name].sign == 0:
             yield f"{said}, but no request is specified or request is 0"

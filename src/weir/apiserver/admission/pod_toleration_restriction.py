@@ -16,7 +16,7 @@ from weir.apiserver.admission.toleration_lists import Toleration, merge, permitt
 from weir.errors import InternalError
 from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.objects.kinds import Kind
-from weir.objects.pod_amounts import is_best_effort
+from weir.objects.resource_kinds import is_best_effort
 from weir.taints import wellknown
 
 DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.objects.kinds import Kind
-from weir.objects.pod_amounts import Amounts
+from weir.objects.pod_resources import Amounts
 from weir.objects.quota_usage import in_scope, usage_of
 from weir.values.quantity import parse_quantity
 

@@ -29,8 +29,9 @@ from weir.apiserver.admission.attributes import (
 )
 from weir.apiserver.admission.quota_ledger import Ledger
 from weir.objects.kinds import Kind
-from weir.objects.pod_amounts import Amounts, amounts, sets_pod_level
+from weir.objects.pod_resources import Amounts, read_amounts
 from weir.objects.quota_usage import MUST_BE_SET, in_scope, unset, usage_of
+from weir.objects.resource_kinds import sets_pod_level
 from weir.values.quantity import parse_quantity
 
 Document = Mapping[str, Any]
@@ -61,7 +62,8 @@ class ResourceQuota:
         about = [
             (quota, hard)
             for quota in quotas
-            if (hard := amounts((quota.get("spec") or {}).get("hard"))) and in_scope(quota, a.kind, a.object)
+            if (hard := read_amounts((quota.get("spec") or {}).get("hard")))
+            and in_scope(quota, a.kind, a.object)
         ]
         for quota, hard in about:  # what is not said is told before what is too much
             self._check_set(a, quota, hard)

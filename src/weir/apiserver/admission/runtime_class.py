@@ -11,7 +11,7 @@ from typing import Any
 from weir.apiserver.admission.attributes import CREATE, RUNTIME_CLASS, Attributes, Reader, is_pod
 from weir.apiserver.admission.toleration_lists import merge
 from weir.objects.kinds import Kind
-from weir.objects.pod_amounts import amounts
+from weir.objects.pod_resources import read_amounts
 
 
 class RuntimeClass:
@@ -31,7 +31,7 @@ class RuntimeClass:
         runtime_class = self._find(a, spec["runtimeClassName"])
         fixed = _fixed_overhead(runtime_class)
         if fixed is not None:
-            if spec.get("overhead") and amounts(spec["overhead"]) != amounts(fixed):
+            if spec.get("overhead") and read_amounts(spec["overhead"]) != read_amounts(fixed):
                 raise a.forbidden(
                     "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
                 )
@@ -47,7 +47,7 @@ class RuntimeClass:
         if name is None and overhead is None:
             return
         fixed = _fixed_overhead(self._find(a, name)) if name is not None else None
-        if fixed is not None and amounts(fixed) != amounts(overhead):
+        if fixed is not None and read_amounts(fixed) != read_amounts(overhead):
             raise a.forbidden("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         if fixed is None and overhead is not None:
             raise a.forbidden(

@@ -21,7 +21,7 @@ from weir.controllers.runtime.listers import PODS, Listers
 from weir.errors import NotFound
 from weir.gates import Gates
 from weir.objects.kinds import KINDS, Kind, by_kind
-from weir.objects.pod_amounts import Amounts, amounts
+from weir.objects.pod_resources import Amounts, read_amounts
 from weir.objects.quota_usage import in_scope, usage_of
 from weir.values.quantity import parse_quantity
 
@@ -86,7 +86,7 @@ class ResourceQuotas(Controller):
         quota = listers.get(QUOTAS, key.name, key.namespace)
         if quota is None:
             return
-        hard = amounts(quota["spec"].get("hard"))
+        hard = read_amounts(quota["spec"].get("hard"))
         used = dict.fromkeys(hard, ZERO)
         for kind in KNOWN:
             if listers.serves(kind):
@@ -145,7 +145,7 @@ def _status(quota: Document, used: Amounts) -> Iterator[Patch]:
     hard: Mapping[str, Any] = quota["spec"].get("hard") or {}
     present = quota.get("status") or {}
     printed = {name: str(amount) for name, amount in used.items()}
-    before = amounts(present.get("used"))
+    before = read_amounts(present.get("used"))
     if present.get("hard") == hard and before == used and set(present.get("used") or ()) == set(printed):
         return
     gone = {name: None for name in present.get("used") or () if name not in printed}

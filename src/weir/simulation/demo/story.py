@@ -20,7 +20,8 @@ import msgspec
 from weir.gates import ALL_FEATURES, GateError
 from weir.objects.kinds import KINDS, find_kind
 from weir.objects.manifest import read_values
-from weir.simulation.kubelet.node_classes import CLASSES, ClassError, parse_taint
+from weir.simulation.kubelet.node_classes import CLASSES, ClassError
+from weir.taints.notation import TaintNotationError, parse_taint
 from weir.values.duration import DurationError, parse_duration
 
 Document = dict[str, Any]
@@ -194,7 +195,7 @@ def parse_story(text: str | bytes, name: str) -> Story:
         for number, step in enumerate(told.steps, 1):
             where = f"{name}: step {number}"
             _check(step)
-    except (DurationError, StoryError, GateError, ClassError) as error:
+    except (DurationError, StoryError, GateError, ClassError, TaintNotationError) as error:
         raise StoryError(f"{where}: {error}") from None
     return Story(name, told.title, told.source, told.asks, told.steps, told.nodes, told.objects, told.rows)
 

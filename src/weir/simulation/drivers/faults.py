@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.devices.notation import NotationError, parse_taint
 from weir.objects.times import format_micro_time
+from weir.taints.notation import DEVICE_EFFECTS, TaintNotationError, parse_taint, taint_document
 
 Document = dict[str, Any]
 ANNOTATION: Final = "faults.weir.dev/"  #: what was done to a device, by its name
@@ -103,8 +103,12 @@ def read_fault(document: object, start: datetime) -> Fault:
 def _taint(document: Document) -> Document:
     text = document["taint"]
     try:
-        taint = dict(text) if isinstance(text, dict) else parse_taint(str(text))
-    except NotationError as error:
+        taint: Document
+        if isinstance(text, dict):
+            taint = dict(text)
+        else:
+            taint = dict(taint_document(parse_taint(str(text), DEVICE_EFFECTS)))
+    except TaintNotationError as error:
         raise FaultError(str(error)) from None
     if not taint.get("key") or not taint.get("effect"):
         raise FaultError(f"{text!r} is no taint: it needs a key and an effect")

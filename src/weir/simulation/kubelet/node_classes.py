@@ -25,7 +25,7 @@ FAILED: Final = "weir.dev/failed"  #: annotation: the node is off until it is ta
 
 
 class ClassError(ValueError):
-    """A node class or taint that cannot be used, with what is wrong."""
+    """A node class that cannot be used, with what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -108,19 +108,6 @@ CLASSES: Final = {
         NodeClass("gpu", devices=(Devices(),)),
     )
 }
-
-
-def parse_taint(text: str) -> Taint:
-    """Return the taint written as kubectl writes it.
-
-    >>> parse_taint("failure-probability=15:NoExecute").value
-    '15'
-    """
-    what, colon, effect = text.rpartition(":")
-    key, _, value = what.partition("=")
-    if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
-        raise ClassError(f"taint {text!r}: write key=value:NoSchedule (or PreferNoSchedule, NoExecute)")
-    return Taint(key, value, effect)
 
 
 def node_document(

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from weir.simulation.kubelet.node_classes import ClassError, NodeClass, parse_taint
+from weir.simulation.kubelet.node_classes import ClassError, NodeClass
 from weir.simulation.kubelet.pod_lifecycle import Life, LifeError, exit_code, lasts_seconds, stage_of
 
 
@@ -77,12 +77,6 @@ def test_a_pod_may_say_how_it_ends():
 def test_a_life_that_cannot_be_lived_is_refused(document):
     with pytest.raises(LifeError):
         Life.read(document)
-
-
-@pytest.mark.parametrize("text", ["", "a", "a=b", "a:Never", ":NoExecute"])
-def test_a_taint_that_is_none_is_refused(text):
-    with pytest.raises(ClassError):
-        parse_taint(text)
 
 
 @pytest.mark.parametrize("document", [7, {"colour": "red"}, {"labels": 3}, {"life": {"x": 1}}])

@@ -1,0 +1,106 @@
+"""How much do the containers of a pod need together? The one sum, for every unit it is counted in.
+
+Spec: core.md 3.7.5 (request of a pod). Containers and sidecars (init containers that keep running) add up; other init
+containers run one after another, each beside the sidecars started before it, so the greatest of those sums counts
+where it exceeds what runs later. Pod-level cpu, memory and hugepages replace the sum.
+Admission, validation and quotas read the wire form of a spec as exact quantities (`container_totals`, `pod_total`).
+Not here: what the scheduler counts, in whole units with overhead and resizes (weir.objects.requests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from weir.values.quantity import Quantity, find_quantity
+
+Amounts = dict[str, Quantity]
+QOS_RESOURCES = ("cpu", "memory")
+
+
+class _Amount(Protocol):
+    """A number of some unit: an int, or an exact quantity."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+A = TypeVar("A", bound=_Amount)
+
+
+def sum_of_containers(
+    containers: Iterable[Mapping[str, A]], init_containers: Iterable[tuple[Mapping[str, A], bool]] = ()
+) -> dict[str, A]:
+    """Return what runs at the same time at most, by resource; init containers say whether they are sidecars.
+
+    >>> sum_of_containers([{"cpu": 1}], [({"cpu": 1}, True), ({"cpu": 3, "memory": 5}, False)])
+    {'cpu': 4, 'memory': 5}
+    """
+    total: dict[str, A] = {}
+    for amounts in containers:
+        add(total, amounts)
+    sidecars: dict[str, A] = {}
+    starting: dict[str, A] = {}
+    for amounts, is_sidecar in init_containers:
+        if is_sidecar:
+            add(sidecars, amounts)
+            add(total, amounts)
+        else:
+            beside = dict(amounts)
+            add(beside, sidecars)
+            raise_to(starting, beside)
+    raise_to(total, starting)
+    return total
+
+
+def add(total: dict[str, A], amounts: Mapping[str, A]) -> None:
+    """Add *amounts* to *total*."""
+    for resource, amount in amounts.items():
+        total[resource] = total[resource] + amount if resource in total else amount
+
+
+def raise_to(total: dict[str, A], amounts: Mapping[str, A]) -> None:
+    """Make *total* at least *amounts*."""
+    for resource, amount in amounts.items():
+        if resource not in total or total[resource] < amount:
+            total[resource] = amount
+
+
+def is_pod_level(resource: str) -> bool:
+    """Return whether a pod as a whole may ask for *resource*."""
+    return resource in QOS_RESOURCES or resource.startswith("hugepages-")
+
+
+def read_amounts(wire: Mapping[str, Any] | None) -> Amounts:
+    """Return a resource list's quantities; what cannot be read is left to validation to refuse."""
+    found = ((name, find_quantity(str(text))) for name, text in (wire or {}).items())
+    return {name: quantity for name, quantity in found if quantity is not None}
+
+
+def container_totals(spec: Mapping[str, Any], part: str) -> Amounts:
+    """Return what the containers of a pod spec need of *part* (`requests` or `limits`).
+
+    >>> sidecar = {"restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
+    >>> first = {"resources": {"requests": {"cpu": "2"}}}
+    >>> spec = {"initContainers": [sidecar, first], "containers": [{"resources": {"requests": {"cpu": "1"}}}]}
+    >>> {name: str(amount) for name, amount in container_totals(spec, "requests").items()}
+    {'cpu': '2100m'}
+    """
+    return sum_of_containers(
+        [_of(container, part) for container in spec.get("containers") or ()],
+        [
+            (_of(each, part), each.get("restartPolicy") == "Always")
+            for each in spec.get("initContainers") or ()
+        ],
+    )
+
+
+def pod_total(spec: Mapping[str, Any], part: str) -> Amounts:
+    """Return the pod's total of *part* as LimitRanger and quotas count it: pod-level amounts replace the sum."""
+    level = {name: amount for name, amount in _of(spec, part).items() if is_pod_level(name)}
+    return {**container_totals(spec, part), **level}
+
+
+def _of(holder: Mapping[str, Any], part: str) -> Amounts:
+    return read_amounts((holder.get("resources") or {}).get(part))
