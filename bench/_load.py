@@ -27,7 +27,7 @@ from weir.objects.kinds import by_kind
 from weir.objects.manifest import read_values
 
 CONNECTIONS = 32
-GATES = "--feature-gates=TaintTolerationComparisonOperators=true"
+GATES = "--feature-gates=AllAlpha=false,TaintTolerationComparisonOperators=true"
 _POD = by_kind("v1", "Pod")
 
 

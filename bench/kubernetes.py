@@ -79,7 +79,7 @@ def run() -> list[Figure]:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         with real_server(Path(one)) as kubeconfig:
             real_rate, real_list = _measure(kubeconfig)
-        gates = "TaintTolerationComparisonOperators=true"
+        gates = "AllAlpha=false,TaintTolerationComparisonOperators=true"
         with running_server(Path(other), "--feature-gates", gates) as server:
             rate, listed = _measure(server.kubeconfig)
     return [

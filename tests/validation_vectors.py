@@ -22,7 +22,7 @@ class Vector:
 
     name: str
     section: str
-    gates: str
+    gates: str  #: what differs from Kubernetes' own defaults
     object: dict[str, Any]
     old: dict[str, Any] | None
     errors: list[str]
@@ -108,7 +108,7 @@ def load() -> list[Vector]:
                 Vector(
                     name=f"{path.stem}: {row['name']}",
                     section=row.get("section", document["section"]),
-                    gates=row.get("gates", document.get("gates", "")),
+                    gates=f"AllAlpha=false,{row.get('gates', document.get('gates', ''))}",
                     object=_whole(row["new"]),
                     old=None if old is None else _whole(old),
                     errors=row.get("errors", []),

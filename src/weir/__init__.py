@@ -1,13 +1,12 @@
 """weir: Kubernetes' extended taint and toleration system, explained, simulated and served.
 
 The library's whole promise is in `__all__`. Objects are plain dicts as parsed from YAML or JSON, or weir's own
-views of them; `gates` is a Gates, a mapping, or Kubernetes' `A=true,B=false`, and defaults to what the KEPs
-default to: off.
+views of them; `gates` is a Gates, a mapping, or Kubernetes' `A=true,B=false`, and changes only what it names: the
+features of the four KEPs are on (`gates="AllAlpha=false"` is what Kubernetes has without any setting).
 
 >>> import weir
 >>> taint = {"key": "sla", "value": "940", "effect": "NoSchedule"}
->>> on = "TaintTolerationComparisonOperators=true"
->>> weir.tolerates({"key": "sla", "operator": "Gt", "value": "950"}, taint, gates=on)
+>>> weir.tolerates({"key": "sla", "operator": "Gt", "value": "950"}, taint)
 <Outcome.NOT_GREATER: 'asks for a higher value'>
 
 `Cluster` is a whole cluster under virtual time, for tests: `weir.Cluster(nodes=3, seed=1)`.

@@ -1,17 +1,22 @@
 """Which features are on? Kubernetes feature gates as one immutable value.
 
 Spec: KEP-5471, KEP-5721, KEP-5500 and KEP-5055, each section "Feature Enablement and Rollback".
-Names, stages and defaults are upstream's where upstream has the gate. Every component holds its own
-value: a cluster in which they differ is an ordinary cluster (version skew), not a mistake.
+Names and stages are upstream's where upstream has the gate. The default is one for the library, the commands, the
+components and simulated clusters: the features of the four KEPs are on, every other gate is as Kubernetes has it
+(docs/decisions/0002). A setting changes only what it names. Every component holds its own value: a cluster in which
+they differ is an ordinary cluster (version skew), not a mistake.
 
->>> Gates.parse("TaintTolerationCEL=true").enabled(TOLERATION_CEL)
+>>> Gates.parse("TaintTolerationCEL=false").numeric
 True
+
+Not here: which gates a running cluster has (weir.client.cluster_gates).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, Literal
 
 Stage = Literal["ALPHA", "BETA", "GA"]
@@ -25,14 +30,28 @@ DEVICE_TAINT_RULES: Final = "DRADeviceTaintRules"
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One feature gate: its default, how mature it is, and whether it can still be changed."""
+    """One feature gate: Kubernetes' default, how mature it is, and whether it can still be changed."""
 
     name: str
-    default: bool
+    kubernetes_default: bool
     stage: Stage
     locked: bool = False
     needs: str = ""
 
+    @property
+    def default(self) -> bool:
+        """Whether it is on unless set: weir is the features of the four KEPs, so these are."""
+        return self.kubernetes_default or self.name in FEATURES
+
+
+#: The gates of the four KEPs.
+FEATURES: Final = (
+    TOLERATION_COMPARISON,
+    SEMVER_COMPARISON,
+    TOLERATION_CEL,
+    DEVICE_TAINTS,
+    DEVICE_TAINT_RULES,
+)
 
 KNOWN: Final[Mapping[str, Gate]] = {
     gate.name: gate
@@ -72,10 +91,13 @@ class GateError(ValueError):
 class Gates:
     """The gates of one component: immutable, hashable, cheap to ask.
 
-    The three gates that matching asks on every comparison are plain attributes.
+    `Gates(settings)` is the default with *settings* changed. The three gates that matching asks on every comparison
+    are plain attributes.
 
-    >>> Gates({"TaintTolerationComparisonOperators": True})
-    Gates('TaintTolerationComparisonOperators=true')
+    >>> Gates({"TaintTolerationCEL": False})
+    Gates('TaintTolerationCEL=false')
+    >>> Gates.parse("AllAlpha=false") == KUBERNETES_DEFAULTS
+    True
     """
 
     __slots__ = ("_on", "cel", "numeric", "semver")
@@ -94,24 +116,16 @@ class Gates:
 
     @classmethod
     def parse(cls, text: str) -> Gates:
-        """Return the gates that *text* sets, in Kubernetes' `A=true,B=false` form.
+        """Return the default with what *text* sets, in Kubernetes' `A=true,B=false` form.
 
         >>> Gates.parse("AllAlpha=true,TaintTolerationCEL=false").cel
         False
         """
-        settings: dict[str, bool] = {}
-        for item in filter(None, (part.strip() for part in text.split(","))):
-            name, equals, value = (part.strip() for part in item.partition("="))
-            if not equals:
-                raise GateError(f"missing bool value for feature gate {name}: write {name}=true")
-            if value not in _TRUE and value not in _FALSE:
-                raise GateError(f"invalid value of {name}: {value!r} is not a bool, write true or false")
-            settings[name] = value in _TRUE
-        return cls(settings)
+        return cls(parse_settings(text))
 
     @classmethod
     def of(cls, value: GatesLike) -> Gates:
-        """Return *value* as Gates: a Gates, a mapping, Kubernetes' string form, or None for defaults."""
+        """Return *value* as Gates: a Gates, a mapping, Kubernetes' string form, or None for the default."""
         if isinstance(value, Gates):
             return value
         if isinstance(value, str):
@@ -137,12 +151,19 @@ class Gates:
         return Gates({**{name: value and name not in off for name, value in kept.items()}, **settings})
 
     def changes(self) -> str:
-        """Return the settings that differ from the defaults, in Kubernetes' string form."""
-        return ",".join(
-            f"{gate.name}={str(gate.name in self._on).lower()}"
-            for gate in KNOWN.values()
-            if (gate.name in self._on) != gate.default
+        """Return the settings that differ from the default, in Kubernetes' string form."""
+        return _written(
+            self._on, (gate for gate in KNOWN.values() if (gate.name in self._on) != gate.default)
         )
+
+    def __str__(self) -> str:
+        """Return the gates of the four KEPs and what else differs from the default, in Kubernetes' string form."""
+        shown = (
+            gate
+            for gate in KNOWN.values()
+            if gate.name in FEATURES or (gate.name in self._on) != gate.default
+        )
+        return _written(self._on, shown)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Gates are immutable; use gates.replace({{{name!r}: …}})")
@@ -162,6 +183,25 @@ class Gates:
 
 #: What every public function takes for its `gates` argument.
 GatesLike = Gates | Mapping[str, bool] | str | None
+
+
+def parse_settings(text: str) -> dict[str, bool]:
+    """Return which gates *text* sets, in Kubernetes' `A=true,B=false` form.
+
+    >>> parse_settings("AllAlpha=true, TaintTolerationCEL=f")
+    {'AllAlpha': True, 'TaintTolerationCEL': False}
+    """
+    settings: dict[str, bool] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise GateError(f"missing bool value for feature gate {name}: write {name}=true")
+        if value not in _TRUE and value not in _FALSE:
+            raise GateError(f"invalid value of {name}: {value!r} is not a bool, write true or false")
+        if name not in KNOWN and name not in _GROUPS:
+            raise _unknown(name)
+        settings[name] = value in _TRUE
+    return settings
 
 
 def _resolve(settings: Mapping[str, bool]) -> frozenset[str]:
@@ -191,21 +231,19 @@ def _resolve(settings: Mapping[str, bool]) -> frozenset[str]:
     return on
 
 
+def _written(on: frozenset[str], gates: Iterable[Gate]) -> str:
+    return ",".join(f"{gate.name}={str(gate.name in on).lower()}" for gate in gates)
+
+
 def _unknown(name: str) -> GateError:
-    known: Iterable[str] = (*KNOWN, *_GROUPS)
-    return GateError(f"unrecognized feature gate: {name}; known gates: {', '.join(sorted(known))}")
+    known = (*KNOWN, *_GROUPS)
+    close = get_close_matches(name, known, n=1)
+    hint = f" did you mean {close[0]}?" if close else ""
+    return GateError(f"unrecognized feature gate: {name};{hint} known gates: {', '.join(sorted(known))}")
 
 
-DEFAULTS: Final = Gates()
+#: The features of all four KEPs on: what everything of weir uses unless told otherwise.
+ALL_FEATURES: Final = Gates()
 
-#: The gates of the four KEPs.
-FEATURES: Final = (
-    TOLERATION_COMPARISON,
-    SEMVER_COMPARISON,
-    TOLERATION_CEL,
-    DEVICE_TAINTS,
-    DEVICE_TAINT_RULES,
-)
-
-#: The features of all four KEPs on: what the commands use unless told otherwise.
-ALL_FEATURES: Final = Gates(dict.fromkeys(FEATURES, True))
+#: What Kubernetes' own components use unless told otherwise: alpha features are off.
+KUBERNETES_DEFAULTS: Final = Gates({gate.name: gate.kubernetes_default for gate in KNOWN.values()})

@@ -60,7 +60,7 @@ def validate(obj: Any, old: Any = None, gates: GatesLike = None) -> list[FieldEr
 
     >>> pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
     ...        "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [{"operator": "Gt"}]}}
-    >>> [error.field for error in validate(pod, gates="TaintTolerationComparisonOperators=true")][0]
+    >>> [error.field for error in validate(pod)][0]
     'spec.tolerations[0].operator'
     """
     return _validate(_document(obj), None if old is None else _document(old), Gates.of(gates))

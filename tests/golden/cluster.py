@@ -25,14 +25,14 @@ from weir.apiserver.registry.verbs import Parts
 from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.transport.http import Request, Response, Stream
 from weir.clock import VirtualClock
-from weir.gates import Gates
+from weir.gates import KUBERNETES_DEFAULTS, Gates
 from weir.objects.kinds import Kind
 from weir.store import Write
 from weir.store.memory import MemoryStore
 
 TOKEN = "golden"
-GATES_ON = Gates({"TaintTolerationComparisonOperators": True})
-GATES_OFF = Gates({"TaintTolerationComparisonOperators": False})
+GATES_ON = KUBERNETES_DEFAULTS.replace({"TaintTolerationComparisonOperators": True})
+GATES_OFF = KUBERNETES_DEFAULTS.replace({"TaintTolerationComparisonOperators": False})
 START = datetime(2026, 11, 15, 2, 0, 0, tzinfo=UTC)
 
 

@@ -32,12 +32,12 @@ from weir.clock import RealClock
 from weir.controllers.catalog import choose
 from weir.controllers.nodes.lifecycle import NodeLifecycle
 from weir.controllers.runtime.runner import Controllers
-from weir.gates import Gates
+from weir.gates import KUBERNETES_DEFAULTS
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 from weir.simulation.control_plane import local_client
 
-GATES = Gates({"TaintTolerationComparisonOperators": True})
+GATES = KUBERNETES_DEFAULTS.replace({"TaintTolerationComparisonOperators": True})
 NO_KUBECTL = "a current kubectl (make kubernetes builds one, KUBERNETES_BIN names a folder with one)"
 GRACE = timedelta(hours=1000)  #: nodes without a kubelet stay ready, as they did in the recording
 QUIET_SECONDS = 0.3

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.living import PODS, living
 from weir.controllers.runtime.runner import Controllers
 from weir.controllers.workloads.daemonset import DAEMONSETS, DaemonSets
-from weir.gates import ALL_FEATURES, DEFAULTS
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 
@@ -69,7 +69,7 @@ async def test_a_template_the_server_refuses_backs_off_and_tells_once_with_a_cou
         tolerations = [{"key": "sla", "operator": "Gt", "value": "900"}]
         await cluster.client.create(DAEMONSETS, agent(tolerations=tolerations))
         parts = cluster.server.server.verbs
-        parts.gates = DEFAULTS
+        parts.gates = KUBERNETES_DEFAULTS
         for pod in await cluster.all(PODS):
             await cluster.client.delete(PODS, pod["metadata"]["name"], "default", grace_period_seconds=0)
         await cluster.advance(60)

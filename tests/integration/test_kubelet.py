@@ -7,7 +7,7 @@ import pytest
 from tests.integration.living import NODES, PODS, living
 from weir.controllers.nodes.lifecycle import NodeLifecycle
 from weir.controllers.runtime.runner import Controllers
-from weir.gates import ALL_FEATURES, DEFAULTS
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.simulation.kubelet.node_classes import FAILED, NodeClass, node_document
 from weir.simulation.kubelet.run import Kubelets
 from weir.taints.notation import parse_taint
@@ -110,7 +110,7 @@ async def test_a_running_pod_is_not_looked_at_again(cluster):
 
 async def test_a_kubelet_with_the_gate_off_rejects():
     async with living() as cluster:
-        cluster.start(Kubelets(cluster.client_of("kubelet"), DEFAULTS, cluster.clock))
+        cluster.start(Kubelets(cluster.client_of("kubelet"), KUBERNETES_DEFAULTS, cluster.clock))
         await add(cluster, "n", "sla=5:NoExecute")
         entry = {"key": "sla", "operator": "Lt", "value": "9", "effect": "NoExecute"}
         await cluster.pod("p", "n", tolerations=[entry])

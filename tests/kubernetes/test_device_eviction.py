@@ -192,7 +192,7 @@ def weirs_controllers(folder):
             str(kubeconfig),
             "--controllers=device-taint-eviction,resourceclaim",
             "--no-leader-elect",
-            "--feature-gates=",
+            "--feature-gates=AllAlpha=false",
         ),
     ):
         yield Stage(kubeconfig)

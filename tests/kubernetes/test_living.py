@@ -13,7 +13,7 @@ import pytest
 from tests.kubernetes.playground import Playground, pod, template
 from tests.kubernetes.real_server import real_server
 
-GATES = "TaintTolerationComparisonOperators=true"
+GATES = "AllAlpha=false,TaintTolerationComparisonOperators=true"
 FLAKY = {"key": "failure-probability", "value": "15", "effect": "NoExecute"}
 
 

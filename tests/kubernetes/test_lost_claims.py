@@ -145,9 +145,9 @@ def weirs_story(folder):
     with real_server(folder) as kubeconfig:
         command = ("controller-manager", "--kubeconfig", str(kubeconfig), "--controllers=resourceclaim")
         stage = Losses(kubeconfig)
-        with weir(folder, *command, "--no-leader-elect", "--feature-gates="):
+        with weir(folder, *command, "--no-leader-elect", "--feature-gates=AllAlpha=false"):
             begin(stage)
-        with weir(folder, *command, "--no-leader-elect", "--feature-gates="):
+        with weir(folder, *command, "--no-leader-elect", "--feature-gates=AllAlpha=false"):
             return play(stage)
 
 

@@ -29,7 +29,7 @@ from tests.kubernetes.test_same_answers import running_keys
 CASES = [*SETUP, *requests.CASES, *MORE, *RIGHTS]
 DIFFERENT = {**requests.DIFFERENT, **MORE_DIFFERENT, **RIGHTS_DIFFERENT}
 TOKEN = "admintoken"
-GATES = "TaintTolerationComparisonOperators=true"
+GATES = "AllAlpha=false,TaintTolerationComparisonOperators=true"
 PATIENCE_SECONDS = 90
 UNVERIFIED = ssl._create_unverified_context()
 #: one kept connection to each server

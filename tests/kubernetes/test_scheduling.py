@@ -20,7 +20,7 @@ from tests.kubernetes.programs import scheduler
 from tests.kubernetes.real_server import real_server
 from weir.client.http import connect
 from weir.errors import Invalid, NotFound
-from weir.gates import Gates
+from weir.gates import KUBERNETES_DEFAULTS
 from weir.objects.core import Node, Pod, read
 from weir.objects.kinds import by_kind
 from weir.scheduler.config import read_config
@@ -34,7 +34,7 @@ PRIORITIES = by_kind("scheduling.k8s.io/v1", "PriorityClass")
 SERVICES, BUDGETS = by_kind("v1", "Service"), by_kind("policy/v1", "PodDisruptionBudget")
 RUNTIMES = by_kind("node.k8s.io/v1", "RuntimeClass")
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-GATES = Gates({"TaintTolerationComparisonOperators": True})
+GATES = KUBERNETES_DEFAULTS.replace({"TaintTolerationComparisonOperators": True})
 CLUSTERS = int(os.environ.get("WEIR_RANDOM_CLUSTERS", "300"))
 
 

@@ -331,7 +331,7 @@ def both_schedulers(folder, kubeconfig):
     for who in ("real", "weir"):
         paths[who] = folder / f"{who}.yaml"
         paths[who].write_text(CONFIG.format(who=who, kubeconfig=kubeconfig))
-    gates = "--feature-gates=TaintTolerationComparisonOperators=true"
+    gates = "--feature-gates=AllAlpha=false,TaintTolerationComparisonOperators=true"
     log_path = folder / "weir-scheduler.log"
     with (
         running(folder, "kube-scheduler", f"--config={paths['real']}", "--secure-port=0", gates, "-v=2"),

@@ -25,7 +25,7 @@ from weir.validate import validate, validate_served
 from weir.validate.field import TYPE_INVALID
 
 HERE = Path(__file__).parent
-GATE = "TaintTolerationComparisonOperators=true"
+GATE = "AllAlpha=false,TaintTolerationComparisonOperators=true"
 GATES = Gates.parse(GATE)
 TEXTS = [
     "",

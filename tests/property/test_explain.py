@@ -14,7 +14,7 @@ from weir.explain.explanation import Explanation
 from weir.explain.fix import Fix, changed_node
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
-from weir.gates import ALL_FEATURES, DEFAULTS, Gates
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Node, Pod, read
 from weir.objects.requests import node_allocatable, pod_requests, total_requests
 from weir.selectors.node import pod_selects_node, volume_selects_node
@@ -199,7 +199,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World.of(documents)
 
 
-gates = st.sampled_from([ALL_FEATURES, ALL_FEATURES, DEFAULTS])
+gates = st.sampled_from([ALL_FEATURES, ALL_FEATURES, KUBERNETES_DEFAULTS])
 slow = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 
 

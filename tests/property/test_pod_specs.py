@@ -24,7 +24,7 @@ from weir.apiserver.run import Options, build, open_store
 from weir.apiserver.server import ApiServer
 from weir.apiserver.transport.http import Request
 from weir.clock import VirtualClock
-from weir.gates import ALL_FEATURES, DEFAULTS, Gates
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.defaults.walk import _DEFAULTS
 from weir.objects.document import root_of
 from weir.validate.ratchet import Options as Permitted
@@ -223,7 +223,7 @@ def several(draw: Any) -> list[tuple[str, bytes]]:
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(several(), st.sampled_from([ALL_FEATURES, DEFAULTS]))
+@given(several(), st.sampled_from([ALL_FEATURES, KUBERNETES_DEFAULTS]))
 def test_what_is_remembered_changes_no_answer(requests: list[tuple[str, bytes]], gates: Gates) -> None:
     ask = partial(answers, gates, requests)
     assert asyncio.run(ask(remembers=True)) == asyncio.run(ask(remembers=False))

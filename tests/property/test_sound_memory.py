@@ -18,17 +18,17 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir.gates import ALL_FEATURES, Gates
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.validate import valid_cache, validate
 
 Document = dict[str, Any]
 DRIVER = "gpu.example.com"
 PACKAGE = import_module("weir.validate")  # `weir.validate` is the function of that name
 GATES = (
-    Gates(),
+    KUBERNETES_DEFAULTS,
     ALL_FEATURES,
-    Gates.parse("TaintTolerationComparisonOperators=true"),
-    Gates.parse("TaintTolerationCEL=true"),
+    Gates.parse("AllAlpha=false,TaintTolerationComparisonOperators=true"),
+    Gates.parse("AllAlpha=false,TaintTolerationCEL=true"),
     Gates.parse("DRAConsumableCapacity=false"),
 )
 
@@ -220,5 +220,5 @@ def test_a_sound_claim_is_remembered_by_every_rule_that_looked_at_it() -> None:
     forget()
     sick = [{"key": "sick", "operator": "Exists"}]
     request = {"name": "a", "exactly": {"deviceClassName": "gpu", "tolerations": sick}}
-    told((claim({"devices": {"requests": [request]}}), None, ""), Gates())
+    told((claim({"devices": {"requests": [request]}}), None, ""), KUBERNETES_DEFAULTS)
     assert sum(map(len, MEMORIES)) == 4  # the claim and its tolerations, in both passes

@@ -1,19 +1,81 @@
 """Feature gates: Kubernetes' string form, its group switches, and refusals that teach."""
 
 import pickle
+from pathlib import Path
 
+import click
 import pytest
 
-from weir.gates import ALL_FEATURES, KNOWN, TOLERATION_CEL, TOLERATION_COMPARISON, GateError, Gates
+import weir
+from weir.apiserver.run import Options
+from weir.cli.main import weir as command
+from weir.gates import (
+    ALL_FEATURES,
+    FEATURES,
+    KNOWN,
+    KUBERNETES_DEFAULTS,
+    TOLERATION_CEL,
+    TOLERATION_COMPARISON,
+    GateError,
+    Gates,
+)
+from weir.simulation.control_plane import ComponentGates
+
+#: The commands that take `--feature-gates`, and an argument without which they would not get so far.
+COMMANDS = ["apiserver", "scheduler", "controller-manager", "kubelet", "up", "explain", "lint"]
+NUMERIC_OFF = "TaintTolerationComparisonOperators=false"
 
 
-def test_the_keps_features_are_off_by_default():
-    assert not (Gates().numeric or Gates().semver or Gates().cel)
+def test_one_default_everywhere_the_features_of_the_keps_are_on():
+    assert all(Gates().enabled(name) for name in FEATURES)
+    assert Gates() == Gates.of(None) == Gates.of("") == Gates.of({}) == Options(Path()).gates == ALL_FEATURES
+    assert ComponentGates() == ComponentGates.of(None) == ComponentGates.of({"kubelet": None})
+
+
+def test_kubernetes_default_is_one_setting_away():
+    assert Gates.parse("AllAlpha=false") == KUBERNETES_DEFAULTS
+    assert not (KUBERNETES_DEFAULTS.numeric or KUBERNETES_DEFAULTS.semver or KUBERNETES_DEFAULTS.cel)
+
+
+@pytest.mark.parametrize("gates", [NUMERIC_OFF, {"TaintTolerationComparisonOperators": False}])
+def test_a_setting_changes_only_what_it_names(gates):
+    for found in (Gates.of(gates), ComponentGates.of(gates).scheduler):
+        assert [name for name in FEATURES if not found.enabled(name)] == [TOLERATION_COMPARISON]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_on_every_command_a_setting_changes_only_what_it_names(name):
+    found = command.get_command(click.Context(command), name)
+    (option,) = [each for each in found.params if "--feature-gates" in each.opts]
+    context = click.Context(found)
+    assert option.process_value(context, NUMERIC_OFF) == Gates.of(NUMERIC_OFF)
+    assert option.process_value(context, None) == ALL_FEATURES
+
+
+def test_a_misspelt_gate_is_shown_the_right_one():
+    with pytest.raises(GateError, match=r"did you mean TaintTolerationCEL\?"):
+        Gates.parse("TaintTolerationCELL=true")
+
+
+def test_the_library_matches_with_every_feature_unless_told_otherwise():
+    newer = {"key": "kernel", "operator": "SemverGt", "value": "1.2.0"}
+    taint = {"key": "kernel", "value": "1.3.0", "effect": "NoSchedule"}
+    assert weir.tolerates(newer, taint) and weir.tolerates(newer, taint, NUMERIC_OFF)
+    assert not weir.tolerates(newer, taint, KUBERNETES_DEFAULTS)
+
+
+def test_gates_are_written_with_every_feature_named():
+    assert str(Gates.parse(NUMERIC_OFF)).startswith(f"{NUMERIC_OFF},TaintToleration")
+    assert Gates.parse(str(KUBERNETES_DEFAULTS)) == KUBERNETES_DEFAULTS
 
 
 def test_all_alpha_turns_on_what_was_not_named():
     gates = Gates.parse("AllAlpha=true,TaintTolerationCEL=false")
-    assert gates.enabled(TOLERATION_COMPARISON) and not gates.enabled(TOLERATION_CEL)
+    assert (
+        gates.enabled("MutablePVNodeAffinity")
+        and gates.enabled(TOLERATION_COMPARISON)
+        and not gates.enabled(TOLERATION_CEL)
+    )
 
 
 @pytest.mark.parametrize(

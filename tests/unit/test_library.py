@@ -58,8 +58,9 @@ def test_gates_are_a_value_a_mapping_or_kubernetes_own_form(gates):
     assert weir.tolerates(TOLERATION, TAINT, gates) is Outcome.TOLERATED
 
 
-def test_gates_default_to_what_the_keps_default_to():
-    assert weir.tolerates(TOLERATION, TAINT) is Outcome.GATE_OFF
+def test_the_features_of_the_keps_are_on_unless_switched_off():
+    assert weir.tolerates(TOLERATION, TAINT) is Outcome.TOLERATED
+    assert weir.tolerates(TOLERATION, TAINT, "AllAlpha=false") is Outcome.GATE_OFF
 
 
 def test_compile_knows_what_a_taint_is():
@@ -85,7 +86,7 @@ def test_dicts_and_views_give_the_same_answer():
 def test_untolerated_keeps_order_and_looks_only_at_blocking_effects():
     soft = {**TAINT, "effect": "PreferNoSchedule"}
     other = {"key": "gpu", "effect": "NoExecute"}
-    assert list(map(str, weir.untolerated([other, soft, TAINT], [TOLERATION]))) == [
+    assert list(map(str, weir.untolerated([other, soft, TAINT], [TOLERATION], "AllAlpha=false"))) == [
         "gpu:NoExecute",
         "sla=940:NoSchedule",
     ]
@@ -97,10 +98,10 @@ def test_untolerated_can_be_asked_about_other_effects():
 
 
 def test_validate_speaks_the_api_servers_words():
-    assert list(map(str, weir.validate(POD))) == [
+    assert list(map(str, weir.validate(POD, gates="AllAlpha=false"))) == [
         'spec.tolerations[0].operator: Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"'
     ]
-    assert weir.validate(POD, gates=ON) == []
+    assert weir.validate(POD) == weir.validate(POD, gates=ON) == []
 
 
 def test_validate_lets_an_update_keep_what_it_had():
@@ -133,7 +134,7 @@ def test_explain_takes_a_typed_pod():
 
 
 def test_explain_with_the_gates_off_says_what_the_api_server_would():
-    answer = weir.explain(POD, [NODE])
+    answer = weir.explain(POD, [NODE], "AllAlpha=false")
     assert (answer.fits, answer.blockers[0].kind) == (False, "invalid")
 
 

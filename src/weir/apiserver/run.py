@@ -48,7 +48,7 @@ from weir.apiserver.transport.protocol import Connections
 from weir.apiserver.webhooks.client import WebhookClient
 from weir.apiserver.webhooks.dispatch import Webhooks
 from weir.clock import Clock, RealClock
-from weir.gates import DEFAULTS, Gates
+from weir.gates import ALL_FEATURES, Gates
 from weir.objects.defaults import default
 from weir.objects.document import check as check_document
 from weir.objects.kinds import Kind
@@ -76,7 +76,7 @@ class Options:
     bind_address: str = "127.0.0.1"
     secure_port: int = 6443
     insecure: bool = False  #: plain HTTP: loopback only, for benches and tests
-    gates: Gates = DEFAULTS
+    gates: Gates = ALL_FEATURES
     authorization_modes: Sequence[str] = ("Node", "RBAC")
     admission: Settings = field(default_factory=Settings)
     anonymous: bool = False

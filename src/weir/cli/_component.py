@@ -46,7 +46,7 @@ def run_component(
     door: tuple[str, int] | None = None,
 ) -> None:
     """Run a component against a cluster until somebody ends it; *door* is where its pages are served."""
-    click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
+    click.echo(f"feature gates: {gates}", err=True)
     try:
         run_loop(_run(make, live, agent, log_name, verbose, door))
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from weir.gates import ALL_FEATURES, GateError, Gates
+from weir.gates import GateError, Gates
 
 if TYPE_CHECKING:
     from weir.apiserver.run import Options
@@ -121,16 +121,13 @@ def cluster_options(help: str) -> Option:
 
 
 def feature_gates_option(
-    help: str = "Gates in Kubernetes' form.  [default: all four features on]",
-    default: Gates = ALL_FEATURES,
+    help: str = "Gates to change, in Kubernetes' form.  [default: the features of the four KEPs are on]",
 ) -> Option:
     """Return `--feature-gates`, as the argument `gates`."""
 
     def read(ctx: click.Context, parameter: click.Parameter, text: str | None) -> Gates:
-        if text is None:
-            return default
         try:
-            return Gates.parse(text)
+            return Gates.parse(text or "")
         except GateError as error:
             raise click.BadParameter(str(error), param_hint="--feature-gates") from None
 

@@ -13,7 +13,7 @@ import click
 
 from weir.cli._loop import run_loop
 from weir.cli._options import State, feature_gates_option, secure_port_option, state_options
-from weir.gates import DEFAULTS, Gates
+from weir.gates import Gates
 
 
 @click.command()
@@ -24,7 +24,7 @@ from weir.gates import DEFAULTS, Gates
     "--hostname", "hostnames", multiple=True, help="Another name or address of the server (repeatable)."
 )
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP with a token; loopback only.")
-@feature_gates_option("Gates in Kubernetes' form.  [default: Kubernetes' own]", DEFAULTS)
+@feature_gates_option()
 @click.option(
     "--authorization-mode",
     default="Node,RBAC",

@@ -148,7 +148,7 @@ def _report(
 
     match output:
         case "json":
-            click.echo(formats.as_json(findings, gates.changes()))
+            click.echo(formats.as_json(findings, str(gates)))
         case "sarif":
             click.echo(formats.sarif(findings, package_version("weir")))
         case "junit":
@@ -159,7 +159,7 @@ def _report(
                 click.echo(line)
             objects = sum(1 for document in documents for _ in document.items())
             click.echo(formats.summary(findings, objects, len(names), live=live))
-            click.echo(f"feature gates: {gates.changes() or 'Kubernetes defaults'}", err=True)
+            click.echo(f"feature gates: {gates}", err=True)
     return 1 if any(found.severity.fails for found in findings) else 0
 
 

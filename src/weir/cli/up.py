@@ -16,7 +16,7 @@ import click
 
 from weir.cli._loop import run_loop
 from weir.cli._options import State, feature_gates_option, secure_port_option, state_options, verbose_option
-from weir.gates import FEATURES, GateError, Gates
+from weir.gates import GateError, Gates, parse_settings
 
 if TYPE_CHECKING:
     from weir.apiserver.run import Options
@@ -36,7 +36,7 @@ _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
 )
 @state_options
 @secure_port_option
-@feature_gates_option("The gates of every component; without it all features of the four KEPs are on.")
+@feature_gates_option("Gates to change in every component.  [default: the features of the four KEPs are on]")
 @click.option(
     "--component-gates",
     multiple=True,
@@ -116,11 +116,7 @@ def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) ->
                 f"{text!r}: write COMPONENT:Gate=true with a component of {', '.join(_COMPONENTS)}",
                 param_hint="--component-gates",
             )
-        Gates.parse(settings)  # says what is wrong, if anything is
-        changes = dict(part.split("=") for part in settings.replace(" ", "").split(",") if part)
-        found[component] = found[component].replace(
-            {name: value.lower() in ("1", "t", "true") for name, value in changes.items()}
-        )
+        found[component] = found[component].replace(parse_settings(settings))
     return ComponentGates(**found, older=frozenset(older))
 
 
@@ -182,18 +178,11 @@ def _greet(url: str, options: Options, gates: ComponentGates, there: int, added:
     click.echo(f"nodes: {there + added} simulated{before}")
     each = {component: getattr(gates, component) for component in _COMPONENTS}
     if len(set(each.values())) == 1 and not gates.older:
-        click.echo(f"gates of every component: {_settings(gates.apiserver)}")
+        click.echo(f"gates of every component: {gates.apiserver}")
     else:
         for component, own in each.items():
             age = "; older than the field expression" if component in gates.older else ""
-            click.echo(f"{component} gates: {_settings(own)}{age}")
+            click.echo(f"{component} gates: {own}{age}")
     click.echo("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
     click.echo(f"export KUBECONFIG={shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
     sys.stdout.flush()
-
-
-def _settings(gates: Gates) -> str:
-    """Return the gates of the four KEPs, and what else differs from Kubernetes' defaults."""
-    features = {name: str(gates.enabled(name)).lower() for name in FEATURES}
-    others = dict(part.split("=") for part in gates.changes().split(",") if part)
-    return ",".join(f"{name}={value}" for name, value in {**features, **others}.items())

@@ -328,6 +328,6 @@ def report(found: Forecast, gates: Gates, forbidden: Sequence[str]) -> Document:
         "lockedOut": list(found.locked_out),
         "helped": [{"pod": turn.pod, "node": turn.node} for turn in found.helped],
         "hindered": [{"pod": turn.pod, "node": turn.node, "whyNot": turn.why_not} for turn in found.hindered],
-        "featureGates": str(gates.changes()),
+        "featureGates": str(gates),
         "notConsidered": list(not_considered(forbidden)),
     }

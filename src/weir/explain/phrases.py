@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from weir.gates import ALL_FEATURES, DEFAULTS, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
+from weir.gates import (
+    ALL_FEATURES,
+    KUBERNETES_DEFAULTS,
+    SEMVER_COMPARISON,
+    TOLERATION_CEL,
+    TOLERATION_COMPARISON,
+    Gates,
+)
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
 
 #: How each operator is written between the thing compared and the value.
@@ -114,6 +121,6 @@ def gates_line(gates: Gates) -> str:
     """Return which features the answer assumes."""
     if gates == ALL_FEATURES:
         return "Feature gates: all four features on (--feature-gates changes that)"
-    if gates == DEFAULTS:
+    if gates == KUBERNETES_DEFAULTS:
         return "Feature gates: Kubernetes' defaults, so comparison, version and CEL tolerations are off"
-    return f"Feature gates: {gates.changes()}"
+    return f"Feature gates: all features of the four KEPs on, but for {gates.changes()}"

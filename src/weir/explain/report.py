@@ -26,7 +26,7 @@ def document(explanations: Iterable[Explanation], gates: Gates) -> dict[str, Any
     """Return the document that `weir explain -o json` prints."""
     return {
         "schema": SCHEMA,
-        "featureGates": gates.changes(),
+        "featureGates": str(gates),
         "pods": [one(explanation) for explanation in explanations],
     }
 

@@ -9,7 +9,7 @@ import pytest
 from weir.explain.fix import Fix, merge_patch
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
-from weir.gates import ALL_FEATURES, Gates
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.world import World
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -107,12 +107,12 @@ def test_another_node_is_preferred_to_tolerating_a_node_condition():
 
 
 def test_a_gate_that_is_off_is_turned_on_when_the_api_server_refuses_the_operator():
-    found = fix(node("n1", taint("950")), tolerations=[above("900")], gates=Gates())
+    found = fix(node("n1", taint("950")), tolerations=[above("900")], gates=KUBERNETES_DEFAULTS)
     assert found.commands == ("--feature-gates=TaintTolerationComparisonOperators=true",)
 
 
 def test_a_stored_pod_under_a_gate_that_is_off_is_helped_without_the_gate():
-    found = fix(node("n1", taint("950")), tolerations=[above("900")], gates=Gates(), stored=True)
+    found = fix(node("n1", taint("950")), tolerations=[above("900")], gates=KUBERNETES_DEFAULTS, stored=True)
     assert [edit.say() for edit in found.edits] == ["also tolerate sla = 950 (NoSchedule)"]
 
 

@@ -15,13 +15,13 @@ from weir.explain.phrases import duration, gates_line, listed
 from weir.explain.pod import explain
 from weir.explain.reasons import TooFew, UntoleratedTaint
 from weir.explain.words import node_sentence, sentence, staying
-from weir.gates import ALL_FEATURES, DEFAULTS, Gates
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Taint, Toleration
 from weir.taints.eviction import stay
 from weir.taints.toleration import Outcome, tolerates
 from weir.world import World
 
-OFF = Gates()
+OFF = KUBERNETES_DEFAULTS
 
 
 def said(
@@ -134,7 +134,7 @@ def test_how_long_a_pod_may_stay(seconds, text):
 
 
 def test_an_untolerated_taint_leaves_no_time():
-    assert staying(stay([Taint("risk", "2", "NoExecute")], [], DEFAULTS)) == (
+    assert staying(stay([Taint("risk", "2", "NoExecute")], [], KUBERNETES_DEFAULTS)) == (
         "deleted at once: risk=2 is not tolerated"
     )
 
@@ -154,8 +154,10 @@ def test_long_lists_are_cut_but_not_to_save_one_name():
 
 def test_the_gates_are_said_in_one_line():
     assert "all four features on" in gates_line(ALL_FEATURES)
-    assert "defaults" in gates_line(DEFAULTS)
-    assert gates_line(Gates({"TaintTolerationCEL": True})) == "Feature gates: TaintTolerationCEL=true"
+    assert "defaults" in gates_line(KUBERNETES_DEFAULTS)
+    assert gates_line(Gates({"TaintTolerationCEL": False})) == (
+        "Feature gates: all features of the four KEPs on, but for TaintTolerationCEL=false"
+    )
 
 
 # ── the scheduler's message ──

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.gates import ALL_FEATURES, TOLERATION_COMPARISON, Gates
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, TOLERATION_COMPARISON
 from weir.lint.check import UnknownRule, choose, lint
 from weir.lint.rule import Severity
 from weir.lint.rules import RULES
@@ -152,4 +152,4 @@ def test_codes_and_names_are_unique_and_every_rule_helps():
 
 
 def test_with_all_gates_off_nothing_new_is_accepted():
-    assert "W001" in codes(pod('{key: sla, operator: Gt, value: "5"}'), gates=Gates())
+    assert "W001" in codes(pod('{key: sla, operator: Gt, value: "5"}'), gates=KUBERNETES_DEFAULTS)

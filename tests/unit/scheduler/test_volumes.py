@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.gates import ALL_FEATURES, Gates
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, read
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import PluginError
@@ -133,7 +133,7 @@ def test_a_volume_elsewhere_refuses_the_node():
     assert cluster.place(pod("data")) == f"0/2 nodes are available: 2 {CONFLICT}."
 
 
-@pytest.mark.parametrize(("gates", "placed"), [(ALL_FEATURES, "new"), (Gates(), None)])
+@pytest.mark.parametrize(("gates", "placed"), [(ALL_FEATURES, "new"), (KUBERNETES_DEFAULTS, None)])
 def test_a_volume_can_ask_for_a_kernel_version_while_the_gate_is_on(gates, placed):
     cluster = Cluster(gates, old={"kernel": "5.10.0"}, new={"kernel": "5.15.0"})
     cluster.claim("data", annotations=BOUND, volumeName="v")

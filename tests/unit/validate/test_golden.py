@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.golden.recording import RECORDED
-from weir.gates import Gates
+from weir.gates import KUBERNETES_DEFAULTS
 from weir.validate import validate
 
 AREAS = (
@@ -107,7 +107,7 @@ def test_a_recorded_refusal_is_said_again_in_the_same_words_and_order(
     subresource: str,
     answer: dict[str, Any],
 ) -> None:
-    gates = Gates({"TaintTolerationComparisonOperators": area != "gate_off"})
+    gates = KUBERNETES_DEFAULTS.replace({"TaintTolerationComparisonOperators": area != "gate_off"})
     errors = {str(error): error for error in validate(new, old, gates, subresource)}
     said = [(e.type, e.field, e.body.partition("\n")[0]) for e in errors.values()]
     wanted = [(c["reason"], c["field"], c["message"].partition("\n")[0]) for c in answer["details"]["causes"]]

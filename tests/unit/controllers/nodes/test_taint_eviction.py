@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from weir.controllers.nodes.taint_eviction import NodeKey, PodKey, TaintEviction, TimerKey
 from weir.controllers.runtime.actions import Evict, Record, WakeAt
 from weir.controllers.runtime.listers import NODES, PODS, Listers
-from weir.gates import ALL_FEATURES, DEFAULTS
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -184,7 +184,7 @@ def test_a_pod_bound_to_a_tainted_node_is_looked_at():
     ids=["numeric", "semver", "cel"],
 )
 def test_an_entry_whose_gate_is_off_does_not_match(entry):
-    assert Story([entry], gates=DEFAULTS).taint(taint()).evicted_after == 0
+    assert Story([entry], gates=KUBERNETES_DEFAULTS).taint(taint()).evicted_after == 0
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule"])

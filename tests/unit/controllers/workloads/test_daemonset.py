@@ -11,7 +11,7 @@ from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node
 from weir.controllers.workloads.daemon_nodes import ShouldRun, daemon_tolerations, should_run, template_pod
 from weir.controllers.workloads.daemonset import DAEMONSETS, DaemonKey, DaemonSets
-from weir.gates import ALL_FEATURES, DEFAULTS
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.objects.core import Toleration, read
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -75,7 +75,7 @@ def test_a_node_should_run_the_pod_or_not(spec, taints, answer):
 
 
 def test_an_entry_whose_gate_is_off_does_not_help():
-    assert judged(tolerate("Gt", "900"), taint("NoExecute", "950"), gates=DEFAULTS) == LEAVE
+    assert judged(tolerate("Gt", "900"), taint("NoExecute", "950"), gates=KUBERNETES_DEFAULTS) == LEAVE
 
 
 def test_every_daemon_pod_tolerates_these_in_this_order():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.gates import ALL_FEATURES, DEFAULTS
+from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS
 from weir.objects.core import Node, Pod, read
 from weir.simulation.kubelet.admit import admit, needs_admission
 
@@ -112,7 +112,7 @@ def test_the_status_says_that_the_pod_was_rejected():
 
 
 def test_with_the_gate_off_a_pod_the_scheduler_placed_is_rejected():
-    assert admit(pod(**tolerate()), node(SLA), [], DEFAULTS).reason == "TaintToleration"
+    assert admit(pod(**tolerate()), node(SLA), [], KUBERNETES_DEFAULTS).reason == "TaintToleration"
 
 
 def test_a_critical_pod_pushes_the_least_important_off():
