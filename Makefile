@@ -1,21 +1,30 @@
 # `make demo` runs the main job, `make test` passes the tests; both set everything up by themselves.
 # The first Python that really runs and is new enough (a version manager's stand-in may do neither).
-PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$python; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RELEASE := .venv-release
+PIP := -m pip install -q --disable-pip-version-check
+# What `make test` runs, for example TESTS=tests/unit/cel.
+TESTS ?=
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup demo test check e2e bench docs tools kubernetes test-kubernetes clean
+.PHONY: help setup demo test test-newest test-old-kubectl check e2e bench docs changelog release tools kubernetes \
+  test-kubernetes clean
 
 help:
 	@echo "make demo             live through every story of the KEPs (STORY=word for some of them)"
-	@echo "make test             run the tests"
+	@echo "make test             run the tests (TESTS=folder for some of them)"
+	@echo "make test-newest      run unit and property tests on the newest Python of this machine"
+	@echo "make test-old-kubectl run what a person does with the distribution's kubectl and with none"
 	@echo "make check            style and types"
 	@echo "make e2e              a real kubectl against weir's API server"
 	@echo "make bench [NAME=x]   measure"
 	@echo "make docs             write the generated reference pages"
+	@echo "make changelog        write CHANGELOG.md from changelog.d (RELEASE_VERSION=x uses the fragments up)"
+	@echo "make release          build sdist and wheel into dist/ and check both"
 	@echo "make kubernetes       build a real Kubernetes for tests (needs Go, minutes, once)"
 	@echo "make test-kubernetes  run the tests that need it"
 
@@ -23,8 +32,8 @@ $(READY): pyproject.toml constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo "weir needs Python 3.11 or newer, and found none. Set PYTHON=/path/to/it"; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	@echo "installing weir and its tools into $(VENV) …"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt 'pip>=25.1'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --group dev -e '.[etcd]'
+	@$(BIN)/python $(PIP) -c constraints.txt 'pip>=25.1'
+	@$(BIN)/python $(PIP) -c constraints.txt --group dev -e '.[etcd]'
 	@touch $@
 
 setup: $(READY)
@@ -33,7 +42,19 @@ demo: $(READY)
 	@$(BIN)/weir demo $(STORY)
 
 test: $(READY) tools
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
+
+# The oldest Python is tested in full by `make test`; a newer one differs in the standard library, which these meet.
+test-newest:
+	@newest=$$(sh tests/newest-python) || exit 1; \
+	version=$$($$newest -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	echo "the newest Python is $$version ($$newest)"; \
+	$(MAKE) --no-print-directory test VENV=.venv-$$version PYTHON=$$newest TESTS="tests/unit tests/property"
+
+# A machine may have the distribution's old kubectl or none: the same tests pass, or say in one line what is left out.
+test-old-kubectl: $(READY) tools
+	CI= KUBECTL=$$(sh tests/tools --old-kubectl) $(BIN)/python -m pytest -rs $(addprefix tests/e2e/,kubectl.py test_tutorial.py test_safe_eviction.py)
+	CI= KUBECTL= $(BIN)/python -m pytest $(addprefix tests/e2e/,kubectl.py test_tutorial.py test_kubectl.py)
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -49,6 +70,19 @@ bench: $(READY)
 docs: $(READY)
 	@$(BIN)/python -m docs.generate
 
+changelog: $(READY)
+	@$(BIN)/python -m docs.changelog $(RELEASE_VERSION)
+
+# In an environment of its own: what builds a package is no part of weir's tools.
+release:
+	@[ -x $(RELEASE)/bin/python ] || $(PYTHON) -m venv $(RELEASE)
+	@$(RELEASE)/bin/python $(PIP) build twine check-wheel-contents
+	@rm -rf dist
+	$(RELEASE)/bin/python -m build --quiet
+	$(RELEASE)/bin/python -m twine check --strict dist/*
+	$(RELEASE)/bin/check-wheel-contents dist/*.whl
+	@ls -l dist
+
 # System programs the tests talk to; where they cannot be installed, the tests that need them say so.
 tools:
 	@sh tests/tools
@@ -60,4 +94,4 @@ test-kubernetes: $(READY) tools
 	@sh tests/kubernetes/run $(BIN)/python
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

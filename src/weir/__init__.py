@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from weir.simulation.cluster import Cluster
 
 __all__ = ["Cluster", "Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
+__version__ = "0.1.0"
 
 _HOMES = {"Cluster": "weir.simulation.cluster", "Gates": "weir.gates"}
 _PACKAGES = frozenset({"explain", "validate"})

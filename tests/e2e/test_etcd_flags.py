@@ -18,6 +18,7 @@ import yaml
 from tests.contract.certificates import certificates
 from tests.contract.etcd_server import running_etcd
 from tests.e2e.server import running_server
+from weir.client.tls import trusting
 
 SECONDS = 60
 
@@ -44,7 +45,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     arguments = ["--cert-file", str(pem["both"]), "--key-file", str(pem["both-key"])]
     arguments += ["--client-cert-auth", "--trusted-ca-file", str(pem["ca"])]
     with running_etcd(arguments, scheme="https") as server:
-        context = ssl.create_default_context(cafile=str(pem["ca"]))
+        context = trusting(pem["ca"].read_bytes())
         context.load_cert_chain(pem["both"], pem["both-key"])
         for path, body in (
             ("user/add", {"name": "root", "password": "secret"}),

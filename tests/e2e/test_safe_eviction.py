@@ -79,7 +79,7 @@ def test_a_device_is_freed_for_maintenance_step_by_step(kubectl, tmp_path):
         message = kubectl(
             "get", "devicetaintrule", "maintenance", "-o", "jsonpath={.status.conditions[0].message}"
         )
-        told = kubectl("events", "--types=Normal")
+        told = kubectl("events", "--types=Normal") if kubectl.can("events") else kubectl("get", "events")
         kubectl("delete", "devicetaintrule", "maintenance")
         assert (
             "1 published device selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace"

@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.etcd_server import running_etcd
-from tests.e2e.kubectl import Kubectl, find_kubectls
+from tests.e2e.kubectl import Kubectl, newest_kubectl
 from weir.gates import FEATURES
-
-KUBECTLS = find_kubectls()
 
 
 @contextmanager
@@ -54,11 +52,7 @@ def up(folder, *options, environment=None):
 
 @pytest.fixture
 def kubectl(tmp_path):
-    if not KUBECTLS:
-        if os.environ.get("CI"):
-            pytest.fail("no kubectl on this machine, and CI must have one")
-        pytest.skip("no kubectl on this machine: install kubernetes-client, or set KUBERNETES_BIN")
-    return Kubectl(sorted(KUBECTLS.items())[0][1], tmp_path / "data" / "kubeconfig", tmp_path)
+    return Kubectl(newest_kubectl(), tmp_path / "data" / "kubeconfig", tmp_path)
 
 
 def until(check, seconds=30.0):

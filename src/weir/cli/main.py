@@ -136,12 +136,7 @@ def _debug_option(hidden: bool = False) -> click.Option:
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            click.echo(f"weir {version('weir')}")
-        except PackageNotFoundError:
-            click.echo("weir (not installed)")
+        click.echo(f"weir {importlib.import_module('weir').__version__}")
         ctx.exit()
 
 

@@ -8,8 +8,6 @@ makes them be fetched anew, once. Not here: sockets (weir.client.connection), re
 from __future__ import annotations
 
 import asyncio
-import ssl
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from urllib.parse import urlsplit
 from weir.client.api import Client, Reply, Unreachable
 from weir.client.connection import Address, Answer, Broken, Connection, Pool
 from weir.client.kubeconfig import Access, Identity, KubeconfigError, load
+from weir.client.tls import tls_context
 from weir.clock import Clock, RealClock
 from weir.errors import WeirError
 
@@ -193,25 +192,6 @@ class HttpTransport:
 async def _no_lines() -> AsyncIterator[bytes]:
     return
     yield b""
-
-
-def tls_context(access: Access, identity: Identity) -> ssl.SSLContext:
-    """Return how TLS is spoken to the server: whom we trust and which certificate we show."""
-    try:
-        context = ssl.create_default_context(cadata=access.authority.decode() if access.authority else None)
-        if access.insecure_skip_tls_verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if identity.certificate is not None:
-            # ssl reads certificates from files only
-            with tempfile.TemporaryDirectory(prefix="weir-") as directory:  # mode 0700
-                certificate, key = Path(directory) / "cert.pem", Path(directory) / "key.pem"
-                certificate.write_bytes(identity.certificate[0])
-                key.write_bytes(identity.certificate[1])
-                context.load_cert_chain(certificate, key)
-    except (ssl.SSLError, ValueError) as error:
-        raise WeirError(f"the kubeconfig's certificates cannot be used: {error}") from None
-    return context
 
 
 def connect(

@@ -27,6 +27,7 @@ import msgspec
 from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.webhooks.review import CallFailed
 from weir.client.connection import Address, BodyTooLarge, Broken, Pool
+from weir.client.tls import trusting
 from weir.objects.kinds import by_kind
 from weir.values.quoting import quote
 
@@ -180,7 +181,7 @@ class WebhookClient:
 
 def _context(authority: bytes) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
+        return trusting(authority)
     except (ssl.SSLError, UnicodeDecodeError) as error:
         raise CallFailed("could not get REST client: unable to load root certificates", 500) from error
 
