@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from weir.explain.explanation import Explanation
-from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
 from weir.explain.subject import Subject, subjects
 from weir.explain.words import sentence
@@ -88,7 +87,7 @@ def _found(answer: Explanation) -> dict[str, Any]:
         "why": {v.node: "; ".join(map(sentence, v.reasons)) for v in answer.nodes if v.reasons},
         "stays": {n: None if limit is None else limit.total_seconds() for n, limit in limits.items()},
         "dislikes": {v.node: list(map(str, v.disliked)) for v in answer.nodes},
-        "message": scheduler_message(answer),
+        "message": answer.attempt.message,
         "fix": "; ".join(edit.say() for edit in answer.fix.edits) if answer.fix else None,
         "alternatives": [
             "; ".join(edit.say() for edit in edits)

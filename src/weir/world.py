@@ -60,6 +60,29 @@ _CLUSTER_SCOPED: Final = frozenset(
         "device_taint_rules",
     }
 )
+#: Kinds that are kept as documents, for rules that read them so (admission, storage of drivers, budgets, owners);
+#: True for those without a namespace.
+_DOCUMENTS: Final[Mapping[str, bool]] = {
+    "Namespace": True,
+    "LimitRange": False,
+    "ResourceQuota": False,
+    "ServiceAccount": False,
+    "PriorityClass": True,
+    "RuntimeClass": True,
+    "PodDisruptionBudget": False,
+    "CSINode": True,
+    "CSIDriver": True,
+    "CSIStorageCapacity": False,
+    "VolumeAttachment": True,
+    "Service": False,
+    "ReplicationController": False,
+    "ReplicaSet": False,
+    "StatefulSet": False,
+    "Deployment": False,
+    "DaemonSet": False,
+    "Job": False,
+    "Event": False,
+}
 _DEVICE_GROUP: Final = "resource.k8s.io"
 _EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -79,23 +102,41 @@ class World:
     device_classes: Mapping[str, DeviceClass] = field(default_factory=lambda: _EMPTY)
     resource_slices: Mapping[str, ResourceSlice] = field(default_factory=lambda: _EMPTY)
     device_taint_rules: Mapping[str, DeviceTaintRule] = field(default_factory=lambda: _EMPTY)
+    documents: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=lambda: _EMPTY)
+    listed: frozenset[str] = frozenset()  #: kinds of which every object is here, even if there is none
 
     @classmethod
-    def of(cls, documents: Iterable[Any]) -> World:
+    def of(cls, documents: Iterable[Any], listed: Iterable[str] = ()) -> World:
         """Return the World that *documents* describe; Lists are opened, other kinds are left out.
+
+        *listed* are kinds that were read whole, so that an object that is not here does not exist.
 
         >>> World.of([{"kind": "Node", "metadata": {"name": "n1"}}]).nodes["n1"].taints
         ()
         """
         places: dict[str, dict[str, View]] = {name: {} for _, name in _PLACES.values()}
+        kept: dict[str, dict[str, Mapping[str, Any]]] = {}
         for document in flatten(documents):
             kind = document.get("kind")
-            if not isinstance(kind, str) or kind not in _PLACES:
+            if not isinstance(kind, str):
+                continue
+            if kind in _DOCUMENTS:
+                kept.setdefault(kind, {})[_document_key(kind, document)] = document
+            if kind not in _PLACES:
                 continue
             view_type, place = _PLACES[kind]
             view = read(view_type, _as_v1(kind, document))
             places[place][_key(view, place)] = view
-        return cls(**places)  # type: ignore[arg-type]
+        return cls(**places, documents=kept, listed=frozenset(listed))  # type: ignore[arg-type]
+
+    def knows(self, *kinds: str) -> bool:
+        """Return whether objects of *kinds* were collected: all of one were listed, or some are here."""
+        return any(
+            kind in self.listed
+            or bool(self.documents.get(kind))
+            or (kind in _PLACES and bool(getattr(self, _PLACES[kind][1])))
+            for kind in kinds
+        )
 
     def views(self) -> list[View]:
         """Return every object."""
@@ -144,6 +185,13 @@ def _key(view: View, place: str) -> str:
         if place in _CLUSTER_SCOPED
         else f"{metadata.namespace or 'default'}/{metadata.name}"
     )
+
+
+def _document_key(kind: str, document: Mapping[str, Any]) -> str:
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = str(metadata.get("name") or "")
+    return name if _DOCUMENTS[kind] else f"{metadata.get('namespace') or 'default'}/{name}"
 
 
 def flatten(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.golden.recording import RECORDED
-from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
 from weir.gates import ALL_FEATURES
@@ -55,7 +54,7 @@ def test_every_recorded_refusal_is_worded_the_same(recorded):
             cordoned = {"kind": "Node", **cordoned, "spec": {**cordoned["spec"], "unschedulable": True}}
             world = world.overlay(World.of([cordoned]).nodes["n950"])
         answer = explain(Subject.of(pod, stored=True), world, ALL_FEATURES)
-        assert scheduler_message(answer, upstream=True) == condition(pod), name
+        assert answer.attempt.upstream == condition(pod), name
 
 
 def test_the_recorded_placement_is_one_that_fits(recorded):

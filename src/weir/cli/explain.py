@@ -211,7 +211,6 @@ def text(
 ) -> Iterator[str]:
     """Yield the lines that answer the question, most important first; *assumed* comes near the end."""
     from weir.explain.explanation import verdict_line
-    from weir.explain.message import scheduler_message
     from weir.explain.phrases import counted, short
     from weir.explain.words import HEADINGS, sentence
 
@@ -244,8 +243,11 @@ def text(
         else:
             yield "weir knows no change to the pod that would help: what is missing is in the cluster."
     yield ""
-    if message := scheduler_message(answer):
+    if message := answer.attempt.message:
         yield paint(f"The scheduler would say: {short(message, 600)}", DIM, on=colour)
+        if answer.attempt.upstream != message:
+            said = short(answer.attempt.upstream, 600)
+            yield paint(f"In the words of Kubernetes 1.35 and later: {said}", DIM, on=colour)
     if assumed:
         yield paint(assumed, DIM, on=colour)
     yield paint(f"Not considered: {'; '.join(answer.not_considered)}.", DIM, on=colour)

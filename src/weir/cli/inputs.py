@@ -71,22 +71,22 @@ class Held:
 
     documents: list[tuple[str, Any]]
     forbidden: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()  #: kinds that were read whole
 
     def world(self) -> World:
         """Return the World of the documents; one that cannot be read is named with its file."""
         from weir.objects.core import ViewError
         from weir.world import World
 
-        by_file: dict[str, list[Any]] = {}
-        for file, document in self.documents:
-            by_file.setdefault(file, []).append(document)
-        views = []
-        for file, contents in by_file.items():
-            try:
-                views += World.of(contents).views()
-            except ViewError as error:
-                raise ViewError(f"{file}: {error}") from None
-        return World().overlay(*views)
+        try:
+            return World.of((document for _, document in self.documents), self.listed)
+        except ViewError:
+            for file, document in self.documents:
+                try:
+                    World.of([document])
+                except ViewError as error:
+                    raise ViewError(f"{file}: {error}") from None
+            raise
 
 
 def read_cluster(where: Where, kinds: Sequence[str]) -> Held:
@@ -101,7 +101,7 @@ def read_cluster(where: Where, kinds: Sequence[str]) -> Held:
     except KubeconfigError as error:
         hint = "" if where.live.named else "; name one with --kubeconfig, or give a dump with --cluster"
         raise KubeconfigError(f"{error}{hint}") from None
-    return Held([("the cluster", document) for document in found.documents], found.forbidden)
+    return Held([("the cluster", document) for document in found.documents], found.forbidden, found.listed)
 
 
 def read_live(live: Live, kinds: Sequence[str], namespace: str = "") -> Snapshot:

@@ -39,9 +39,26 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "CronJob": ("batch/v1",),
     "ReplicationController": ("v1",),
     "Event": ("v1",),
+    "LimitRange": ("v1",),
+    "ResourceQuota": ("v1",),
+    "ServiceAccount": ("v1",),
+    "PriorityClass": ("scheduling.k8s.io/v1",),
+    "RuntimeClass": ("node.k8s.io/v1",),
+    "PodDisruptionBudget": ("policy/v1",),
+    "CSINode": ("storage.k8s.io/v1",),
+    "CSIDriver": ("storage.k8s.io/v1",),
+    "CSIStorageCapacity": ("storage.k8s.io/v1",),
+    "VolumeAttachment": ("storage.k8s.io/v1",),
+    "Service": ("v1",),
 }
 PLACEMENT: Final = tuple(list(VERSIONS)[:6])
 DEVICES: Final = tuple(list(VERSIONS)[6:11])
+#: What else creating and placing a pod reads: admission, drivers of volumes, budgets, what pods are spread by.
+CREATION: Final = (
+    "LimitRange", "ResourceQuota", "ServiceAccount", "PriorityClass", "RuntimeClass", "PodDisruptionBudget",
+    "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "Service", "ReplicationController",
+    "ReplicaSet", "StatefulSet",
+)  # fmt: skip
 
 Tick = Callable[[int, int], None]
 
@@ -52,6 +69,7 @@ class Snapshot:
 
     documents: list[Any]
     forbidden: tuple[str, ...] = ()  #: plurals of the kinds the caller may not list
+    listed: tuple[str, ...] = ()  #: kinds of which every object was read, or that the cluster does not serve
 
 
 async def snapshot(
@@ -64,7 +82,9 @@ async def snapshot(
     wanted = tuple(kinds)
     documents: list[Any] = []
     forbidden: list[str] = []
+    listed: list[str] = []
     for done, name in enumerate(wanted):
+        readable = True
         for version in VERSIONS[name]:
             kind = find_kind(version, name)
             if kind is None:
@@ -75,10 +95,13 @@ async def snapshot(
                 continue
             except Forbidden:
                 forbidden.append(kind.plural)
+                readable = False
             break
+        if readable:
+            listed.append(name)
         if tick is not None:
             tick(done + 1, len(wanted))
-    return Snapshot(documents, tuple(forbidden))
+    return Snapshot(documents, tuple(forbidden), tuple(listed))
 
 
 async def _all(client: Client, kind: Kind, namespace: str) -> list[Any]:

@@ -1,39 +1,33 @@
-"""Which devices stand in the way of this pod's claims? The scheduler's own search answers, device by device.
+"""Which claims and devices does the scheduler's engine see? Those of a world.
 
-Spec: dra.md 4 (DynamicResources), D-09. Kubernetes only ever says `cannot allocate all claims`; here every device is
-named with what was in its way, and a taint with where it comes from.
+Spec: dra.md 4 (DynamicResources).
 What surprises: a pod that was not created yet has no claims. Those its templates would give it are judged in
 their place. Without a clock a taint counts from the moment the last taint in the world was added.
-Not here: sentences (weir.explain.words), changes that would help (weir.explain.edits.devices).
+Not here: which devices stand in the way (weir.scheduler.plugins.dynamic_resources), changes that would
+help (weir.explain.edits.devices).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import msgspec
 
 from weir.devices.eviction import moment
-from weir.devices.outcome import AllocationError
-from weir.explain.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
-from weir.explain.reasons import Reason
+from weir.explain.storage import UNBORN
 from weir.gates import Gates
-from weir.objects.core import Node, OwnerReference, Pod, PodResourceClaimStatus
+from weir.objects.core import OwnerReference, Pod, PodResourceClaimStatus
 from weir.objects.resource import ClaimMeta, ResourceClaim
 from weir.scheduler.claims import Claims
-from weir.scheduler.framework import Code, Status
-from weir.scheduler.plugins.dynamic_resources import NAME, BoundDynamicResources
+from weir.scheduler.device_reasons import DeviceClaimUnusable
 from weir.world import World
-
-#: Stands in for the UID of a pod that does not exist yet.
-_UNBORN = "to be created"
 
 
 def considered(world: World, gates: Gates) -> bool:
     """Return whether *world* says enough about devices to judge claims."""
-    there = world.device_classes or world.resource_slices or world.resource_claims
-    return bool(there) and gates.enabled("DynamicResourceAllocation")
+    return world.knows("DeviceClass", "ResourceSlice", "ResourceClaim") and gates.enabled(
+        "DynamicResourceAllocation"
+    )
 
 
 def claims_in(world: World, gates: Gates) -> Claims:
@@ -80,7 +74,7 @@ def born(pod: Pod, world: World, claims: Claims) -> Pod:
     if not open_entries:
         return pod
     namespace = pod.metadata.namespace or "default"
-    metadata = msgspec.structs.replace(pod.metadata, uid=pod.metadata.uid or _UNBORN)
+    metadata = msgspec.structs.replace(pod.metadata, uid=pod.metadata.uid or UNBORN)
     made: list[PodResourceClaimStatus] = []
     for entry in open_entries:
         template = world.resource_claim_templates.get(f"{namespace}/{entry.resource_claim_template_name}")
@@ -114,21 +108,3 @@ def missing(pod: Pod, world: World, problem: str) -> DeviceClaimUnusable:
         else ""
     )
     return DeviceClaimUnusable(problem, hint)
-
-
-def reasons(status: Status, plugin: BoundDynamicResources, node: Node) -> Iterator[Reason]:
-    """Yield why the plugin refuses *node*, with every device and every taint that counts."""
-    text = status.message
-    if status.code is Code.ERROR:
-        yield NoDevices(text.removeprefix(f'running "{NAME}" filter plugin: '))
-        return
-    if text.startswith("resourceclaim"):
-        taints = (
-            tuple((claim.key, reason.taint) for claim, reason in plugin.leaving()) if "taint" in text else ()
-        )
-        yield ClaimTied(text, taints)
-        return
-    try:
-        yield NoDevices(text, plugin.refusals(node))
-    except AllocationError:
-        yield NoDevices(text)

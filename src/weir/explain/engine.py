@@ -1,50 +1,78 @@
-"""Does this node take this pod? The scheduler's own engine answers; explain only finds the words.
+"""Does this node take this pod? The scheduler's own engine answers; explain has no filter of its own.
 
-Spec: core.md 3.7, all filters. The engine alone decides which filters refuse a node. Where weir.explain.node can say
-more about a refusal than the filter itself does, its words are used; any other filter speaks for itself.
+Spec: core.md 3.7, all filters. Every refusal is the reason its plugin gives (weir.scheduler.reasons).
 What surprises: the scheduler stops at the first filter that refuses a node; here every filter is asked, because
 a person wants all the reasons at once, and so that a proposed change is proven against all of them.
-A snapshot is rarely whole. What it does not say is not held against a node: room on nodes without allocatable,
-claims when none were collected (the disks that pods name themselves are judged all the same), classes
-nobody described. The answer names it under "not considered".
-A pod that names its node never meets the scheduler: for it the kubelet's rules hold (weir.explain.node).
+A snapshot is rarely whole. Room on nodes without allocatable is not held against them, nor is what was not collected
+of storage and devices; the answer names it.
+A pod that names its node never meets the scheduler: there the kubelet's admission decides (core.md 6), which looks at
+NoExecute taints only.
 Cost: the table of nodes is built once for a world; each pod and each set of gates is judged over columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
 
 from weir.explain.devices import born, claims_in, considered, missing
-from weir.explain.devices import reasons as device_reasons
-from weir.explain.node import Filters, Room, is_bound
-from weir.explain.reasons import FilterRefusal, Reason
+from weir.explain.reasons import Gated
+from weir.explain.storage import made_claims, storage_in
 from weir.explain.verdict import NodeVerdict
 from weir.gates import Gates
-from weir.objects.core import Node, ObjectMeta, PersistentVolume, Pod, StorageClass
-from weir.objects.requests import PODS, Amounts, node_allocatable, pod_requests
+from weir.objects.core import Container, Node, Pod, Taint, read
+from weir.objects.requests import PODS, node_allocatable, pod_requests
 from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine
-from weir.scheduler.framework import Code, Status
-from weir.scheduler.node_table import USED_CPU, USED_MEMORY, USED_PODS, NodeTable
+from weir.scheduler.default_spread_selector import Controller, DefaultSpreadSelectors, Service
+from weir.scheduler.node_table import NodeTable
 from weir.scheduler.plugins import device_plugins, volume_plugins
-from weir.scheduler.plugins.dynamic_resources import NAME as DEVICES
 from weir.scheduler.plugins.dynamic_resources import BoundDynamicResources
-from weir.scheduler.plugins.volume_restrictions import NAME as RESTRICTIONS
-from weir.scheduler.plugins.volume_restrictions import BoundVolumeRestrictions, VolumeRestrictions
+from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
+from weir.scheduler.plugins.volume_binding import BoundVolumeBinding
+from weir.scheduler.plugins.volume_zone import BoundVolumeZone
 from weir.scheduler.pod_class import PodClass, PodClasses
-from weir.scheduler.volumes import BIND_COMPLETED, Storage, storage_class_of
+from weir.scheduler.preemption import priority
+from weir.scheduler.reasons import OtherNode, Reason, UntoleratedTaint
+from weir.scheduler.volume_reasons import ClaimUnusable
+from weir.scheduler.volumes import Storage
+from weir.taints.eviction import Stay, stay
+from weir.taints.toleration import EVICTING
+from weir.values.quantity import find_quantity
 from weir.world import World
 
 #: More than any pod asks for, and little enough to be multiplied: what a node that does not say is taken to have.
 _PLENTY: Final = {"cpu": str(2**40), PODS: str(2**40)}
 _PLENTY_OF_THE_REST: Final = str(2**50)
+#: What a kubelet looks at before it runs a pod that names its node.
+_OF_KUBELET: Final = frozenset(
+    {
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "VolumeBinding",
+        "NodeDeclaredFeatures",
+    }
+)
+
+
+class Judge(Protocol):
+    """Judges nodes for one pod in one world; another engine can stand in for the one here."""
+
+    def __call__(self, node: Node) -> NodeVerdict: ...
+
+    def blockers(self) -> tuple[Reason, ...]:
+        """Return what keeps the pod off every node."""
+        ...
+
+
+#: Makes a Judge for a pod in a world.
+JudgeFor = Callable[[Pod, World, Gates], Judge]
 
 
 @dataclass
@@ -56,14 +84,18 @@ class Engines:
     resources: frozenset[str] = (
         frozenset()
     )  #: resources to know of from the start, so that all pods share one table
+    templates: Mapping[str, Any] = field(
+        default_factory=dict
+    )  #: claim templates of a StatefulSet, by claim name
     _tables: dict[tuple[str, ...], NodeTable] = field(default_factory=dict)
     _engines: dict[tuple[tuple[str, ...], Gates], Engine] = field(default_factory=dict)
     _claims: dict[Gates, Claims | None] = field(default_factory=dict)
     _storage: Storage | None = None
+    _owners: DefaultSpreadSelectors | None = None
 
     def __call__(self, pod: Pod, world: World, gates: Gates) -> EngineJudge:
         if world is not self.world:  # asked about a change of the cluster itself
-            return EngineJudge(pod, Engines(world, self.without, self.resources), gates)
+            return EngineJudge(pod, Engines(world, self.without, self.resources, self.templates), gates)
         return EngineJudge(pod, self, gates)
 
     def engine(self, pod: Pod, gates: Gates) -> Engine:
@@ -73,14 +105,17 @@ class Engines:
         if key not in self._engines:
             if names not in self._tables:
                 self._tables[names] = self._table(names)
-            volumes = volume_plugins(self.storage(), gates) if self.world.claims else (_NamedDisks(),)
             labels: Mapping[str, Mapping[str, str]] = {
                 name: each.metadata.labels or {} for name, each in self.world.namespaces.items()
             }
             claims = self.claims(gates)
-            devices = device_plugins(claims, gates, lambda: "") if claims is not None else ()
             self._engines[key] = Engine(
-                gates, table=self._tables[names], namespaces=labels, volumes=volumes, devices=devices
+                gates,
+                table=self._tables[names],
+                namespaces=labels,
+                default_selector=self.owners(),
+                volumes=volume_plugins(self.storage(), gates),
+                devices=device_plugins(claims, gates, lambda: "") if claims is not None else (),
             )
         return self._engines[key]
 
@@ -90,6 +125,37 @@ class Engines:
             self._claims[gates] = claims_in(self.world, gates) if considered(self.world, gates) else None
         return self._claims[gates]
 
+    def storage(self) -> Storage:
+        """Return the world's storage, with what a snapshot leaves out filled in."""
+        if self._storage is None:
+            self._storage = storage_in(self.world)
+        return self._storage
+
+    def owners(self) -> DefaultSpreadSelectors:
+        """Return the services and controllers that pods without spread constraints are spread by."""
+        if self._owners is None:
+            self._owners = DefaultSpreadSelectors()
+            documents = self.world.documents
+            for service in documents.get("Service", {}).values():
+                self._owners.put_service(None, read(Service, service))
+            for replication in documents.get("ReplicationController", {}).values():
+                self._owners.put_controller("ReplicationController", None, read(Service, replication))
+            for kind in ("ReplicaSet", "StatefulSet"):
+                for controller in documents.get(kind, {}).values():
+                    self._owners.put_controller(kind, None, read(Controller, controller))
+        return self._owners
+
+    def nominated(self, pod: Pod, engine: Engine) -> dict[str, list[PodClass]]:
+        """Return the waiting pods at least as important as *pod* that were promised room, by node."""
+        found: dict[str, list[PodClass]] = {}
+        for other in self.world.pods.values():
+            node = other.status.nominated_node_name
+            if not node or other.spec.node_name or other.key in (pod.key, self.without) or other.terminated:
+                continue
+            if priority(other) >= priority(pod):
+                found.setdefault(node, []).append(engine.classes.of(other))
+        return found
+
     def _table(self, names: tuple[str, ...]) -> NodeTable:
         table, classes = NodeTable(), PodClasses()
         for node in self.world.nodes.values():
@@ -98,49 +164,6 @@ class Engines:
             there = ((pod.key, classes.of(unbound(pod))) for pod in pods if pod.key != self.without)
             table.load_pods(node.name, there)
         return table
-
-    def storage(self) -> Storage:
-        """Return the world's storage, with what a snapshot leaves out filled in so that it refuses nobody."""
-        if self._storage is None:
-            world = self.world
-            self._storage = Storage(dict(world.volumes), {}, dict(world.storage_classes))
-            for key, claim in world.claims.items():
-                metadata = msgspec.structs.replace(
-                    claim.metadata, namespace=claim.metadata.namespace or "default"
-                )
-                if is_bound(claim, world):
-                    # Claims written by hand rarely carry what the volume controller notes on them.
-                    noted = {**(claim.metadata.annotations or {}), BIND_COMPLETED: "yes"}
-                    metadata = msgspec.structs.replace(metadata, annotations=noted)
-                    if not world.volumes:
-                        name = claim.spec.volume_name
-                        self._storage.volumes[name] = PersistentVolume(metadata=ObjectMeta(name=name))
-                elif storage_class_of(claim) not in world.storage_classes and not claim.spec.volume_name:
-                    name = storage_class_of(claim) or "\x00unknown"
-                    self._storage.classes[name] = StorageClass(
-                        metadata=ObjectMeta(name=name),
-                        provisioner="unknown",
-                        volume_binding_mode="WaitForFirstConsumer",
-                    )
-                    spec = msgspec.structs.replace(claim.spec, storage_class_name=name)
-                    claim = msgspec.structs.replace(claim, spec=spec)
-                self._storage.claims[key] = msgspec.structs.replace(claim, metadata=metadata)
-        return self._storage
-
-
-class _NamedDisks:
-    """VolumeRestrictions where nobody collected claims: only the disks that pods name themselves are judged."""
-
-    name = RESTRICTIONS
-
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundVolumeRestrictions | None:
-        named = tuple(
-            volume
-            for volume in pod.pod.spec.volumes or ()
-            if volume.persistent_volume_claim is None and volume.ephemeral is None
-        )
-        bare = msgspec.structs.replace(pod.pod, spec=msgspec.structs.replace(pod.pod.spec, volumes=named))
-        return VolumeRestrictions(Storage()).bind(PodClasses().of(bare), table)
 
 
 def with_room(node: Node, names: tuple[str, ...]) -> Node:
@@ -162,102 +185,202 @@ def unbound(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, spec=spec, metadata=metadata)
 
 
-@dataclass
-class TableRoom(Room):
-    """What runs on each node, as the engine's table has it."""
-
-    table: NodeTable | None = None
-
-    def used(self, node: str) -> tuple[Amounts, int]:
-        assert self.table is not None
-        row = self.table.row_of[node]
-        state = self.table.state
-        amounts = {name: int(column.used[row]) for name, column in self.table.resources.items()}
-        amounts |= {"cpu": int(state[USED_CPU, row]), "memory": int(state[USED_MEMORY, row])}
-        return amounts, int(state[USED_PODS, row])
-
-
 class EngineJudge:
     """The Judge that asks the scheduler's engine."""
 
     def __init__(self, pod: Pod, engines: Engines, gates: Gates) -> None:
-        self._world = engines.world
-        self._engine: Engine | None = None
-        claims = engines.claims(gates) if not pod.spec.node_name else None
-        if claims is not None:
-            pod = born(pod, engines.world, claims)
-        self._pod, self._claims = pod, claims
-        if not pod.spec.node_name:
-            with suppress(OverflowError):  # amounts that no node has, and no column holds
-                self._engine = engines.engine(pod, gates)
-        room = Room(engines.world, engines.without)
-        if self._engine is not None:
-            room = TableRoom(engines.world, engines.without, table=self._engine.table)
-        self._words = Filters(pod, engines.world, gates, room)
-        self._names = tuple(sorted({*pod_requests(pod, set_aside=True), "cpu", "memory", PODS}))
-        self._unusable = bool(self._words.blockers())
-        self._refusals: dict[int, list[Status]] | None = None
+        self._nodes = engines.world.nodes
+        self._cut = False  #: whether amounts had to be cut
+        try:
+            self._build(pod, engines, gates)
+        except OverflowError:  # amounts that no node has, and no column holds
+            self._cut = True
+            smaller = Engines(countable(engines.world), engines.without, engines.resources, engines.templates)
+            self._build(countable_pod(pod, 2), smaller, gates)
+
+    def _build(self, pod: Pod, engines: Engines, gates: Gates) -> None:
+        self._world, self._gates = engines.world, gates
+        storage = engines.storage()
+        for claim in made_claims(pod, engines.templates, engines.world):
+            storage.put("claims", None, claim)
+        self._claims = engines.claims(gates)
+        if self._claims is not None:
+            pod = born(pod, engines.world, self._claims)
+        if any(volume.ephemeral is not None for volume in pod.spec.volumes or ()) and not pod.metadata.uid:
+            pod = with_uid(pod)
+        self._pod = pod
+        self.engine = engines.engine(pod, gates)
+        self.nominated = engines.nominated(pod, self.engine)
+        self._names = tuple(
+            sorted({*pod_requests(pod, set_aside=True), *engines.resources, "cpu", "memory", PODS})
+        )
+        self._refusals: dict[int, list[Reason]] | None = None
+        self._stays: dict[tuple[tuple[str, str, str], ...], Stay] = {}
+        self._blockers: tuple[Reason, ...] = tuple(self._what_blocks())
+        if len(self.engine.table):
+            self.engine.attended(pod).reasons(self.engine.table.ordered[:1])  # overflows here, not later
+
+    @property
+    def claims(self) -> Claims | None:
+        """The claims and devices there are, or None when the world says nothing about them."""
+        return self._claims
+
+    @property
+    def pod(self) -> Pod:
+        """The pod that is judged: with the claims of its templates made."""
+        return self._pod
 
     def blockers(self) -> tuple[Reason, ...]:
-        return (*self._words.blockers(), *self._no_claims())
+        return self._blockers
 
-    def _no_claims(self) -> Iterator[Reason]:
-        """Yield why the pod's device claims keep it from every node."""
-        plugin = self._devices()
-        problem = plugin.prefilter() if plugin is not None else None
-        if problem is not None:
-            yield missing(self._pod, self._world, problem.message)
-
-    def _devices(self) -> BoundDynamicResources | None:
-        if self._engine is None or self._claims is None:
-            return None
-        plugins = self._engine.attended(self._pod).bound.of_pods
-        return next((plugin for plugin in plugins if isinstance(plugin, BoundDynamicResources)), None)
+    def _what_blocks(self) -> Iterator[Reason]:
+        if held := tuple(gate.name for gate in self._pod.spec.scheduling_gates or ()):
+            yield Gated(held)
+        said: set[str] = set()
+        for plugin in self.engine.attended(self._pod).bound.of_pods:
+            if isinstance(plugin, BoundVolumeBinding):
+                for reason in plugin.unusable():
+                    said.add(reason.text)
+                    yield reason
+            elif isinstance(plugin, BoundVolumeZone):
+                status = plugin.prefilter()
+                if status is not None and not said:
+                    yield ClaimUnusable("", status.message)
+            elif isinstance(plugin, BoundDynamicResources) and not self._pod.spec.node_name:
+                problem = plugin.prefilter()
+                if problem is not None:
+                    yield missing(self._pod, self._world, problem.message)
 
     def __call__(self, node: Node) -> NodeVerdict:
-        said = self._words(node)
-        if self._engine is None:
-            return said
-        try:
-            refusals = self._refused(self._engine, node)
-        except OverflowError:
-            return said
-        reasons: list[Reason] = []
-        for status in refusals:
-            if self._unusable and status.plugin.startswith("Volume"):
-                continue  # claims that cannot be used speak for all nodes at once
-            words = [reason for reason in said.reasons if reason.plugin == status.plugin]
-            reasons += words or self._in_its_words(status, node)
-        victims = self._words.preemption_may_help(node, reasons)
-        return NodeVerdict(said.node, tuple(reasons), said.stay, said.disliked, victims)
+        reasons, disliked = self._asked(node)
+        if any(isinstance(reason, ClaimUnusable) for reason in self._blockers):
+            # claims that cannot be used speak for all nodes at once
+            reasons = [reason for reason in reasons if not reason.plugin.startswith("Volume")]
+        if self._pod.spec.node_name:
+            reasons = [reason for reason in reasons if self._counts(reason, node)]
+        evicting = [taint for taint in node.taints if taint.effect in EVICTING]
+        return NodeVerdict(node.name, tuple(reasons), self._stay(evicting), disliked)
 
-    def _in_its_words(self, status: Status, node: Node) -> Iterator[Reason]:
-        plugin = self._devices() if status.plugin == DEVICES else None
-        if plugin is None:
-            yield from _in_its_own_words(status)
-        elif plugin.prefilter() is None:  # claims that cannot be used speak for all nodes at once
-            yield from device_reasons(status, plugin, self._world.nodes.get(node.name, node))
+    def _counts(self, reason: Reason, node: Node) -> bool:
+        """Return whether a pod that names its node is refused for *reason* by that node's kubelet."""
+        if isinstance(reason, OtherNode) or node.name != self._pod.spec.node_name:
+            return True
+        if isinstance(reason, UntoleratedTaint):
+            return reason.taint.effect in EVICTING
+        return reason.plugin in _OF_KUBELET
 
-    def _refused(self, engine: Engine, node: Node) -> list[Status]:
+    def _asked(self, node: Node) -> tuple[list[Reason], tuple[Taint, ...]]:
         """Return what every filter that refuses *node*, which may be changed from the world's, says."""
-        table = engine.table
+        table = self.engine.table
         known = self._world.nodes.get(node.name)
-        if node is known:
+        if node is self._nodes.get(node.name):
             if self._refusals is None:
-                self._refusals = engine.attended(self._pod).refusals(table.ordered)
-            return self._refusals.get(table.row_of[node.name], [])
-        table.put_node(with_room(node, self._names))
-        try:
+                self._refusals = self.engine.attended(self._pod).reasons(table.ordered)
+                for name in self.nominated:
+                    if name in table.row_of:
+                        self._refusals[table.row_of[name]] = self._with_nominated(name)
             row = table.row_of[node.name]
-            return engine.attended(self._pod).refusals(np.array([row], np.int64)).get(row, [])
+            return self._refusals.get(row, []), self._disliked(row)
+        table.put_node(with_room(countable_node(node) if self._cut else node, self._names))
+        try:
+            return self._with_nominated(node.name), self._disliked(table.row_of[node.name])
         finally:
             if known is not None:
                 table.put_node(with_room(known, self._names))
             else:
                 table.remove_node(node.name)
 
+    def _with_nominated(self, name: str) -> list[Reason]:
+        """Return what filters say once the pods that were promised room there are counted."""
+        table = self.engine.table
+        row = table.row_of[name]
+        keys = {f"\x00nominated/{number}": rival for number, rival in enumerate(self.nominated.get(name, ()))}
+        for key, rival in keys.items():
+            table.add_pod(key, rival, name)
+        try:
+            return self.engine.attended(self._pod).reasons(np.array([row], np.int64)).get(row, [])
+        finally:
+            for key in keys:
+                table.remove_pod(key)
 
-def _in_its_own_words(status: Status) -> Iterator[Reason]:
-    """Yield the reasons of a filter for which explain has no words of its own."""
-    for text in status.reasons:
-        yield FilterRefusal(status.plugin, text, resolvable=status.code is Code.UNSCHEDULABLE)
+    def _disliked(self, row: int) -> tuple[Taint, ...]:
+        taints = next(
+            (
+                p
+                for p in self.engine.standing_of(self._pod).bound.filters
+                if isinstance(p, BoundTaintToleration)
+            ),
+            None,
+        )
+        return taints.disliked(row) if taints is not None else ()
+
+    def _stay(self, taints: list[Taint]) -> Stay:
+        if not taints:
+            return Stay(None)
+        key = tuple((taint.key, taint.value, taint.effect) for taint in taints)
+        if key not in self._stays:
+            self._stays[key] = stay([Taint(*each) for each in key], self._pod.tolerations, self._gates)
+        return self._stays[key]
+
+
+def with_uid(pod: Pod) -> Pod:
+    """Return *pod* as its ephemeral volumes' claims name it, which are made for a pod that does not exist yet."""
+    from weir.explain.storage import UNBORN
+
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=UNBORN))
+
+
+# ── amounts beyond all columns ───────────────────────────────────────────────────────────────────
+
+
+def countable(world: World) -> World:
+    """Return *world* with the amounts of nodes and pods cut to what the engine can count."""
+    nodes = map(countable_node, world.nodes.values())
+    return world.overlay(*nodes, *(countable_pod(pod, 1) for pod in world.pods.values()))
+
+
+def countable_node(node: Node) -> Node:
+    """Return *node* with its amounts cut to what the engine can count."""
+    status = msgspec.structs.replace(
+        node.status,
+        allocatable=_cut(node.status.allocatable, 1),
+        capacity=_cut(node.status.capacity, 1),
+    )
+    return msgspec.structs.replace(node, status=status)
+
+
+def countable_pod(pod: Pod, times: int) -> Pod:
+    """Return *pod* with every amount cut to *times* the most a node can have."""
+
+    def cut(container: Container) -> Container:
+        resources = container.resources
+        if resources is None:
+            return container
+        less = msgspec.structs.replace(
+            resources, requests=_cut(resources.requests, times), limits=_cut(resources.limits, times)
+        )
+        return msgspec.structs.replace(container, resources=less)
+
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=tuple(map(cut, pod.spec.containers)),
+        init_containers=tuple(map(cut, pod.spec.init_containers or ())) or None,
+        overhead=_cut(pod.spec.overhead, times),
+    )
+    if spec.resources is not None:
+        whole = spec.resources
+        less = msgspec.structs.replace(
+            whole, requests=_cut(whole.requests, times), limits=_cut(whole.limits, times)
+        )
+        spec = msgspec.structs.replace(spec, resources=less)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _cut(amounts: Mapping[str, Any] | None, times: int) -> dict[str, Any] | None:
+    if amounts is None:
+        return None
+    found: dict[str, Any] = {}
+    for name, amount in amounts.items():
+        quantity, most = find_quantity(str(amount)), times * int(_PLENTY.get(name, _PLENTY_OF_THE_REST))
+        found[name] = str(most) if quantity is not None and quantity.value > most else amount
+    return found

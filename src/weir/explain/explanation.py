@@ -6,6 +6,8 @@
     │   ├── reasons: Reason …  empty: it fits
     │   └── stay: Stay         how long NoExecute taints would let it stay
     ├── fix: Fix               the smallest change that helps, proven (weir.explain.fix)
+    ├── attempt: Attempt       what the scheduler would write (weir.explain.attempt)
+    ├── unknown                what would decide and is not in the snapshot
     └── not_considered         what this answer left out
 
 Not here: how it comes about (weir.explain.pod), tables and colour (weir.cli.explain), the JSON form
@@ -18,14 +20,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from weir.explain.attempt import Attempt
 from weir.explain.fix import Fix
 from weir.explain.phrases import counted, duration, listed
-from weir.explain.reasons import Over, Reason
+from weir.explain.reasons import Over
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict
 from weir.explain.words import sentence
 from weir.gates import Gates
 from weir.objects.core import Pod
+from weir.scheduler.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Explanation:
     not_considered: tuple[str, ...] = ()
     placed_on: str = ""  #: the node a stored pod already runs on
     counts: Mapping[str, int] = field(default_factory=dict)
+    attempt: Attempt = field(default_factory=Attempt)  #: what the scheduler would write
+    unknown: tuple[str, ...] = ()  #: what would decide and is not in the snapshot
 
     @property
     def fits(self) -> bool:

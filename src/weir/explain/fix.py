@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
 
-from weir.explain.device_reasons import ClaimTied, NoDevices
 from weir.explain.edits import (
     GATES_OPTION,
     AddDeviceToleration,
@@ -33,23 +32,23 @@ from weir.explain.edits import (
     Ungate,
     answers,
 )
-from weir.explain.node import Judge
-from weir.explain.reasons import (
+from weir.explain.engine import Judge
+from weir.explain.reasons import Gated, Refused
+from weir.explain.subject import Subject
+from weir.explain.verdict import Group, NodeVerdict
+from weir.gates import Gates
+from weir.objects.core import Node, Pod
+from weir.scheduler.device_reasons import ClaimTied, NoDevices
+from weir.scheduler.reasons import (
     Cordoned,
-    Gated,
     OtherNode,
     Reason,
-    Refused,
     TooFew,
     UnmetAffinity,
     UnreadablePreference,
     UntoleratedTaint,
     WrongLabel,
 )
-from weir.explain.subject import Subject
-from weir.explain.verdict import Group, NodeVerdict
-from weir.gates import Gates
-from weir.objects.core import Node, Pod
 from weir.world import World
 
 #: How many candidates are tried before giving up, and up to how many edits every part is tried.

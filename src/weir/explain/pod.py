@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from weir.explain.attempt import Attempt, attempt
 from weir.explain.devices import considered
-from weir.explain.engine import Engines
+from weir.explain.engine import EngineJudge, Engines, JudgeFor
 from weir.explain.explanation import Explanation
 from weir.explain.fix import Case, find_fix
-from weir.explain.node import Judge, binding_mode, is_bound, pod_claims
 from weir.explain.phrases import counted
-from weir.explain.reasons import Over, Reason, Refused, TooFew, UnreadablePreference
+from weir.explain.reasons import Gated, Over, Refused
+from weir.explain.storage import unknown_storage
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict, count
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
 from weir.scheduler.csi_migration import inline_handle
-from weir.scheduler.plugins.node_affinity import unreadable, unreadable_preferences
-from weir.selectors.node import preferred_terms
+from weir.scheduler.plugins.node_affinity import unreadable_preference
+from weir.scheduler.reasons import Reason, TooFew
+from weir.scheduler.volumes import pod_claims
 from weir.world import World
 
 #: The parts of a pod spec that decide where it runs; other mistakes are lint's business.
@@ -45,7 +47,7 @@ def explain(
     pod: Any,
     world: World,
     gates: Gates,
-    judge: Callable[[Pod, World, Gates], Judge] | None = None,
+    judge: JudgeFor | None = None,
     tick: Tick | None = None,
 ) -> Explanation:
     """Return where *pod* (a Subject, a document or a view) fits in *world*, and why not elsewhere."""
@@ -68,6 +70,10 @@ def explain(
     if undecided and sum(verdict.fits for verdict in nodes) > 1:
         blockers = (*blockers, undecided)
     fits = not blockers and any(verdict.fits for verdict in nodes)
+    unplaced = not fits and not placed_on and not view.spec.node_name
+    tried = Attempt()
+    if unplaced and isinstance(judge_node, EngineJudge) and not _held(blockers):
+        tried = attempt(judge_node, world, gates, judge_node.claims)
     return Explanation(
         subject=subject,
         pod=view,
@@ -79,7 +85,21 @@ def explain(
         not_considered=tuple(not_considered(view, subject, world, gates)),
         placed_on=placed_on,
         counts=count(nodes),
+        attempt=tried,
+        unknown=tuple(unknown(view, world, gates)),
     )
+
+
+def _held(blockers: Iterable[Reason]) -> bool:
+    """Return whether the scheduler does not look at the pod at all."""
+    return any(isinstance(reason, Gated | Over | Refused) for reason in blockers)
+
+
+def unknown(pod: Pod, world: World, gates: Gates) -> Iterator[str]:
+    """Yield what would decide about *pod* and is not in *world*."""
+    yield from unknown_storage(pod, world)
+    if pod.spec.resource_claims and not considered(world, gates):
+        yield "whether its resource claims can be had (no devices in the snapshot)"
 
 
 def over(subject: Subject, pod: Pod) -> Iterator[Reason]:
@@ -89,20 +109,6 @@ def over(subject: Subject, pod: Pod) -> Iterator[Reason]:
             yield Over(pod.status.phase)
         elif pod.metadata.deletion_timestamp:
             yield Over("")
-
-
-def unreadable_preference(pod: Pod) -> UnreadablePreference | None:
-    """Return the preferred node affinity that breaks the attempt once it has to choose between nodes, or None."""
-    text = unreadable_preferences(pod)
-    if not text:
-        return None
-    found = {
-        number: tuple(each for each in term.preference.match_expressions or () if unreadable(each))
-        for number, term in enumerate(preferred_terms(pod))
-        if term.weight
-    }
-    terms = tuple(number for number, requirements in found.items() if requirements)
-    return UnreadablePreference(text, terms, tuple(each for number in terms for each in found[number]))
 
 
 def selects_namespaces(pod: Pod) -> bool:
@@ -184,31 +190,9 @@ def not_considered(pod: Pod, subject: Subject, world: World, gates: Gates) -> It
         yield f"room on {which} (no allocatable in the snapshot)"
     elif not world.pods and pod_requests(pod):
         yield "pods already running (none in the snapshot)"
-    yield from _open_claims(pod, world)
-    if any(inline_handle(volume) for volume in pod.spec.volumes or ()):
-        yield "how many disks each node can attach (CSINodes are not read)"
-    if subject.kind == "StatefulSet":
-        spec = subject.document.get("spec")
-        if isinstance(spec, dict) and spec.get("volumeClaimTemplates"):
-            yield "volumeClaimTemplates"
+    drivers = any(inline_handle(volume) for volume in pod.spec.volumes or ()) or any(pod_claims(pod))
+    if drivers and not world.knows("CSINode"):
+        yield "how many volumes each node can attach (no CSINodes in the snapshot)"
     if selects_namespaces(pod) and not world.namespaces:
         yield "namespaces chosen by their labels (none in the snapshot)"
-    if pod.spec.resource_claims and not considered(world, gates):
-        yield "resource claims (no devices in the snapshot)"
     yield "preemption, scores between fitting nodes, admission webhooks and quotas"
-
-
-def _open_claims(pod: Pod, world: World) -> Iterator[str]:
-    names = list(pod_claims(pod))
-    if names and not world.claims:
-        yield f"the volumes of {', '.join(names)} (no claims in the snapshot)"
-        return
-    for name in names:
-        claim = world.claims.get(f"{pod.metadata.namespace or 'default'}/{name}")
-        if claim is None:
-            continue
-        if not is_bound(claim, world):
-            if not binding_mode(claim, world):
-                yield f"where a volume for {name} could be made (its class is not in the snapshot)"
-        elif not world.volumes:
-            yield f"volume {claim.spec.volume_name} (no volumes in the snapshot)"

@@ -12,11 +12,10 @@ from typing import Any, Final
 from weir.explain.edits import Edit
 from weir.explain.explanation import Explanation, verdict_line
 from weir.explain.fix import Fix
-from weir.explain.message import scheduler_message
-from weir.explain.reasons import Reason
 from weir.explain.verdict import Group
 from weir.explain.words import node_sentence, sentence, staying
 from weir.gates import Gates
+from weir.scheduler.reasons import Reason
 from weir.taints.eviction import Stay
 
 SCHEMA: Final = "weir.explain/v1"
@@ -47,8 +46,16 @@ def one(explanation: Explanation) -> dict[str, Any]:
         "fix": _fix(explanation.fix) if explanation.fix else None,
         "notConsidered": list(explanation.not_considered),
     }
-    if message := scheduler_message(explanation):
-        data["schedulerMessage"] = message
+    if explanation.attempt.message:
+        data["schedulerMessage"] = explanation.attempt.message
+        data["upstreamMessage"] = explanation.attempt.upstream
+    if explanation.attempt.node:
+        data["preemption"] = {
+            "node": explanation.attempt.node,
+            "victims": list(explanation.attempt.victims),
+        }
+    if explanation.unknown:
+        data["unknown"] = list(explanation.unknown)
     if explanation.placed_on:
         data["placedOn"] = explanation.placed_on
     return data

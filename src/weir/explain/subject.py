@@ -3,7 +3,7 @@
 A Pod is its own; a workload's pod is its template. What creation adds belongs to the question: the API server
 gives every new pod 300 s on not-ready and unreachable nodes unless it says otherwise, the DaemonSet controller
 lets its pods stay through node conditions. A pod that is already stored is taken as it is.
-Not here: reading files (weir.cli.inputs), judging nodes (weir.explain.node).
+Not here: reading files (weir.cli.inputs), judging nodes (weir.explain.engine).
 """
 
 from __future__ import annotations

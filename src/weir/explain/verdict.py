@@ -1,6 +1,6 @@
 """Does one node take the pod, why not, and how long could it stay there?
 
-Not here: the reasons (weir.explain.reasons), how a node is judged (weir.explain.node), the answer for all nodes
+Not here: the reasons (weir.scheduler.reasons), how a node is judged (weir.explain.engine), the answer for all nodes
 (weir.explain.explanation).
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from weir.explain.reasons import Cordoned, Reason, UntoleratedTaint
 from weir.objects.core import Taint
 from weir.scheduler.plugins.registry import FILTERS
+from weir.scheduler.reasons import Cordoned, Reason, UntoleratedTaint
 from weir.taints.eviction import Stay
 from weir.taints.wellknown import UNSCHEDULABLE
 
@@ -27,7 +27,6 @@ class NodeVerdict:
     reasons: tuple[Reason, ...] = ()
     stay: Stay = FOR_EVER
     disliked: tuple[Taint, ...] = ()  #: PreferNoSchedule taints that count against the node
-    victims: bool = False  #: whether pods of lower priority run there, which preemption might remove
 
     @property
     def fits(self) -> bool:
@@ -40,8 +39,8 @@ class NodeVerdict:
             return ()
         first = min(self.reasons, key=lambda reason: FILTERS.index(reason.plugin)).plugin
         found = tuple(reason for reason in self.reasons if reason.plugin == first)
-        # Room is reported resource by resource; every other filter stops at the first thing it finds.
-        return found if first == "NodeResourcesFit" else found[:1]
+        # Shortages and volumes are all reported; every other filter stops at the first thing it finds.
+        return found if first in ("NodeResourcesFit", "VolumeBinding") else found[:1]
 
     @property
     def telling(self) -> tuple[Reason, ...]:

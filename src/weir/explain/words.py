@@ -1,7 +1,7 @@
 """How is a reason said to a person? Sentences for every kind of reason.
 
 A comparison is always spelled out with both sides (`sla=940, needs > 950: refused`).
-Not here: what they are made of (weir.explain.phrases), the scheduler's own message (weir.explain.message), tables and
+Not here: what they are made of (weir.explain.phrases), the scheduler's own message (weir.explain.attempt), tables and
 colour (weir.cli.render).
 """
 
@@ -13,35 +13,43 @@ from typing import Final
 
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.outcome import CANNOT_ALLOCATE
-from weir.explain.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
 from weir.explain.phrases import asks, counted, duration, gate_of, listed, requires, short, taint_name
-from weir.explain.reasons import (
+from weir.explain.reasons import Gated, Over, Refused
+from weir.explain.verdict import NodeVerdict
+from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL
+from weir.objects.core import Taint
+from weir.objects.requests import show_amount
+from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
+from weir.scheduler.reasons import (
     Attempt,
-    ClaimUnusable,
+    AvoidedByPodNear,
+    AvoidedPodNear,
     Cordoned,
-    FilterRefusal,
-    Gated,
+    NoPodNear,
+    NoTopologyDomain,
     OtherNode,
-    Over,
     PortTaken,
     Reason,
-    Refused,
     TooFew,
     TooManyPods,
+    TooSkewed,
     UndeclaredFeatures,
     Unmet,
     UnmetAffinity,
     UnmetTerm,
     UnreadablePreference,
     UntoleratedTaint,
-    VolumeElsewhere,
-    VolumeMissing,
     WrongLabel,
 )
-from weir.explain.verdict import NodeVerdict
-from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL
-from weir.objects.core import Taint
-from weir.objects.requests import show_amount
+from weir.scheduler.volume_reasons import (
+    ClaimUnusable,
+    DiskInUse,
+    DriverMissing,
+    TooManyVolumes,
+    VolumeElsewhere,
+    VolumeMissing,
+    WrongVolumeZone,
+)
 from weir.selectors.node import Match
 from weir.taints.eviction import Stay
 from weir.taints.toleration import Outcome
@@ -64,17 +72,6 @@ HEADINGS: Final = {
     "pod-affinity": "affinity or anti-affinity between pods",
     "features": "its kubelet lacks a feature the pod needs",
     "filter": "another filter of the scheduler",
-}
-#: What the scheduler says about other pods, for people.
-_NEIGHBOURS: Final = {
-    "node(s) didn't match pod topology spread constraints": "one more there breaks the topology spread constraints",
-    "node(s) didn't match pod topology spread constraints (missing required label)": (
-        "has no label for the topology spread constraints"
-    ),
-    "node(s) didn't match pod affinity rules": "no pod nearby that the affinity asks for",
-    "node(s) didn't match pod anti-affinity rules": "a pod nearby that the anti-affinity avoids",
-    "node(s) didn't satisfy existing pods anti-affinity rules": "a pod nearby avoids this one",
-    "node(s) had no available disk": "a pod there uses the same disk",
 }
 # ── taints ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,8 +217,24 @@ def sentence(reason: Reason) -> str:
             return _tied(reason)
         case DeviceClaimUnusable(text, hint):
             return f"{text}{'; ' if hint else ''}{hint}"
-        case FilterRefusal(text=text):
-            return _NEIGHBOURS.get(text, text.removeprefix("node(s) "))
+        case TooSkewed():
+            return _skewed(reason)
+        case NoTopologyDomain(_, key):
+            return f"has no label {key}, which the topology spread constraints need"
+        case NoPodNear(_, key):
+            return f"no pod in its {key} that the affinity asks for"
+        case AvoidedPodNear(_, key):
+            return f"a pod in its {key} that the anti-affinity avoids"
+        case AvoidedByPodNear(key):
+            return f"a pod in its {key} avoids this one"
+        case DiskInUse():
+            return "a pod there uses the same disk"
+        case TooManyVolumes(driver, limit, attached):
+            return f"{driver} can attach {counted(limit, 'volume')} there, {attached} attached"
+        case DriverMissing(driver):
+            return f"the CSI driver {driver} is not installed there"
+        case WrongVolumeZone(volume, key, wanted, found):
+            return f"volume {volume} is in {key}={wanted}, the node in {found or 'none'}"
         case Gated(gates):
             return f"held back by the scheduling gates {listed(gates, 5)}"
         case Over():
@@ -232,7 +245,15 @@ def sentence(reason: Reason) -> str:
         case Refused(errors):
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             return f"the API server would refuse it: {short(errors[0], 300)}{more}"
-    return reason.message()
+    return (
+        reason.message().removeprefix("node(s) ").removeprefix(f'running "{reason.plugin}" filter plugin: ')
+    )
+
+
+def _skewed(reason: TooSkewed) -> str:
+    where = f"{reason.topology_key} {reason.domain}"
+    few = f"{reason.least} where there are fewest"
+    return f"would be {reason.here} in {where}, {few}: more than maxSkew {reason.max_skew} apart"
 
 
 def no_devices(reason: NoDevices, most: int = 3) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from weir.scheduler.framework import MAX_NODE_SCORE, Code, PluginError, Status
+from weir.scheduler.framework import MAX_NODE_SCORE, PluginError, Status
 from weir.scheduler.node_table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
@@ -35,6 +35,7 @@ from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.profile import Bound
+from weir.scheduler.reasons import OtherReason, Reason
 from weir.scheduler.resource_scores import IMPROVEMENT, RANK_BITS, Demand, amounts_of, demands_of
 
 #: A key is score above rank: its maximum is the best score, and among equals the node looked at first.
@@ -159,22 +160,19 @@ class Feasibility:
                     break
         return found
 
-    def refusals(self, rows: Rows) -> dict[int, list[Status]]:
+    def reasons(self, rows: Rows) -> dict[int, list[Reason]]:
         """Return what every filter that refuses a row says, not the first alone: for people, not for placing."""
-        found: dict[int, list[Status]] = {}
+        found: dict[int, list[Reason]] = {}
         for plugin in self.bound.filters:
             if getattr(plugin, "lazy", False):
                 for row in rows.tolist():
-                    if (status := _alone(plugin, row)) is not None:
-                        found.setdefault(row, []).append(status)
+                    if reasons := _alone(plugin, row):
+                        found.setdefault(row, []).extend(reasons)
                 continue
             codes = plugin.codes(rows)
             refused = codes != 0
-            known: dict[int, Status] = {}
             for row, code in zip(rows[refused].tolist(), codes[refused].tolist(), strict=True):
-                if code not in known:
-                    known[code] = plugin.status(code)
-                found.setdefault(row, []).append(known[code])
+                found.setdefault(row, []).extend(plugin.reasons(row, code))
         return found
 
     # ── keeping up ───────────────────────────────────────────────────────────────────────────────
@@ -456,13 +454,13 @@ def _highest(raw: Ids, feasible: Bools) -> int:
     return int(open_raw[open_raw.argmax()]) if len(raw) else 0
 
 
-def _alone(plugin: Any, row: int) -> Status | None:
+def _alone(plugin: Any, row: int) -> tuple[Reason, ...]:
     """Return what a plugin says against one row; what breaks it there does not keep the others from answering."""
     try:
         code = int(plugin.codes(np.array([row], np.int64))[0])
     except PluginError as error:
-        return Status(Code.ERROR, (str(error),), plugin.name)
-    return plugin.status(code) if code else None
+        return (OtherReason(plugin.name, str(error)),)
+    return plugin.reasons(row, code) if code else ()
 
 
 def _normalised(raw: Ids, feasible: Bools, *, reverse: bool) -> Ints:

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from weir.scheduler.reasons import OtherReason, Reason
+
 if TYPE_CHECKING:
     from weir.objects.core import Pod
     from weir.objects.resource import ResourceClaim
@@ -82,14 +84,6 @@ class Scope(enum.Enum):
     SEARCH = "anything, at such a cost that only nodes every other filter accepts are asked about"
 
 
-@dataclass(frozen=True)
-class Reason:
-    """Why one filter refuses one node; a plugin that knows more than the text adds fields in a class of its own."""
-
-    plugin: str
-    text: str  #: as in the FailedScheduling event
-
-
 class FilterPlugin(Protocol):
     """Filter: which nodes cannot run pods of one class."""
 
@@ -104,7 +98,7 @@ class FilterPlugin(Protocol):
 
     def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
         """Return, as data, why the node in *row* was given *code*."""
-        return tuple(Reason(self.name, text) for text in self.status(code).reasons)
+        return tuple(OtherReason(self.name, text) for text in self.status(code).reasons)
 
 
 class PreFilterPlugin(Protocol):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from weir.explain.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
 from weir.explain.explanation import Explanation
 from weir.explain.pod import explain
 from weir.explain.words import sentence
 from weir.gates import ALL_FEATURES, Gates
+from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable
 from weir.world import World
 
 Document = dict[str, Any]
@@ -201,8 +201,8 @@ def test_a_selector_that_fails_is_told_instead_of_devices() -> None:
     fails = [{"cel": {"expression": f"device.attributes['{DRIVER}'].none == 1"}}]
     answer = ask(slice_of("n1", device("gpu-0")), claim("c", selectors=fails))
     (reason,) = answer.nodes[0].reasons
-    assert isinstance(reason, NoDevices)
-    assert reason.text.startswith(
+    assert (reason.plugin, reason.kind) == ("DynamicResources", "devices")
+    assert sentence(reason).startswith(
         f"claim default/c: selector #0 on device {DRIVER}/n1/gpu-0: CEL runtime error"
     )
 
@@ -217,8 +217,7 @@ def test_nodes_that_lack_the_same_are_one_group() -> None:
 
 def test_a_world_without_devices_says_that_they_were_not_looked_at() -> None:
     answer = explain(pod(resourceClaimName="c"), World.of([node("n1")]), ALL_FEATURES)
-    assert answer.fits
-    assert "resource claims (no devices in the snapshot)" in answer.not_considered
+    assert answer.unknown == ("whether its resource claims can be had (no devices in the snapshot)",)
 
 
 @pytest.mark.parametrize("version", ["resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"])

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from weir.explain.explanation import Explanation
-from weir.explain.message import scheduler_message
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
 from weir.explain.words import node_sentence
@@ -49,8 +48,8 @@ def test_anti_affinity_avoids_a_whole_zone():
         web("old", "a1"),
     )
     assert said(answer) == {
-        "a1": "a pod nearby that the anti-affinity avoids",
-        "a2": "a pod nearby that the anti-affinity avoids",
+        "a1": "a pod in its zone that the anti-affinity avoids",
+        "a2": "a pod in its zone that the anti-affinity avoids",
         "b1": "fits",
     }
 
@@ -59,13 +58,13 @@ def test_a_pod_that_is_there_may_avoid_the_new_one():
     answer = ask(
         web("new"), node("a1", "a"), node("b1", "b"), web("old", "a1", **affinity("podAntiAffinity"))
     )
-    assert said(answer) == {"a1": "a pod nearby avoids this one", "b1": "fits"}
+    assert said(answer) == {"a1": "a pod in its zone avoids this one", "b1": "fits"}
 
 
 def test_affinity_wants_company():
     other = {"labelSelector": {"matchLabels": {"app": "cache"}}}
     answer = ask(web("new", **affinity("podAffinity", **other)), node("a1", "a"))
-    assert said(answer) == {"a1": "no pod nearby that the affinity asks for"}
+    assert said(answer) == {"a1": "no pod in its zone that the affinity asks for"}
     assert answer.fix is None
 
 
@@ -84,9 +83,9 @@ def test_spread_keeps_the_balance():
         web("old", "a1"),
     )
     assert said(answer) == {
-        "a1": "one more there breaks the topology spread constraints",
+        "a1": "would be 2 in zone a, 0 where there are fewest: more than maxSkew 1 apart",
         "b1": "fits",
-        "x": "has no label for the topology spread constraints",
+        "x": "has no label zone, which the topology spread constraints need",
     }
 
 
@@ -188,23 +187,33 @@ def test_monitors_of_another_shape_are_no_traceback(monitors):
 def test_how_many_disks_a_node_can_attach_is_said_not_to_be_considered():
     disk = {"name": "v", "awsElasticBlockStore": {"volumeID": "d"}}
     answer = ask(web("new", volumes=[disk]), node("a1"))
-    assert answer.not_considered[0] == "how many disks each node can attach (CSINodes are not read)"
+    assert answer.not_considered[0] == "how many volumes each node can attach (no CSINodes in the snapshot)"
 
 
-def test_a_claim_is_not_held_against_a_pod_in_a_snapshot_without_claims():
+def test_a_claim_that_is_not_there_is_not_found_and_a_snapshot_without_claims_cannot_be_sure():
     answer = ask(web("new", volumes=[CLAIMED]), node("a1"), web("old", "a1", volumes=[CLAIMED]))
-    assert (said(answer), answer.not_considered[0]) == (
-        {"a1": "fits"},
-        "the volumes of data (no claims in the snapshot)",
+    assert [reason.message() for reason in answer.blockers] == ['persistentvolumeclaim "data" not found']
+    assert answer.unknown == ("whether the claim data exists (no PersistentVolumeClaims in the snapshot)",)
+    assert answer.attempt.upstream == (
+        '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
     )
+
+
+def test_where_storage_was_collected_a_missing_claim_is_certain():
+    classes = {"kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "csi.example"}
+    answer = ask(web("new", volumes=[CLAIMED]), node("a1"), classes)
+    assert (len(answer.blockers), answer.unknown) == (1, ())
 
 
 def test_beside_a_claim_nobody_collected_a_disk_is_judged_all_the_same():
     disk = {"name": "v", "gcePersistentDisk": {"pdName": "d"}}
+    other = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {"volumeName": "disk"},
+             "status": {"phase": "Bound"}}  # fmt: skip
     answer = ask(
-        web("new", volumes=[disk, CLAIMED]), node("a1"), node("b1"), web("old", "a1", volumes=[disk])
+        web("new", volumes=[disk, CLAIMED]), node("a1"), node("b1"), other, web("old", "a1", volumes=[disk])
     )
     assert said(answer) == {"a1": "a pod there uses the same disk", "b1": "fits"}
+    assert answer.unknown == ("where volume disk can be used (no PersistentVolumes in the snapshot)",)
 
 
 # ── features ──
@@ -221,7 +230,7 @@ def test_a_node_that_declares_nothing_lacks_what_the_pod_needs():
 
 def test_what_the_scheduler_says_where_no_kubelet_declares_anything():
     answer = ask(web("new", hostNetwork=True, hostUsers=False), node("a1"), node("b1"))
-    assert scheduler_message(answer) == (
+    assert answer.attempt.message == (
         "0/2 nodes are available: 2 node(s) didn't match Pod's required features. "
         "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     )
@@ -250,7 +259,7 @@ def test_a_preference_that_cannot_be_read_keeps_a_pod_off_all_nodes_that_fit():
 
 
 def test_a_preference_that_cannot_be_read_is_told_as_the_scheduler_tells_it():
-    assert scheduler_message(ask(preferring("5", "many"), node("a1"), node("b1"))) == (
+    assert ask(preferring("5", "many"), node("a1"), node("b1")).attempt.message == (
         'running PreScore plugin "NodeAffinity": [1].matchExpressions[0].values[0]: Invalid value: "many": '
         "for 'Gt', 'Lt' operators, the value must be an integer"
     )
@@ -315,4 +324,4 @@ def test_a_pod_that_is_over_is_not_said_to_fit_or_to_run(on, metadata, phase, li
 
 def test_the_scheduler_says_nothing_about_a_pod_that_is_over():
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {}, "status": {"phase": "Failed"}}
-    assert scheduler_message(stored(pod, node("a1"))) == ""
+    assert stored(pod, node("a1")).attempt.message == ""

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.explain.explanation import verdict_line
-from weir.explain.message import scheduler_message
 from weir.explain.phrases import duration, gates_line, listed
 from weir.explain.pod import explain
-from weir.explain.reasons import TooFew, UntoleratedTaint
 from weir.explain.words import node_sentence, sentence, staying
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Taint, Toleration
+from weir.scheduler.reasons import TooFew, UntoleratedTaint
 from weir.taints.eviction import stay
 from weir.taints.toleration import Outcome, tolerates
 from weir.world import World
@@ -172,7 +171,7 @@ def node(name: str, *taints: str, **status: Any) -> dict[str, Any]:
 
 def message(*documents: dict[str, Any], **spec: Any) -> str:
     pod = {"kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
-    return scheduler_message(explain(pod, World.of(documents), ALL_FEATURES))
+    return explain(pod, World.of(documents), ALL_FEATURES).attempt.message
 
 
 def small(name: str) -> dict[str, Any]:
@@ -253,10 +252,10 @@ def test_an_unusable_claim_is_said_once_for_all_nodes():
     ("priority", "preemption"),
     [
         (0, " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."),
-        (5, ""),  # whether preemption helps takes a dry run
+        (5, " preemption: found a potential placement for pod on node n1, preempting 1 victims"),
     ],
 )
-def test_preemption_is_spoken_of_only_where_it_is_certain(priority, preemption):
+def test_whether_preemption_helps_is_tried(priority, preemption):
     holder = {
         "kind": "Pod",
         "metadata": {"name": "holder"},

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from weir.explain.device_reasons import ClaimTied, NoDevices
 from weir.explain.edits.devices import AddDeviceToleration, RemoveRule, for_devices, for_tied
 from weir.explain.edits.edit import Edit
 from weir.explain.edits.labels import (
@@ -29,20 +28,20 @@ from weir.explain.edits.taints import (
     for_taint,
 )
 from weir.explain.phrases import gate_of
-from weir.explain.reasons import (
+from weir.explain.reasons import Gated, Refused
+from weir.gates import SEMVER_COMPARISON, Gates
+from weir.objects.core import Node, Pod
+from weir.scheduler.device_reasons import ClaimTied, NoDevices
+from weir.scheduler.reasons import (
     Cordoned,
-    Gated,
     OtherNode,
     Reason,
-    Refused,
     TooFew,
     UnmetAffinity,
     UnreadablePreference,
     UntoleratedTaint,
     WrongLabel,
 )
-from weir.gates import SEMVER_COMPARISON, Gates
-from weir.objects.core import Node, Pod
 from weir.selectors.node import SEMVER_OPERATORS, Match, preferred_terms, required_selector
 
 __all__ = [

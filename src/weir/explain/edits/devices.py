@@ -16,7 +16,6 @@ import msgspec
 
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.outcome import DeviceRefusal, Refusal
-from weir.explain.device_reasons import ClaimTied, NoDevices
 from weir.explain.edits.edit import Edit
 from weir.explain.phrases import asks
 from weir.objects.core import Pod, Toleration
@@ -28,6 +27,7 @@ from weir.objects.resource import (
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
+from weir.scheduler.device_reasons import ClaimTied, NoDevices
 from weir.values.names import check_label_value
 from weir.world import World
 

@@ -14,8 +14,8 @@ import msgspec
 
 from weir.explain.edits.edit import Edit, distance_between, moved_threshold
 from weir.explain.phrases import listed, requires
-from weir.explain.reasons import Unmet, UnmetTerm
 from weir.objects.core import NodeSelectorRequirement
+from weir.scheduler.reasons import Unmet, UnmetTerm
 from weir.selectors.node import Match
 from weir.values.names import check_label_value
 

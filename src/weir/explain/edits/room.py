@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from weir.explain.edits.edit import Edit
-from weir.explain.reasons import TooFew
 from weir.objects.core import Pod
 from weir.objects.requests import container_requests, pod_requests, restarts, show_amount
+from weir.scheduler.reasons import TooFew
 
 
 @dataclass(frozen=True)

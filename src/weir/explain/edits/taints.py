@@ -14,12 +14,11 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from weir.explain.edits.edit import Edit, distance_between, moved_threshold
-from weir.explain.node import uncordoned
 from weir.explain.phrases import asks, gate_of
-from weir.explain.reasons import UntoleratedTaint
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, Toleration
 from weir.scheduler.plugins.node_unschedulable import CORDONED
+from weir.scheduler.reasons import UntoleratedTaint
 from weir.taints.toleration import Outcome
 from weir.values.names import check_label_value
 
@@ -123,7 +122,10 @@ class Uncordon(Edit):
         return f"let {self.node_name} take new pods again"
 
     def on_node(self, node: Node) -> Node:
-        return uncordoned(node)
+        """Return *node* as `kubectl uncordon` and the controller that follows it leave it."""
+        taints = tuple(t for t in node.taints if (t.key, t.effect) != (CORDONED.key, CORDONED.effect))
+        spec = msgspec.structs.replace(node.spec, unschedulable=None, taints=taints)
+        return msgspec.structs.replace(node, spec=spec)
 
     @property
     def command(self) -> str:

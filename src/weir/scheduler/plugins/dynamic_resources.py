@@ -33,6 +33,7 @@ from weir.objects.core import Node, Pod
 from weir.objects.resource import ResourceClaim
 from weir.scheduler.claim_feasibility import INVALID, REFUSED, ClaimFeasibilities, ClaimFeasibility
 from weir.scheduler.claims import BindingFailed, Claims, Readiness, requests_of, reservable
+from weir.scheduler.device_reasons import ClaimTied, NoDevices
 from weir.scheduler.framework import MAX_NODE_SCORE, Code, PluginError, Status
 from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.plugins.claim_reservation import ClaimBinding, ClaimReservation, Extended
@@ -46,6 +47,7 @@ from weir.scheduler.plugins.extended_resources import (
 )
 from weir.scheduler.plugins.node_affinity import LabelJudge
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import Reason as FilterReason
 
 NAME: Final = "DynamicResources"
 UNAVAILABLE, TAINTED, LEFT_BEHIND, NO_RESOURCE = 3, 4, 5, 6
@@ -274,6 +276,20 @@ class BoundDynamicResources:
 
     def status(self, code: int) -> Status:
         return _unresolvable(_REASONS[code])
+
+    def reasons(self, row: int, code: int) -> tuple[FilterReason, ...]:
+        """Return why the node was refused, with every device and every taint that counts."""
+        node, text = self._table.nodes[row], _REASONS[code]
+        assert node is not None
+        if code in (UNAVAILABLE, TAINTED):
+            leaving = self.leaving() if code == TAINTED else ()
+            return (ClaimTied(text, tuple((claim.key, reason.taint) for claim, reason in leaving)),)
+        if self._problem is not None:
+            return ()  # the claims cannot be used at all: PreFilter speaks for all nodes at once
+        try:
+            return (NoDevices(text, self.refusals(node)),)
+        except AllocationError:
+            return (NoDevices(text),)
 
     def refusals(self, node: Node) -> tuple[DeviceRefusal, ...]:
         """Return, for people, what kept every device of a node that was refused from every request."""

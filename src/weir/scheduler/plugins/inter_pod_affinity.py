@@ -15,13 +15,12 @@ from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.pod_counts import Count, PodCounts, Term, read_term
+from weir.scheduler.reasons import AvoidedByPodNear, AvoidedPodNear, NoPodNear, Reason
 
 NAME: Final = "InterPodAffinity"
-_AFFINITY: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match pod affinity rules",), NAME)
-_ANTI: Final = Status(Code.UNSCHEDULABLE, ("node(s) didn't match pod anti-affinity rules",), NAME)
-_EXISTING: Final = Status(
-    Code.UNSCHEDULABLE, ("node(s) didn't satisfy existing pods anti-affinity rules",), NAME
-)
+_AFFINITY: Final = Status(Code.UNRESOLVABLE, (NoPodNear.words,), NAME)
+_ANTI: Final = Status(Code.UNSCHEDULABLE, (AvoidedPodNear.words,), NAME)
+_EXISTING: Final = Status(Code.UNSCHEDULABLE, (AvoidedByPodNear.words,), NAME)
 
 
 def by_domain(table: NodeTable, topology_key: str, sums: Any) -> Any:
@@ -96,11 +95,15 @@ class BoundInterPodAffinity:
             codes[~self._near_enough()] = 1
         return codes[rows]
 
-    def _near_enough(self) -> Bools:
-        everyone = self._tally.selected(
+    def _wanted_near(self) -> Count:
+        """Return the pods that all affinity terms select: upstream counts only those."""
+        return self._tally.selected(
             ("all", tuple(term.key for term in self._near)),
             lambda pod, terms=tuple(self._near): all(term.selects(pod) for term in terms),
         )
+
+    def _near_enough(self) -> Bools:
+        everyone = self._wanted_near()
         labelled: Bools = np.ones(self._table.size, np.bool_)
         met: Bools = np.ones(self._table.size, np.bool_)
         anywhere = False
@@ -119,6 +122,29 @@ class BoundInterPodAffinity:
 
     def status(self, code: int) -> Status:
         return {1: _AFFINITY, 2: _ANTI, 3: _EXISTING}[code]
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        """Return every term that keeps the pod off the node; the first is the one `status` names."""
+        found: list[Reason] = []
+        if code == 1:
+            everyone = self._wanted_near()
+            lacking = [
+                NoPodNear(index, term.topology_key)
+                for index, term in enumerate(self._near)
+                if not anybody_near(self._table, term.topology_key, everyone)[row]
+            ]
+            found += lacking
+        found += [
+            AvoidedPodNear(index, term.topology_key)
+            for index, term in enumerate(self._apart)
+            if anybody_near(self._table, term.topology_key, self._selected(term))[row]
+        ]
+        keys = dict.fromkeys(
+            term.topology_key
+            for term, _, count in self._tally.terms_about(self._pod, "anti-affinity")
+            if anybody_near(self._table, term.topology_key, count)[row]
+        )
+        return (*found, *map(AvoidedByPodNear, keys))
 
     # ── score ────────────────────────────────────────────────────────────────────────────────────
 

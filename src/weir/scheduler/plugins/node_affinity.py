@@ -6,7 +6,7 @@ by the same `match_requirement` that everyone asks, and nodes look their value u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,18 +26,28 @@ from weir.objects.core import (
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Bools, Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import (
+    Reason,
+    Unmet,
+    UnmetAffinity,
+    UnmetProfileAffinity,
+    UnmetTerm,
+    UnreadablePreference,
+    WrongLabel,
+)
 from weir.selectors.node import (
     NODE_NAME_FIELD,
     match_field,
     match_requirement,
+    match_term,
     preferred_terms,
     required_selector,
 )
 from weir.values.integer import IntegerError, parse_int64
 
 NAME: Final = "NodeAffinity"
-_REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match Pod's node affinity/selector",), NAME)
-_ENFORCED: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match scheduler-enforced node affinity",), NAME)
+_REJECTED: Final = Status(Code.UNRESOLVABLE, (WrongLabel.words,), NAME)
+_ENFORCED: Final = Status(Code.UNRESOLVABLE, (UnmetProfileAffinity.words,), NAME)
 CONFLICT: Final = "pod affinity terms conflict"
 
 
@@ -58,7 +68,7 @@ class BoundNodeAffinity:
     dynamic = False
 
     def __init__(self, pod: PodClass, table: NodeTable, gates: Gates, added: NodeAffinityView | None) -> None:
-        self._columns = LabelJudge(table, gates)
+        self._columns, self._gates = LabelJudge(table, gates), gates
         self._wanted = pod.pod.spec.node_selector or {}
         self._required = required_selector(pod.pod)
         self._added = added.required if added else None
@@ -117,6 +127,42 @@ class BoundNodeAffinity:
     def status(self, code: int) -> Status:
         return _ENFORCED if code == 2 else _REJECTED
 
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        """Return every entry of nodeSelector that does not match, and what each affinity term lacks."""
+        node = self._columns.table.nodes[row]
+        assert node is not None
+        found: list[Reason] = [UnmetProfileAffinity()] if code == 2 else []
+        for key, wanted in self._wanted.items():
+            if (value := node.labels.get(key)) != wanted:
+                found.append(WrongLabel(key, wanted, value))
+        if self._required is not None:
+            terms = unmet_terms(self._required, node.labels, node.name, self._gates)
+            if terms is not None:
+                found.append(UnmetAffinity(terms))
+        return tuple(found)
+
+
+def unmet_terms(
+    selector: NodeSelector, labels: Mapping[str, str], node_name: str | None, gates: Gates
+) -> tuple[UnmetTerm, ...] | None:
+    """Return what each term of *selector* lacks, or None when one of them selects the node."""
+    found: list[UnmetTerm] = []
+    for index, term in enumerate(selector.node_selector_terms or ()):
+        expressions = len(term.match_expressions or ())
+        unmet = []
+        for position, (requirement, match) in enumerate(match_term(term, labels, node_name, gates)):
+            if match:
+                continue
+            if position < expressions:
+                value = labels.get(requirement.key)
+                unmet.append(Unmet("matchExpressions", position, requirement, match, value))
+            else:
+                unmet.append(Unmet("matchFields", position - expressions, requirement, match, node_name))
+        if not unmet and (term.match_expressions or term.match_fields):
+            return None
+        found.append(UnmetTerm(index, tuple(unmet)))
+    return tuple(found)
+
 
 def unreadable_preferences(pod: Pod) -> str:
     """Return why the preferred terms of *pod* cannot be read, or "" when they can.
@@ -134,6 +180,20 @@ def unreadable_preferences(pod: Pod) -> str:
         if not _is_integer(value)
     )
     return ", ".join(found) if len(found) < 2 else f"[{', '.join(found)}]"
+
+
+def unreadable_preference(pod: Pod) -> UnreadablePreference | None:
+    """Return the preferred terms that break the attempt once it has to choose between nodes, or None."""
+    text = unreadable_preferences(pod)
+    if not text:
+        return None
+    found = {
+        number: tuple(each for each in term.preference.match_expressions or () if unreadable(each))
+        for number, term in enumerate(preferred_terms(pod))
+        if term.weight
+    }
+    terms = tuple(number for number, requirements in found.items() if requirements)
+    return UnreadablePreference(text, terms, tuple(each for number in terms for each in found[number]))
 
 
 def unreadable(requirement: NodeSelectorRequirement) -> bool:

@@ -16,11 +16,12 @@ from weir.objects.core import Node, Pod
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import Reason, UndeclaredFeatures
 
 NAME: Final = "NodeDeclaredFeatures"
 RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 HOST_NETWORK_USERS: Final = "UserNamespacesHostNetworkSupport"
-_REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match Pod's required features",), NAME)
+_REJECTED: Final = Status(Code.UNRESOLVABLE, (UndeclaredFeatures.words,), NAME)
 
 
 def required_features(pod: Pod) -> frozenset[str]:
@@ -72,3 +73,8 @@ class BoundNodeDeclaredFeatures:
 
     def status(self, code: int) -> Status:
         return _REJECTED
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        node = self._table.nodes[row]
+        assert node is not None
+        return (UndeclaredFeatures(tuple(sorted(self._needed - declared_features(node)))),)

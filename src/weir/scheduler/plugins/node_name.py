@@ -12,9 +12,10 @@ import numpy as np
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import OtherNode, Reason
 
 NAME: Final = "NodeName"
-_REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) didn't match the requested node name",), NAME)
+_REJECTED: Final = Status(Code.UNRESOLVABLE, (OtherNode.words,), NAME)
 
 
 class NodeName:
@@ -46,3 +47,6 @@ class BoundNodeName:
 
     def status(self, code: int) -> Status:
         return _REJECTED
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        return (OtherNode(self._wanted),)

@@ -14,12 +14,11 @@ from weir.objects.requests import HostPort
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import PortTaken, Reason
 
 NAME: Final = "NodePorts"
 _EVERYWHERE: Final = "0.0.0.0"
-_REJECTED: Final = Status(
-    Code.UNSCHEDULABLE, ("node(s) didn't have free ports for the requested pod ports",), NAME
-)
+_REJECTED: Final = Status(Code.UNSCHEDULABLE, (PortTaken.words,), NAME)
 
 
 def conflicts(wanted: HostPort, held: HostPort) -> bool:
@@ -55,3 +54,13 @@ class BoundNodePorts:
 
     def status(self, code: int) -> Status:
         return _REJECTED
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        """Return each wanted port that is taken, with the first pod that holds it."""
+        held = [(port, key) for key, pod in self._table.pods[row].items() for port in pod.host_ports]
+        found = []
+        for wanted in self._wanted:
+            holder = next((key for port, key in held if conflicts(wanted, port)), None)
+            if holder is not None:
+                found.append(PortTaken(wanted[2], wanted[1], holder))
+        return tuple(found)

@@ -28,6 +28,7 @@ from weir.scheduler.node_table import (
     NodeTable,
 )
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import Reason, TooFew, TooManyPods
 
 NAME: Final = "NodeResourcesFit"
 _UNRESOLVABLE: Final = 1
@@ -92,9 +93,7 @@ class BoundNodeResourcesFit:
         scalars = {name: others[name] for name in sorted(others) if not arguments.ignores(name)}
         #: requests beyond CPU and memory, in the order their shortages are named
         self.others: dict[str, int] = {**storage, **scalars}
-        self._names = ["Too many pods", "Insufficient cpu", "Insufficient memory"] + [
-            f"Insufficient {name}" for name in self.others
-        ]
+        self._names = [TooManyPods.words, *map(TooFew.words_for, ("cpu", "memory", *self.others))]
 
     def codes(self, rows: Any) -> Ids:
         """Return the shortages of each node as bits, the lowest saying that preemption cannot help."""
@@ -119,6 +118,24 @@ class BoundNodeResourcesFit:
     def status(self, code: int) -> Status:
         reasons = tuple(name for i, name in enumerate(self._names) if code & (_FIRST_REASON << i))
         return Status(Code.UNRESOLVABLE if code & _UNRESOLVABLE else Code.UNSCHEDULABLE, reasons, NAME)
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        """Return every shortage of the node, in the order `status` names them."""
+        state = self._table.state
+        found: list[Reason] = []
+        if code & _FIRST_REASON:
+            found.append(TooManyPods(int(state[ALLOC_PODS, row]), int(state[USED_PODS, row])))
+        amounts = [
+            ("cpu", self.cpu, state[ALLOC_CPU, row], state[USED_CPU, row]),
+            ("memory", self.memory, state[ALLOC_MEMORY, row], state[USED_MEMORY, row]),
+        ]
+        for name, amount in self.others.items():
+            column = self._table.resource(name)
+            amounts.append((name, amount, column.alloc[row], column.used[row]))
+        for place, (name, amount, alloc, used) in enumerate(amounts):
+            if code & (_FIRST_REASON << (place + 1)):
+                found.append(TooFew(name, amount, int(alloc), int(used)))
+        return tuple(found)
 
     def raw(self, rows: Any) -> Ints:
         """Return each node's score by the configured strategy; it is final, without a normaliser."""

@@ -15,12 +15,13 @@ from weir.objects.core import Taint
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import Cordoned, Reason
 from weir.taints.toleration import Evaluate, find_tolerating
 from weir.taints.wellknown import UNSCHEDULABLE
 
 NAME: Final = "NodeUnschedulable"
 CORDONED: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
-_REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) were unschedulable",), NAME)
+_REJECTED: Final = Status(Code.UNRESOLVABLE, (Cordoned.words,), NAME)
 
 
 class NodeUnschedulable:
@@ -48,3 +49,6 @@ class BoundNodeUnschedulable:
 
     def status(self, code: int) -> Status:
         return _REJECTED
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        return (Cordoned(),)

@@ -21,10 +21,12 @@ from weir.scheduler.csi_migration import Handle, driver_of, handle_of, inline_ha
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import Reason
+from weir.scheduler.volume_reasons import DriverMissing, TooManyVolumes
 from weir.scheduler.volumes import CSINode, Storage, pod_claims, storage_class_of
 
 NAME: Final = "NodeVolumeLimits"
-_REJECTED: Final = Status(Code.UNSCHEDULABLE, ("node(s) exceed max volume count",), NAME)
+_REJECTED: Final = Status(Code.UNSCHEDULABLE, (TooManyVolumes.words,), NAME)
 
 
 class NodeVolumeLimits:
@@ -64,7 +66,7 @@ class BoundNodeVolumeLimits:
         for name in self._storage.csi_nodes if wanted else ():
             place = self._table.row_of.get(name)
             if place is not None and not codes[place]:
-                codes[place] = self._too_many(name, place, wanted)
+                codes[place] = self._too_many(name, place, wanted) is not None
         return codes[rows]
 
     def _picky(self, drivers: set[str]) -> list[str]:
@@ -81,10 +83,11 @@ class BoundNodeVolumeLimits:
         there = {driver.name for driver in csi_node.spec.drivers} if csi_node is not None else set()
         return next((number + 2 for number, driver in enumerate(picky) if driver not in there), 0)
 
-    def _too_many(self, node: str, row: int, wanted: set[Handle]) -> bool:
+    def _too_many(self, node: str, row: int, wanted: set[Handle]) -> TooManyVolumes | None:
+        """Return the first driver that cannot attach what is *wanted* besides what it has there, or None."""
         limits = _limits(self._storage.csi_nodes[node])
         if not any(driver in limits for driver, _ in wanted):
-            return False
+            return None
         there = {
             volume
             for other in self._table.pods[row].values()
@@ -93,8 +96,13 @@ class BoundNodeVolumeLimits:
         }
         used = Counter(driver for driver, _ in there | self._still_attached(node))
         more = Counter(driver for driver, _ in wanted - there)
-        return any(
-            used[driver] + count > limits[driver] for driver, count in more.items() if driver in limits
+        return next(
+            (
+                TooManyVolumes(driver, limits[driver], used[driver])
+                for driver, count in sorted(more.items())
+                if driver in limits and used[driver] + count > limits[driver]
+            ),
+            None,
         )
 
     def _still_attached(self, node: str) -> set[Handle]:
@@ -129,8 +137,15 @@ class BoundNodeVolumeLimits:
     def status(self, code: int) -> Status:
         if code < 2:
             return _REJECTED
-        missing = self._missing[code - 2]
-        return Status(Code.UNSCHEDULABLE, (f"{missing} CSI driver is not installed on the node",), NAME)
+        return Status(Code.UNSCHEDULABLE, (DriverMissing(self._missing[code - 2]).message(),), NAME)
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        if code >= 2:
+            return (DriverMissing(self._missing[code - 2]),)
+        node = self._table.nodes[row]
+        assert node is not None
+        found = self._too_many(node.name, row, set(self._attached(self._pod)))
+        return (found,) if found is not None else ()
 
 
 def _limits(csi_node: CSINode) -> dict[str, int]:

@@ -24,15 +24,12 @@ from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration, TaintToleration
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.pod_counts import Count, PodCounts, read_selector
+from weir.scheduler.reasons import NoTopologyDomain, Reason, TooSkewed
 
 NAME: Final = "PodTopologySpread"
 HOSTNAME: Final = "kubernetes.io/hostname"
-_SKEWED: Final = Status(Code.UNSCHEDULABLE, ("node(s) didn't match pod topology spread constraints",), NAME)
-_UNLABELLED: Final = Status(
-    Code.UNRESOLVABLE,
-    ("node(s) didn't match pod topology spread constraints (missing required label)",),
-    NAME,
-)
+_SKEWED: Final = Status(Code.UNSCHEDULABLE, (TooSkewed.words,), NAME)
+_UNLABELLED: Final = Status(Code.UNRESOLVABLE, (NoTopologyDomain.words,), NAME)
 
 #: What a pod without constraints of its own gets, with the selector of its controller and services.
 SYSTEM_DEFAULTS: Final = (
@@ -54,6 +51,7 @@ class Constraint:
     honours_taints: bool
     count: Count
     counts_itself: bool
+    index: int = -1  #: among the pod's own constraints; -1: a default of the scheduler
 
 
 class PodTopologySpread:
@@ -85,8 +83,15 @@ class PodTopologySpread:
                 return None
             constraints = [(c, selector) for c in self._defaults]
             require_all = not self._system_defaults
-        hard = [self._read(c, s, pod) for c, s in constraints if c.when_unsatisfiable == "DoNotSchedule"]
-        soft = [self._read(c, s, pod) for c, s in constraints if c.when_unsatisfiable == "ScheduleAnyway"]
+        read = [
+            self._read(c, s, pod, index if pod.spread else -1) for index, (c, s) in enumerate(constraints)
+        ]
+        hard = [one for (c, _), one in zip(constraints, read, strict=True) if _forbids(c)]
+        soft = [
+            one
+            for (c, _), one in zip(constraints, read, strict=True)
+            if c.when_unsatisfiable == "ScheduleAnyway"
+        ]
         if not hard and not soft:
             return None
         return BoundPodTopologySpread(
@@ -99,7 +104,7 @@ class PodTopologySpread:
         )
 
     def _read(
-        self, spec: TopologySpreadConstraint, selector: LabelSelector | None, pod: PodClass
+        self, spec: TopologySpreadConstraint, selector: LabelSelector | None, pod: PodClass, index: int
     ) -> Constraint:
         matcher = read_selector(selector)
         empty = matcher is None or not matcher
@@ -119,7 +124,12 @@ class PodTopologySpread:
             spec.node_taints_policy == "Honor",
             self._tally.selected(key, selects),
             matcher is not None and matcher.matches(pod.labels),
+            index,
         )
+
+
+def _forbids(constraint: TopologySpreadConstraint) -> bool:
+    return constraint.when_unsatisfiable == "DoNotSchedule"
 
 
 def selector_for(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> LabelSelector | None:
@@ -217,12 +227,7 @@ class BoundPodTopologySpread:
         """Return 0, or 1 for too much skew, 2 for a missing label; the first constraint that refuses decides."""
         codes: Ids | None = None
         for constraint in self._hard:
-            who = self._who_counts(constraint, self._hard)
-            sums = self._sums(constraint, who)
-            if who.domains < constraint.min_domains:
-                smallest = 0
-            else:
-                smallest = int(sums.min(where=who.there, initial=_NO_DOMAIN))
+            sums, smallest = self._skew(constraint)
             # judged once per domain; the last place is for nodes without the label
             verdict = (sums + constraint.counts_itself - smallest > constraint.max_skew).astype(np.int32)
             verdict[-1] = 2
@@ -233,6 +238,32 @@ class BoundPodTopologySpread:
 
     def status(self, code: int) -> Status:
         return _UNLABELLED if code == 2 else _SKEWED
+
+    def _skew(self, constraint: Constraint) -> tuple[Ints, int]:
+        """Return the pods counted in each domain, and the number that the others are held against."""
+        who = self._who_counts(constraint, self._hard)
+        sums = self._sums(constraint, who)
+        if who.domains < constraint.min_domains:
+            return sums, 0
+        return sums, int(sums.min(where=who.there, initial=_NO_DOMAIN))
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        """Return every constraint that keeps the pod off the node; the first is the one `status` names."""
+        found: list[Reason] = []
+        for constraint in self._hard:
+            label = self._table.label(constraint.key)
+            number = int(label.ids[row])
+            if number < 0:
+                found.append(NoTopologyDomain(constraint.index, constraint.key))
+                continue
+            sums, smallest = self._skew(constraint)
+            here = int(sums[number]) + constraint.counts_itself
+            if here - smallest > constraint.max_skew:
+                domain = label.values[number]
+                found.append(
+                    TooSkewed(constraint.index, constraint.key, domain, here, smallest, constraint.max_skew)
+                )
+        return tuple(found)
 
     # ── score ────────────────────────────────────────────────────────────────────────────────────
 

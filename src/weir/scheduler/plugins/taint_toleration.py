@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 
 from weir.gates import Gates
-from weir.objects.core import Taint
+from weir.objects.core import Taint, Toleration
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import Attempt, Reason, UntoleratedTaint
 from weir.taints.judge import TaintJudge
-from weir.taints.toleration import BLOCKING, SCORING, Evaluate
+from weir.taints.toleration import BLOCKING, SCORING, Evaluate, Outcome, tolerates
 
 NAME = "TaintToleration"
-#: Kubernetes since 1.35 leaves key and value out of the message.
-UPSTREAM_REASON = "node(s) had untolerated taint(s)"
 
 
 class _Lists:
@@ -58,6 +57,7 @@ class TaintToleration:
     def __init__(
         self, gates: Gates, evaluate: Evaluate | None = None, *, upstream_reason: bool = False
     ) -> None:
+        self.gates = gates
         self.judge = TaintJudge(gates, evaluate)
         self.hard = _Lists(self.judge, BLOCKING)
         self.soft = _Lists(self.judge, SCORING)
@@ -69,8 +69,8 @@ class TaintToleration:
     def reason(self, taint: Taint) -> str:
         """Return the words for a node kept away by *taint*."""
         if self.upstream_reason:
-            return UPSTREAM_REASON
-        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+            return UntoleratedTaint.words
+        return UntoleratedTaint(taint).message()
 
 
 class BoundTaintToleration:
@@ -86,6 +86,7 @@ class BoundTaintToleration:
         self._soft = tuple(t for t in pod.tolerations if t.effect in ("", "PreferNoSchedule"))
         self._codes: Ids = np.zeros(0, np.int32)
         self._raw: Ids = np.zeros(0, np.int32)
+        self._judged: dict[tuple[str, str, str], UntoleratedTaint | None] = {}
 
     def codes(self, rows: Any) -> Ids:
         """Return 0 for tolerated nodes, else 1 + the number of the first untolerated taint."""
@@ -104,6 +105,35 @@ class BoundTaintToleration:
     def status(self, code: int) -> Status:
         taint = self._plugin.judge.taints[code - 1]
         return Status(Code.UNRESOLVABLE, (self._plugin.reason(taint),), NAME)
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        """Return every taint of the node that is not tolerated: the first is the one `status` names."""
+        node = self._table.nodes[row]
+        assert node is not None
+        found = (self._untolerated(taint) for taint in node.taints if taint.effect in BLOCKING)
+        return tuple(reason for reason in found if reason is not None)
+
+    def disliked(self, row: int) -> tuple[Taint, ...]:
+        """Return the PreferNoSchedule taints of the node that count against it."""
+        node = self._table.nodes[row]
+        assert node is not None
+        return tuple(t for t in node.taints if t.effect in SCORING and self._untolerated(t) is not None)
+
+    def _untolerated(self, taint: Taint) -> UntoleratedTaint | None:
+        """Return why *taint* is not tolerated, or None when it is; each distinct taint is judged once."""
+        identity = (taint.key, taint.value, taint.effect)
+        if identity not in self._judged:
+            attempts = []
+            for toleration in self._tolerations:
+                outcome = tolerates(toleration, taint, self._plugin.gates)
+                if outcome:
+                    self._judged[identity] = None
+                    break
+                attempts.append(_attempt(toleration, taint, outcome))
+            else:
+                bare = Taint(*identity)  # when it was added does not matter
+                self._judged[identity] = UntoleratedTaint(bare, tuple(attempts))
+        return self._judged[identity]
 
     def _judge_hard(self, count: int) -> None:
         lists = self._plugin.hard
@@ -126,3 +156,13 @@ class BoundTaintToleration:
         if len(starts):
             untolerated = ~self._plugin.judge.tolerated(self._soft)[members]
             self._raw[owners] = np.add.reduceat(untolerated.astype(np.int32), starts)
+
+
+def _attempt(toleration: Toleration, taint: Taint, outcome: Outcome) -> Attempt:
+    """Return how *toleration* met *taint*; an expression also says which part of it decided."""
+    if outcome not in (Outcome.EXPRESSION_FALSE, Outcome.EXPRESSION_FAILED):
+        return Attempt(toleration, outcome)
+    from weir.taints.expression import decide
+
+    judgement = decide(toleration.expression, taint)
+    return Attempt(toleration, outcome, judgement.deciding, judgement.error)

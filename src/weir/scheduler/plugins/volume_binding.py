@@ -11,6 +11,7 @@ Not here: the objects (weir.scheduler.volumes), Reserve and PreBind (.volume_res
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,11 +21,19 @@ from weir.gates import Gates
 from weir.objects.core import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
-from weir.scheduler.plugins.node_affinity import LabelJudge
+from weir.scheduler.plugins.node_affinity import LabelJudge, unmet_terms
 from weir.scheduler.plugins.node_resources_fit import broken_line
 from weir.scheduler.plugins.volume_reservation import Plan, Reservation
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.pod_counts import read_selector
+from weir.scheduler.reasons import Reason
+from weir.scheduler.volume_reasons import (
+    ClaimUnusable,
+    NoStorageLeft,
+    NothingToBind,
+    VolumeElsewhere,
+    VolumeMissing,
+)
 from weir.scheduler.volumes import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -40,10 +49,10 @@ from weir.scheduler.volumes import (
 NAME: Final = "VolumeBinding"
 _CONFLICT, _NOTHING_TO_BIND, _NO_SPACE, _LOST = 1, 2, 4, 8
 _REASONS: Final = {
-    _CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
-    _NOTHING_TO_BIND: "node(s) didn't find available persistent volumes to bind",
-    _NO_SPACE: "node(s) did not have enough free storage",
-    _LOST: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    _CONFLICT: VolumeElsewhere.words,
+    _NOTHING_TO_BIND: NothingToBind.words,
+    _NO_SPACE: NoStorageLeft.words,
+    _LOST: VolumeMissing.words,
 }
 #: Points (share of the storage in percent, score from 0 to 10) of a broken line.
 Shape = tuple[tuple[int, int], ...]
@@ -61,39 +70,42 @@ class Claims:
 
 def sort_claims(pod: Pod, storage: Storage) -> Claims | Status:
     """Return the pod's claims, or why no node can take it as they are."""
-    bound: list[PersistentVolumeClaim] = []
-    waiting: list[PersistentVolumeClaim] = []
-    immediate = False
-    found: list[PersistentVolumeClaim] = []
+    problem = next(unusable_claims(pod, storage), None)
+    if problem is not None:
+        return _unresolvable(problem.text)
     namespace = pod.metadata.namespace or "default"
+    found = [storage.claim(namespace, name) for name, _ in pod_claims(pod)]
+    claims = [claim for claim in found if claim is not None]
+    return Claims(
+        tuple(claim for claim in claims if is_bound(claim)),
+        tuple(claim for claim in claims if not is_bound(claim)),
+    )
+
+
+def unusable_claims(pod: Pod, storage: Storage) -> Iterator[ClaimUnusable]:
+    """Yield the claims because of which no node can take *pod*; the scheduler names the first."""
+    namespace = pod.metadata.namespace or "default"
+    immediate: list[str] = []
     for name, ephemeral in pod_claims(pod):
         claim = storage.claim(namespace, name)
         if claim is None:
             text = f'persistentvolumeclaim "{name}" not found'
             if ephemeral:
                 text = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-            return _unresolvable(text)
-        if claim.status.phase == "Lost":
+            yield ClaimUnusable(name, text, missing=True)
+        elif claim.status.phase == "Lost":
             lost = claim.spec.volume_name
-            return _unresolvable(
-                f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"'
-            )
-        if claim.metadata.deletion_timestamp:
-            return _unresolvable(f'persistentvolumeclaim "{name}" is being deleted')
-        if ephemeral and not _made_for(claim, pod):
-            return _unresolvable(
-                f"PVC {namespace}/{name} was not created for pod {namespace}/{pod.metadata.name} "
-                "(pod is not owner)"
-            )
-        found.append(claim)
-    for claim in found:
-        if is_bound(claim):
-            bound.append(claim)
-        elif storage.waits_for_consumer(claim) and not claim.spec.volume_name:
-            waiting.append(claim)
-        else:
-            immediate = True
-    return _unresolvable(IMMEDIATE) if immediate else Claims(tuple(bound), tuple(waiting))
+            text = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"'
+            yield ClaimUnusable(name, text)
+        elif claim.metadata.deletion_timestamp:
+            yield ClaimUnusable(name, f'persistentvolumeclaim "{name}" is being deleted')
+        elif ephemeral and not _made_for(claim, pod):
+            text = f"PVC {namespace}/{name} was not created for pod {namespace}/{pod.metadata.name}"
+            yield ClaimUnusable(name, f"{text} (pod is not owner)")
+        elif not is_bound(claim) and (claim.spec.volume_name or not storage.waits_for_consumer(claim)):
+            immediate.append(name)
+    for name in immediate:
+        yield ClaimUnusable(name, IMMEDIATE)
 
 
 def _made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
@@ -127,7 +139,7 @@ class BoundVolumeBinding:
     def __init__(self, storage: Storage, pod: Pod, table: NodeTable, gates: Gates, shape: Shape) -> None:
         self._storage, self._pod, self._table = storage, pod, table
         self._shape = shape if gates.enabled("StorageCapacityScoring") else ()
-        self._labels = LabelJudge(table, gates)
+        self._labels, self._gates = LabelJudge(table, gates), gates
         self._codes: Ids = np.zeros(0, np.int32)
         self._seen: object = None
         self._matcher: _Matcher | None = None
@@ -144,6 +156,46 @@ class BoundVolumeBinding:
 
     def status(self, code: int) -> Status:
         return Status(Code.UNRESOLVABLE, tuple(text for bit, text in _REASONS.items() if code & bit), NAME)
+
+    def unusable(self) -> tuple[ClaimUnusable, ...]:
+        """Return every claim because of which no node can take the pod; PreFilter names the first."""
+        return tuple(unusable_claims(self._pod, self._storage))
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        """Return what speaks against the node, in the order `status` names it."""
+        found: list[Reason] = []
+        if code & _CONFLICT:
+            found.append(self._first_elsewhere(row))
+        if code & _NOTHING_TO_BIND:
+            found.append(NothingToBind())
+        if code & _NO_SPACE:
+            found.append(NoStorageLeft())
+        if code & _LOST:
+            found += self._lost()
+        return tuple(found)
+
+    def _bound(self) -> tuple[PersistentVolumeClaim, ...]:
+        claims = sort_claims(self._pod, self._storage)
+        return () if isinstance(claims, Status) else claims.bound
+
+    def _first_elsewhere(self, row: int) -> VolumeElsewhere:
+        node = self._table.nodes[row]
+        assert node is not None
+        for claim in self._bound():
+            volume = self._storage.volume(claim.spec.volume_name)
+            if volume is not None and not usable_on(volume, self._labels)[row]:
+                affinity = volume.spec.node_affinity
+                required = affinity.required if affinity else None
+                terms = unmet_terms(required, node.labels, None, self._gates) if required else None
+                return VolumeElsewhere(claim.metadata.name, volume.metadata.name, terms or ())
+        raise AssertionError(f"node {node.name} was refused for no volume")
+
+    def _lost(self) -> list[VolumeMissing]:
+        return [
+            VolumeMissing(claim.metadata.name, claim.spec.volume_name)
+            for claim in self._bound()
+            if self._storage.volume(claim.spec.volume_name) is None
+        ][:1]
 
     def _refresh(self) -> None:
         seen = (self._storage.version, self._table.nodes_version)

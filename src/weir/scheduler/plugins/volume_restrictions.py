@@ -15,18 +15,13 @@ from weir.objects.core import Pod, Volume
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import Reason
+from weir.scheduler.volume_reasons import ClaimInUse, DiskInUse
 from weir.scheduler.volumes import Storage, pod_claims
 
 NAME: Final = "VolumeRestrictions"
-_DISK: Final = Status(Code.UNSCHEDULABLE, ("node(s) had no available disk",), NAME)
-_ONCE: Final = Status(
-    Code.UNSCHEDULABLE,
-    (
-        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
-        "another pod",
-    ),
-    NAME,
-)
+_DISK: Final = Status(Code.UNSCHEDULABLE, (DiskInUse.words,), NAME)
+_ONCE: Final = Status(Code.UNSCHEDULABLE, (ClaimInUse.words,), NAME)
 
 
 def disks_conflict(mine: Volume, theirs: Volume) -> bool:
@@ -123,3 +118,6 @@ class BoundVolumeRestrictions:
 
     def status(self, code: int) -> Status:
         return _DISK if code == 1 else _ONCE
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        return (DiskInUse() if code == 1 else ClaimInUse(),)

@@ -6,6 +6,7 @@ Spec: core.md 3.6. Older than the node affinity of volumes, and still asked afte
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -14,10 +15,12 @@ from weir.objects.core import PersistentVolume, Pod
 from weir.scheduler.framework import Code, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.reasons import Reason
+from weir.scheduler.volume_reasons import WrongVolumeZone
 from weir.scheduler.volumes import Storage, pod_claims, storage_class_of
 
 NAME: Final = "VolumeZone"
-_REJECTED: Final = Status(Code.UNRESOLVABLE, ("node(s) had no available volume zone",), NAME)
+_REJECTED: Final = Status(Code.UNRESOLVABLE, (WrongVolumeZone.words,), NAME)
 #: Each label, and the one that stands for it on nodes that do not have it.
 LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -98,26 +101,32 @@ class BoundVolumeZone:
         volumes = self._volumes()
         if isinstance(volumes, Status):
             return codes  # PreFilter speaks
-        wanted = [
-            (key, zones(value))
-            for volume in volumes
-            for key, value in (volume.metadata.labels or {}).items()
-            if key in LABELS
-        ]
-        if not wanted:
-            return codes
-        for row in np.flatnonzero(self._table.alive[: self._table.size]).tolist():
-            node = self._table.nodes[row]
-            assert node is not None
-            labels = node.labels
-            if any(key in labels for key in LABELS):
-                codes[row] = any(
-                    labels.get(key, labels.get(LABELS[key])) not in values for key, values in wanted
-                )
+        if any(key in LABELS for volume in volumes for key in volume.metadata.labels or ()):
+            for row in np.flatnonzero(self._table.alive[: self._table.size]).tolist():
+                node = self._table.nodes[row]
+                assert node is not None
+                codes[row] = next(_elsewhere(volumes, node.labels), None) is not None
         return codes
 
     def status(self, code: int) -> Status:
         return _REJECTED
+
+    def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
+        node, volumes = self._table.nodes[row], self._volumes()
+        assert node is not None
+        return () if isinstance(volumes, Status) else tuple(_elsewhere(volumes, node.labels))[:1]
+
+
+def _elsewhere(volumes: list[PersistentVolume], labels: Mapping[str, str]) -> Iterator[WrongVolumeZone]:
+    """Yield the labels of *volumes* that a node with *labels* does not match; one without any takes them all."""
+    if not any(key in labels for key in LABELS):
+        return
+    for volume in volumes:
+        for key, value in (volume.metadata.labels or {}).items():
+            if key in LABELS:
+                found = labels.get(key, labels.get(LABELS[key]))
+                if found not in zones(value):
+                    yield WrongVolumeZone(volume.metadata.name, key, value, found)
 
 
 def _unresolvable(text: str) -> Status:

@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any
 
 from weir.errors import ApiError
-from weir.explain.reasons import Reason, WrongLabel
 from weir.explain.verdict import NodeVerdict
 from weir.explain.words import node_sentence, staying
 from weir.gates import ALL_FEATURES
+from weir.scheduler.reasons import Reason, WrongLabel
 from weir.simulation.cluster import Cluster, ComponentGates
 from weir.simulation.demo.history import History, Life
 from weir.simulation.demo.judge import Judged, judge, pod_facts, workload_facts

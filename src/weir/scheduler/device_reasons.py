@@ -2,7 +2,7 @@
 
 Spec: KEP-5055. Every refused device is named with what speaks against it, and every taint with where it comes from:
 a DeviceTaintRule, or its driver's ResourceSlice.
-Not here: all other reasons (weir.explain.reasons), how these are found (weir.explain.devices).
+Not here: all other reasons (weir.scheduler.reasons), how these are found (weir.scheduler.plugins.dynamic_resources).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.outcome import DeviceRefusal
-from weir.explain.reasons import Reason, plain
+from weir.scheduler.reasons import Reason, plain
 
 
 @dataclass(frozen=True, slots=True)

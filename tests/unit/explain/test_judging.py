@@ -1,4 +1,4 @@
-"""What one node says to one pod: every filter of core.md 3.7 that explain asks, and the reasons it gives."""
+"""What one node says to one pod: every filter of core.md 3.7, asked through the engine, and the reasons it gives."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from weir.explain.node import Filters, Room
-from weir.explain.reasons import (
-    ClaimUnusable,
+from weir.explain.engine import EngineJudge, Engines
+from weir.explain.reasons import Gated
+from weir.gates import ALL_FEATURES, Gates
+from weir.objects.core import Pod, read
+from weir.scheduler.reasons import (
     Cordoned,
-    Gated,
     OtherNode,
     PortTaken,
     Reason,
@@ -18,12 +19,9 @@ from weir.explain.reasons import (
     TooManyPods,
     UnmetAffinity,
     UntoleratedTaint,
-    VolumeElsewhere,
-    VolumeMissing,
     WrongLabel,
 )
-from weir.gates import ALL_FEATURES, Gates
-from weir.objects.core import Pod, read
+from weir.scheduler.volume_reasons import ClaimUnusable, VolumeElsewhere
 from weir.taints.toleration import Outcome
 from weir.world import World
 
@@ -48,11 +46,15 @@ def wants(**requests: str) -> list[dict[str, Any]]:
     return [{"name": "c", "resources": {"requests": requests}}]
 
 
+def judge(asked: dict[str, Any], world: World, gates: Gates = ALL_FEATURES) -> EngineJudge:
+    return Engines(world)(read(Pod, asked), world, gates)
+
+
 def reasons(
     asked: dict[str, Any], *documents: dict[str, Any], gates: Gates = ALL_FEATURES
 ) -> tuple[Reason, ...]:
     world = World.of(documents)
-    return Filters(read(Pod, asked), world, gates)(world.nodes["n1"]).reasons
+    return judge(asked, world, gates)(world.nodes["n1"]).reasons
 
 
 def test_an_untainted_empty_node_takes_everything():
@@ -74,7 +76,7 @@ def test_each_untolerated_taint_is_a_reason_with_every_attempt():
 def test_a_preference_is_no_reason_but_is_remembered():
     soft = {"key": "slow", "effect": "PreferNoSchedule"}
     world = World.of([node(taints=[soft])])
-    verdict = Filters(read(Pod, pod()), world, ALL_FEATURES)(world.nodes["n1"])
+    verdict = judge(pod(), world, ALL_FEATURES)(world.nodes["n1"])
     assert (verdict.fits, [taint.key for taint in verdict.disliked]) == (True, ["slow"])
 
 
@@ -157,7 +159,7 @@ def test_pods_are_counted():
 def test_a_pod_does_not_stand_in_its_own_way():
     world = World.of([node(allocatable={"cpu": "1"}), pod(nodeName="n1", containers=wants(cpu="1"))])
     asked = read(Pod, pod(containers=wants(cpu="1")))
-    assert Filters(asked, world, ALL_FEATURES, Room(world, "default/web"))(world.nodes["n1"]).fits
+    assert Engines(world, without="default/web")(asked, world, ALL_FEATURES)(world.nodes["n1"]).fits
 
 
 @pytest.mark.parametrize(
@@ -202,13 +204,18 @@ def test_a_bound_volume_ties_the_pod_to_its_nodes():
     assert (reason.claim, reason.volume, reason.terms[0].unmet[0].found) == ("data", "disk", "b")
 
 
-def test_a_volume_that_does_not_exist_is_a_reason_on_every_node():
-    found = reasons(pod(**CLAIMED), node(), claim(volumeName="gone"), volume())
-    assert found == (VolumeMissing("data", "gone"),)
+def test_a_volume_that_does_not_exist_keeps_the_pod_off_every_node():
+    documents = (node(), claim(volumeName="gone"), volume())
+    (reason,) = blockers(pod(**CLAIMED), *documents)
+    assert reason.message() == 'persistentvolume "gone" not found'
+    assert (
+        judge(pod(**CLAIMED), World.of(documents)).engine.place(read(Pod, pod(**CLAIMED))).prefilter
+        == reason.message()
+    )
 
 
 def blockers(asked: dict[str, Any], *documents: dict[str, Any]) -> tuple[Reason, ...]:
-    return Filters(read(Pod, asked), World.of(documents), ALL_FEATURES).blockers()
+    return judge(asked, World.of(documents)).blockers()
 
 
 def immediate(mode: str) -> dict[str, Any]:
@@ -219,6 +226,7 @@ def immediate(mode: str) -> dict[str, Any]:
     ("documents", "text"),
     [
         ([claim(metadata={"name": "other"})], 'persistentvolumeclaim "data" not found'),
+        ([], 'persistentvolumeclaim "data" not found'),
         (
             [claim(volumeName="disk", status={"phase": "Lost"})],
             'persistentvolumeclaim "data" bound to non-existent persistentvolume "disk"',
@@ -235,13 +243,14 @@ def immediate(mode: str) -> dict[str, Any]:
     ],
 )
 def test_an_unusable_claim_keeps_the_pod_off_every_node_in_the_schedulers_words(documents, text):
-    assert blockers(pod(**CLAIMED), *documents) == (ClaimUnusable("data", text),)
+    (reason,) = blockers(pod(**CLAIMED), *documents)
+    assert isinstance(reason, ClaimUnusable)
+    assert (reason.claim, reason.text, reason.missing) == ("data", text, "not found" in text)
 
 
 @pytest.mark.parametrize(
     "documents",
     [
-        [],
         [claim(storageClassName="s", status={}), immediate("WaitForFirstConsumer")],
         [claim(storageClassName="unknown", status={})],
         [
@@ -256,7 +265,7 @@ def test_an_unusable_claim_keeps_the_pod_off_every_node_in_the_schedulers_words(
             volume() | {"spec": {"claimRef": {"namespace": "default", "name": "data"}}},
         ],
     ],
-    ids=["no claims in the snapshot", "waits", "class unknown", "annotated", "claimRef"],
+    ids=["waits", "class unknown", "annotated", "claimRef"],
 )
 def test_what_is_bound_or_cannot_be_known_blocks_nothing(documents):
     assert blockers(pod(**CLAIMED), *documents) == ()
@@ -277,6 +286,6 @@ def test_nodes_with_equal_taints_and_labels_share_their_reasons():
             for number in (1, 2)
         ]
     )
-    judge = Filters(read(Pod, pod()), world, ALL_FEATURES)
-    first, second = (judge(world.nodes[name]).reasons[0] for name in ("n1", "n2"))
+    asked = judge(pod(), world)
+    first, second = (asked(world.nodes[name]).reasons[0] for name in ("n1", "n2"))
     assert first is second

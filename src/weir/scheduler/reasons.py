@@ -1,0 +1,413 @@
+"""Why does a filter refuse a node? One class for each reason there is, made by the plugin that refuses.
+
+A reason names its plugin and carries what was asked and what was found. `message()` is the text of core.md 3.6 that is
+counted into the FailedScheduling event; `weir explain` makes its sentences of the same objects.
+Not here: reasons that speak of devices (weir.scheduler.device_reasons) and volumes (weir.scheduler.volume_reasons),
+counting them into one message (weir.scheduler.framework), sentences for people (weir.explain.words).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+
+from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
+from weir.selectors.node import Match
+from weir.taints.toleration import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a node does not take the pod, or why no node does."""
+
+    kind: ClassVar[str]  #: stable name, used in JSON and to count
+    plugin: ClassVar[str] = ""
+    words: ClassVar[str] = ""  #: the plugin's words, where they are always the same
+
+    def message(self) -> str:
+        """Return the plugin's own words for it."""
+        return self.words
+
+    def data(self) -> dict[str, Any]:
+        """Return what was asked and found, JSON-able."""
+        return {}
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """What must be equal for two nodes to be shown as one row."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherReason(Reason):
+    """What a filter says that has no class of its own for it, or that failed on the node."""
+
+    filter: str
+    text: str
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "devices" if self.filter == "DynamicResources" else "filter"
+
+    @property
+    def plugin(self) -> str:  # type: ignore[override]
+        return self.filter
+
+    def message(self) -> str:
+        return self.text
+
+
+def plain(view: msgspec.Struct) -> Any:
+    """Return *view* as JSON would have it."""
+    return msgspec.json.decode(msgspec.json.encode(view))
+
+
+# ── taints ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How one toleration met the taint."""
+
+    toleration: Toleration
+    outcome: Outcome
+    deciding: str = ""  #: the part of an expression that made it false or fail
+    error: str = ""  #: what the expression failed with
+
+    def data(self) -> dict[str, Any]:
+        data = {
+            "toleration": plain(self.toleration),
+            "outcome": self.outcome.name,
+            "text": self.outcome.value,
+        }
+        more = {"deciding": self.deciding, "error": self.error}
+        return data | {key: value for key, value in more.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class UntoleratedTaint(Reason):
+    """No toleration tolerates this taint; each one was asked."""
+
+    kind: ClassVar[str] = "taint"
+    plugin: ClassVar[str] = "TaintToleration"
+    #: Kubernetes since 1.35 leaves key and value out of the message.
+    words: ClassVar[str] = "node(s) had untolerated taint(s)"
+    taint: Taint
+    attempts: tuple[Attempt, ...] = ()
+
+    def message(self) -> str:
+        return f"node(s) had untolerated taint {{{self.taint.key}: {self.taint.value}}}"
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "taint": plain(self.taint),
+            "attempts": [attempt.data() for attempt in self.attempts],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Cordoned(Reason):
+    """The node takes no new pods (spec.unschedulable)."""
+
+    kind: ClassVar[str] = "unschedulable"
+    plugin: ClassVar[str] = "NodeUnschedulable"
+    words: ClassVar[str] = "node(s) were unschedulable"
+
+
+# ── labels ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class WrongLabel(Reason):
+    """A nodeSelector entry that the node's labels do not have."""
+
+    kind: ClassVar[str] = "node-selector"
+    plugin: ClassVar[str] = "NodeAffinity"
+    words: ClassVar[str] = "node(s) didn't match Pod's node affinity/selector"
+    key: str
+    wanted: str
+    found: str | None
+
+    def data(self) -> dict[str, Any]:
+        return {"key": self.key, "wanted": self.wanted, "found": self.found}
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """A requirement that was not met: what it asks, and what the node has."""
+
+    field: str  #: matchExpressions or matchFields
+    index: int
+    requirement: NodeSelectorRequirement
+    match: Match
+    found: str | None
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "field": self.field,
+            "index": self.index,
+            "requirement": plain(self.requirement),
+            "outcome": self.match.name,
+            "text": self.match.value,
+            "found": self.found,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class UnmetTerm:
+    """A term of a node selector and everything in it that was not met; empty: the term asks nothing."""
+
+    index: int
+    unmet: tuple[Unmet, ...]
+
+    def data(self) -> dict[str, Any]:
+        return {"index": self.index, "unmet": [unmet.data() for unmet in self.unmet]}
+
+
+@dataclass(frozen=True, slots=True)
+class UnmetAffinity(Reason):
+    """No term of the required node affinity selects the node."""
+
+    kind: ClassVar[str] = "node-affinity"
+    plugin: ClassVar[str] = "NodeAffinity"
+    words: ClassVar[str] = WrongLabel.words
+    terms: tuple[UnmetTerm, ...]
+
+    def data(self) -> dict[str, Any]:
+        return {"terms": [term.data() for term in self.terms]}
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        # A requirement on the node's name fails for each node with another name: still one row.
+        return (
+            self.kind,
+            *(
+                tuple(
+                    (unmet.field, unmet.index, unmet.found if unmet.field == "matchExpressions" else "")
+                    for unmet in term.unmet
+                )
+                for term in self.terms
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnmetProfileAffinity(Reason):
+    """The scheduler's own configuration keeps pods off the node."""
+
+    kind: ClassVar[str] = "filter"
+    plugin: ClassVar[str] = "NodeAffinity"
+    words: ClassVar[str] = "node(s) didn't match scheduler-enforced node affinity"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadablePreference(Reason):
+    """Several nodes fit, and the preferred node affinity that has to choose between them cannot be read."""
+
+    kind: ClassVar[str] = "preference"
+    plugin: ClassVar[str] = "NodeAffinity"
+    text: str  #: the scheduler's
+    terms: tuple[int, ...]  #: the preferred terms that cannot be read
+    requirements: tuple[NodeSelectorRequirement, ...]  #: what in them cannot
+
+    def message(self) -> str:
+        return f'running PreScore plugin "{self.plugin}": {self.text}'
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "preferredTerms": list(self.terms),
+            "requirements": [plain(each) for each in self.requirements],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNode(Reason):
+    """spec.nodeName asks for another node."""
+
+    kind: ClassVar[str] = "node-name"
+    plugin: ClassVar[str] = "NodeName"
+    words: ClassVar[str] = "node(s) didn't match the requested node name"
+    wanted: str
+
+    def data(self) -> dict[str, Any]:
+        return {"wanted": self.wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class UndeclaredFeatures(Reason):
+    """The pod needs features that the node's kubelet does not say it has."""
+
+    kind: ClassVar[str] = "features"
+    plugin: ClassVar[str] = "NodeDeclaredFeatures"
+    words: ClassVar[str] = "node(s) didn't match Pod's required features"
+    features: tuple[str, ...]  #: those it does not declare
+
+    def data(self) -> dict[str, Any]:
+        return {"features": list(self.features)}
+
+
+# ── room ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class TooFew(Reason):
+    """Too little of one resource is free; amounts as the scheduler counts them (CPU in thousandths)."""
+
+    kind: ClassVar[str] = "resources"
+    plugin: ClassVar[str] = "NodeResourcesFit"
+    resource: str
+    requested: int
+    allocatable: int
+    used: int
+
+    @property
+    def free(self) -> int:
+        return self.allocatable - self.used
+
+    @staticmethod
+    def words_for(resource: str) -> str:
+        """Return the scheduler's words for a shortage of *resource*."""
+        return f"Insufficient {resource}"
+
+    def message(self) -> str:
+        return self.words_for(self.resource)
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "resource": self.resource,
+            "unit": "m" if self.resource == "cpu" else "",
+            "requested": self.requested,
+            "allocatable": self.allocatable,
+            "used": self.used,
+        }
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        # Nodes differ in how much is missing; one row shows the one that comes closest.
+        return (self.kind, self.resource, self.requested > self.allocatable)
+
+
+@dataclass(frozen=True, slots=True)
+class TooManyPods(Reason):
+    """The node runs as many pods as it may."""
+
+    kind: ClassVar[str] = "pods"
+    plugin: ClassVar[str] = "NodeResourcesFit"
+    words: ClassVar[str] = "Too many pods"
+    limit: int
+    running: int
+
+    def data(self) -> dict[str, Any]:
+        return {"limit": self.limit, "running": self.running}
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        return (self.kind, self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class PortTaken(Reason):
+    """A host port the pod wants is in use on the node."""
+
+    kind: ClassVar[str] = "ports"
+    plugin: ClassVar[str] = "NodePorts"
+    words: ClassVar[str] = "node(s) didn't have free ports for the requested pod ports"
+    port: int
+    protocol: str
+    holder: str
+
+    def data(self) -> dict[str, Any]:
+        return {"port": self.port, "protocol": self.protocol, "holder": self.holder}
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        return (self.kind, self.port, self.protocol)
+
+
+# ── other pods ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class TooSkewed(Reason):
+    """One more pod in the node's domain would be too many against the emptiest domain."""
+
+    kind: ClassVar[str] = "topology-spread"
+    plugin: ClassVar[str] = "PodTopologySpread"
+    words: ClassVar[str] = "node(s) didn't match pod topology spread constraints"
+    constraint: int  #: its index among the pod's constraints; -1: one of the scheduler's defaults
+    topology_key: str
+    domain: str
+    here: int  #: matching pods in the domain, the new one included
+    least: int  #: in the domain with the fewest
+    max_skew: int
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "constraint": self.constraint,
+            "topologyKey": self.topology_key,
+            "domain": self.domain,
+            "pods": self.here,
+            "least": self.least,
+            "maxSkew": self.max_skew,
+        }
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        return (self.kind, self.constraint, self.here - self.least)
+
+
+@dataclass(frozen=True, slots=True)
+class NoTopologyDomain(Reason):
+    """The node lacks the label that a spread constraint spreads over."""
+
+    kind: ClassVar[str] = "topology-spread"
+    plugin: ClassVar[str] = "PodTopologySpread"
+    words: ClassVar[str] = "node(s) didn't match pod topology spread constraints (missing required label)"
+    constraint: int
+    topology_key: str
+
+    def data(self) -> dict[str, Any]:
+        return {"constraint": self.constraint, "topologyKey": self.topology_key}
+
+
+@dataclass(frozen=True, slots=True)
+class NoPodNear(Reason):
+    """The node's domain has no pod that a required affinity term asks for."""
+
+    kind: ClassVar[str] = "pod-affinity"
+    plugin: ClassVar[str] = "InterPodAffinity"
+    words: ClassVar[str] = "node(s) didn't match pod affinity rules"
+    term: int  #: its index among the required terms
+    topology_key: str
+
+    def data(self) -> dict[str, Any]:
+        return {"part": "podAffinity", "term": self.term, "topologyKey": self.topology_key}
+
+
+@dataclass(frozen=True, slots=True)
+class AvoidedPodNear(Reason):
+    """The node's domain has a pod that a required anti-affinity term avoids."""
+
+    kind: ClassVar[str] = "pod-affinity"
+    plugin: ClassVar[str] = "InterPodAffinity"
+    words: ClassVar[str] = "node(s) didn't match pod anti-affinity rules"
+    term: int
+    topology_key: str
+
+    def data(self) -> dict[str, Any]:
+        return {"part": "podAntiAffinity", "term": self.term, "topologyKey": self.topology_key}
+
+
+@dataclass(frozen=True, slots=True)
+class AvoidedByPodNear(Reason):
+    """The node's domain has a pod whose own anti-affinity avoids this one."""
+
+    kind: ClassVar[str] = "pod-affinity"
+    plugin: ClassVar[str] = "InterPodAffinity"
+    words: ClassVar[str] = "node(s) didn't satisfy existing pods anti-affinity rules"
+    topology_key: str
+
+    def data(self) -> dict[str, Any]:
+        return {"topologyKey": self.topology_key}
