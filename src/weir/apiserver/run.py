@@ -43,8 +43,8 @@ from weir.apiserver.patches.json import patch_of_webhook
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.verbs import Parts
 from weir.apiserver.server import ApiServer, Security
+from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.limits import InFlight
-from weir.apiserver.transport.protocol import Connections
 from weir.apiserver.webhooks.client import WebhookClient
 from weir.apiserver.webhooks.dispatch import Webhooks
 from weir.clock import Clock, RealClock
@@ -232,7 +232,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
 
         verifier = Verifier([signer.public], find, clock.now)
         readers.append(verifier.user)
-    authenticator = Authenticator(readers, anonymous=options.anonymous)
+    authenticator = Authenticator(readers, anonymous=options.anonymous, now=clock.now)
     audit = None
     if options.audit_log is not None:
         policy = options.audit_policy
@@ -281,7 +281,7 @@ async def serve(running: Running, clock: Clock) -> None:
     """Listen, and write the kubeconfig that reaches this server."""
     options, credentials = running.options, running.credentials
     loop = asyncio.get_running_loop()
-    connections = running.connections = Connections(running.server.handle)
+    connections = running.connections = Connections(running.server.handle, running.server.prove)
     context: ssl.SSLContext | None = None
     if not options.insecure and credentials is not None:
         context = pki.serving_context(credentials)

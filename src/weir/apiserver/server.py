@@ -28,7 +28,7 @@ from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer, action_of, forbidden
 from weir.apiserver.auth.impersonation import impersonate
 from weir.apiserver.auth.tokens import Signer
-from weir.apiserver.metrics import Metrics
+from weir.apiserver.metrics import VERBS, Metrics
 from weir.apiserver.nonresource import NO_CACHE, Pages, not_found_page
 from weir.apiserver.patches.apply import update_managed_fields
 from weir.apiserver.printers import tables
@@ -168,6 +168,8 @@ class ApiServer:
                 raise forbidden(user, info, decision, params.get("fieldSelector", ""))
             if self._metrics is not None:
                 self._metrics.authorization_allowed.value += 1
+            if request.too_large or len(request.body) > BODY_BYTES:
+                raise too_large()
             answer = await self._act(request, info, warnings)
         except errors.ApiError as error:
             answer = _failure(request, error)
@@ -182,12 +184,9 @@ class ApiServer:
                 InFlight.leave(lane)
         self._finish(request, answer, warnings)
         if self._metrics is not None:
+            what = _labels(info)
             self._metrics.observe_request(
-                info.verb,
-                info.api_group,
-                info.api_version,
-                info.resource,
-                info.subresource,
+                *what,
                 _scope(info),
                 answer.code,
                 time.perf_counter() - started,
@@ -195,7 +194,6 @@ class ApiServer:
                 dry_run="dryRun" in params,
             )
             if answer.code in _SELF_PROTECTION:
-                what = (info.verb, info.api_group, info.api_version, info.resource, info.subresource)
                 self._metrics.terminated(*what, _scope(info), answer.code)
         if self._security.audit is not None:
             elapsed = time.perf_counter() - started
@@ -206,7 +204,7 @@ class ApiServer:
         """Return who asks, and count it."""
         metrics = self._metrics
         try:
-            user = self._security.authenticator.authenticate(request)
+            user = request.proven or self._security.authenticator.authenticate(request)
         except errors.Unauthorized:
             if metrics is not None:
                 metrics.authentication_failure.value += 1
@@ -214,6 +212,13 @@ class ApiServer:
         if metrics is not None:
             metrics.authentication_success.value += 1
         return user
+
+    def prove(self, request: Request) -> User | None:
+        """Return who sends *request*, by its head alone; None when it shows no credential or a wrong one."""
+        try:
+            return self._security.authenticator.authenticate(request)
+        except errors.Unauthorized:
+            return None
 
     def _record(
         self,
@@ -276,8 +281,6 @@ class ApiServer:
         verb = info.verb
         if verb not in kind.verbs or request.method == "HEAD":
             raise errors.MethodNotAllowed()
-        if len(request.body) > BODY_BYTES:
-            raise too_large()
         accept = request.headers.get(b"accept")
         offered = WITH_STREAMS if verb in ("list", "watch") else errors.REPRESENTATIONS
         form = JSON if not accept else negotiate(accept.decode("latin-1"), offered)
@@ -518,6 +521,15 @@ def _failure(request: Request, error: errors.ApiError) -> Response:
         except errors.NotAcceptable:
             pass
     return Response(error.code, _encode(error.status()), headers=headers)
+
+
+def _labels(info: RequestInfo) -> tuple[str, str, str, str, str]:
+    """Return verb, group, version, resource and subresource as metrics may show them: only what is served."""
+    kind = info.kind
+    if kind is None:
+        return (info.verb if info.verb in VERBS else "other", "", "", "", "")
+    known = kind.subresource(info.subresource) is not None or info.subresource in STREAMS
+    return (info.verb, info.api_group, info.api_version, info.resource, info.subresource if known else "")
 
 
 def _scope(info: RequestInfo) -> str:

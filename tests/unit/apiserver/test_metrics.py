@@ -8,8 +8,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.apiserver.admission_world import Objects, create, ordinary, pod
 from weir.apiserver import metrics as declared
 from weir.apiserver.admission import Chain
+from weir.apiserver.auth.authn import Authenticator
+from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.metrics import Metrics
+from weir.apiserver.registry.codec import Reader
+from weir.apiserver.registry.verbs import Parts
+from weir.apiserver.server import ApiServer, Security
+from weir.apiserver.transport.http import Request
+from weir.clock import RealClock
 from weir.errors import NotFound
+from weir.gates import ALL_FEATURES
+from weir.store.memory import MemoryStore
 
 PODS = ("", "v1", "pods", "", "namespace")
 
@@ -121,3 +130,27 @@ def test_stored_objects_are_counted_when_somebody_looks(metrics):
     after = value(metrics, "apiserver_resource_objects", group="apps", resource="deployments")
     old = value(metrics, "apiserver_storage_objects", resource="deployments.apps")
     assert (before, after, old) == (2, 3, 3)
+
+
+async def test_labels_name_only_what_is_served():
+    """Whoever asks for nonsense, before proving anything, adds no line to /metrics."""
+    metrics = Metrics()
+    server = ApiServer(
+        Parts(store := MemoryStore(), Reader(store), None, ALL_FEATURES, RealClock()),
+        Security(Authenticator(), Authorizer(Reader(store))),
+        metrics=metrics,
+    )
+    await server.handle(Request("GET", "/api/v1/namespaces/default/warm-up"))
+    for number in range(200):
+        for path in (
+            f"/api/v1/namespaces/default/{number}{'z' * 1000}",
+            f"/apis/{number}.example/v1/things",
+            f"/api/v{number}/pods",
+            f"/api/v1/namespaces/default/pods/p/{number}",
+            f"/{number}",
+        ):
+            await server.handle(Request("GET", path))
+    lines = metrics.render().decode().count("\n")
+    await server.handle(Request("GET", "/api/v1/namespaces/default/pods/p/another"))
+    assert metrics.render().decode().count("\n") == lines, "four more kinds of requests, and no more"
+    assert "zzz" not in metrics.render().decode() and "example" not in metrics.render().decode()

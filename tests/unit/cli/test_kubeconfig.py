@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from weir.apiserver.auth import kubeconfig as files
 from weir.apiserver.auth import pki
-from weir.apiserver.auth.authn import user_of_certificate
+from weir.apiserver.auth.authn import read_certificate
 from weir.cli.kubeconfig import kubeconfig
 
 
@@ -30,7 +30,7 @@ def call(data_dir, *arguments):
 
 def bearer(config):
     pem = base64.b64decode(config["users"][0]["user"]["client-certificate-data"]).decode()
-    user = user_of_certificate(ssl.PEM_cert_to_DER_cert(pem))
+    user = read_certificate(ssl.PEM_cert_to_DER_cert(pem)).user
     return user.name, user.groups
 
 

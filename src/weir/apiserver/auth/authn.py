@@ -17,13 +17,14 @@ import csv
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from weir.caches import bounded
 from weir.errors import Unauthorized
 
 AUTHENTICATED = "system:authenticated"
@@ -74,8 +75,16 @@ def proven(name: str, groups: Iterable[str] = (), uid: str = "", extra: Extra = 
     return User(name, uid, tuple(dict.fromkeys((*groups, AUTHENTICATED))), extra)
 
 
-def user_of_certificate(certificate: bytes) -> User | None:
-    """Return whom a client certificate (DER, verified by TLS) speaks for, None without a common name."""
+class Certified(NamedTuple):
+    """Whom a client certificate speaks for, and from when to when."""
+
+    user: User
+    since: datetime
+    until: datetime
+
+
+def read_certificate(certificate: bytes) -> Certified | None:
+    """Return whom a client certificate (DER, verified by TLS) speaks for and when, None without a common name."""
     try:
         parsed = x509.load_der_x509_certificate(certificate)
         names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -86,7 +95,8 @@ def user_of_certificate(certificate: bytes) -> User | None:
         return None
     groups = [str(organization.value) for organization in organizations]
     credential = f"X509SHA256={hashlib.sha256(certificate).hexdigest()}"
-    return proven(str(names[-1].value), groups, extra={CREDENTIAL_ID: (credential,)})
+    user = proven(str(names[-1].value), groups, extra={CREDENTIAL_ID: (credential,)})
+    return Certified(user, parsed.not_valid_before_utc, parsed.not_valid_after_utc)
 
 
 class StaticTokens:
@@ -149,10 +159,17 @@ class Asked(Protocol):
 class Authenticator:
     """Decides who a request comes from. `token_readers` are asked in order; the first user wins."""
 
-    def __init__(self, token_readers: Iterable[TokenReader] = (), *, anonymous: bool = False) -> None:
+    def __init__(
+        self,
+        token_readers: Iterable[TokenReader] = (),
+        *,
+        anonymous: bool = False,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._readers = tuple(token_readers)
         self._anonymous = anonymous
-        self._by_certificate: dict[bytes, User | None] = {}
+        self._now = now
+        self._by_certificate: dict[bytes, Certified | None] = {}
 
     def authenticate(self, request: Asked) -> User:
         """Return the user; raises Unauthorized when there is no proof or a wrong one."""
@@ -179,13 +196,14 @@ class Authenticator:
         return None
 
     def _user_of_certificate(self, certificate: bytes) -> User | None:
+        """Return whom a certificate speaks for now: TLS verified it when the connection began, maybe long ago."""
         try:
-            return self._by_certificate[certificate]
+            found = self._by_certificate[certificate]
         except KeyError:
             if len(self._by_certificate) >= CACHED_CERTIFICATES:
                 self._by_certificate.clear()
-            user = self._by_certificate[certificate] = user_of_certificate(certificate)
-            return user
+            found = self._by_certificate[certificate] = read_certificate(certificate)
+        return found.user if found is not None and found.since <= self._now() <= found.until else None
 
 
 def is_health(path: str) -> bool:
@@ -197,7 +215,7 @@ def is_health(path: str) -> bool:
     return path.startswith(("/healthz", "/livez", "/readyz")) and path.split("/")[1] in HEALTH
 
 
-@lru_cache(256)  # the same few clients ask again and again
+@bounded(256, longest=4096)  # the same few clients ask again and again
 def parse_bearer(authorization: str) -> str | None:
     """Return the token of an Authorization header, None when it is of another scheme or empty.
 

@@ -39,6 +39,7 @@ LONGEST_SECONDS = 1 << 32
 VOLUME_SECONDS = 3607  # what kubelets ask for; such tokens are extended, see the module docstring
 EXTENDED = timedelta(days=365)
 CACHED_TOKENS = 4096
+LONGEST_TOKEN = 16 * 1024
 
 Document = Mapping[str, Any]
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
@@ -259,19 +260,19 @@ class Verifier:
 
     def _signed_claims(self, token: str) -> dict[str, Any] | None:
         """Return the claims when the token is well formed, ours and unaltered."""
+        if len(token) > LONGEST_TOKEN:
+            return None
         signed, _, signature = token.rpartition(".")
         head, _, body = signed.partition(".")
         if not head or not body or "." in body:
             return None
         try:
-            header = msgspec.json.decode(_decode(head), type=dict[str, Any])
-            claims = msgspec.json.decode(_decode(body), type=_Claims)
-            key = self._keys.get(header.get("kid", ""))
-            if key is None or not _signature_is_good(
-                key, header.get("alg"), signed.encode(), _decode(signature)
-            ):
+            header = msgspec.json.decode(_decode(head), type=_Header)
+            key = self._keys.get(header.kid)
+            if key is None or not _signature_is_good(key, header.alg, signed.encode(), _decode(signature)):
                 return None
-        except (ValueError, binascii.Error, msgspec.DecodeError):
+            claims = msgspec.json.decode(_decode(body), type=_Claims)  # what is not signed is not read
+        except (ValueError, binascii.Error, msgspec.DecodeError, RecursionError):
             return None
         if claims.iss != self._issuer:
             return None
@@ -312,6 +313,11 @@ class Verifier:
             extra["authentication.kubernetes.io/node-uid"] = (node.get("uid", ""),)
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
         return proven(claims["sub"], groups, uid=uid, extra=extra)
+
+
+class _Header(msgspec.Struct):
+    alg: str = ""
+    kid: str = ""
 
 
 class _Claims(msgspec.Struct):

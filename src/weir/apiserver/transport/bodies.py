@@ -7,7 +7,6 @@ Not here: types, unknown fields and their texts (weir.objects.document), bodies 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from weir import errors
 from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.http import Request
+from weir.caches import bounded
 from weir.objects import document, v1alpha4
 from weir.objects.kinds import Kind
 from weir.objects.manifest import ManifestError, read_values
@@ -61,7 +61,7 @@ def media_type(request: Request) -> str:
     return _media_type(request.headers.get(b"content-type", b""))
 
 
-@lru_cache(256)
+@bounded(256)
 def _media_type(header: bytes) -> str:
     return header.decode("latin-1").partition(";")[0].strip().lower()
 
@@ -75,7 +75,7 @@ def manager_of(request: Request) -> str:
     return _manager(request.headers.get(b"user-agent", b""))
 
 
-@lru_cache(1024)
+@bounded(1024)
 def _manager(agent_header: bytes) -> str:
     agent = agent_header.decode("latin-1").partition("/")[0]
     return "".join(char for char in agent if char.isprintable())[:128] or "unknown"

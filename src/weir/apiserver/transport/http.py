@@ -45,7 +45,7 @@ class Query(dict[str, str]):
 
 
 class Request:
-    """One HTTP request, body read. Header names are lower-case bytes."""
+    """One HTTP request. Header names are lower-case bytes."""
 
     __slots__ = (
         "_params",
@@ -56,7 +56,9 @@ class Request:
         "path",
         "peer",
         "peer_certificate",
+        "proven",
         "query",
+        "too_large",
         "user",
     )
 
@@ -78,6 +80,10 @@ class Request:
         self.headers: Mapping[bytes, bytes] = headers or {}
         self.peer, self.peer_certificate = peer, peer_certificate
         self._params: Query | None = None
+        #: who sent it, when the front has looked already
+        self.proven: User | None = None
+        #: the body is longer than the server reads, and is not here
+        self.too_large = False
 
     @property
     def params(self) -> Query:

@@ -17,9 +17,21 @@ from weir.errors import RequestTooLarge, Timeout, TooManyRequests
 
 BODY_BYTES = 3 * 1024 * 1024
 HEAD_BYTES = 64 * 1024
-ARRIVAL_SECONDS = 30.0  # for a request to be here whole
+ARRIVAL_SECONDS = 30.0  # for a request to be here whole, from its first byte
+FIRST_REQUEST_SECONDS = 10.0  # for a connection that has not proven who it is to send a request
 IDLE_SECONDS = 180.0  # between requests of a connection
+LINGER_SECONDS = 0.5  # for a client that still writes to see that it was refused
+DISCARDED_BYTES = 8 * 1024 * 1024  # of what a refused client still writes
+SENDING_SECONDS = 30.0  # for a client to take any of an answer that waits for it
 ANSWER_SECONDS = 60.0  # for an answer, except of what is long-running by nature
+#: What all connections together may hold: request bodies that are arriving or being worked on, and
+#: answers whose readers do not take them.
+RECEIVED_BYTES = 64 * 1024 * 1024
+UNSENT_BYTES = 64 * 1024 * 1024
+MOST_PIPELINED = 16  # requests of one connection behind the one that is being answered
+MOST_UNPROVEN = 256  # connections that have not shown a credential yet
+MOST_OF_ONE_USER = 256  # connections, except of system:masters
+SLICE_BYTES = 64 * 1024  # of an answer, handed to the transport at once
 MOST_READING = 400
 MOST_WRITING = 200
 RETRY_AFTER_SECONDS = 1
@@ -35,6 +47,15 @@ def too_large(limit: int = BODY_BYTES) -> RequestTooLarge:
     'Request entity too large: limit is 3145728'
     """
     return RequestTooLarge(f"Request entity too large: limit is {limit}")
+
+
+def too_many() -> TooManyRequests:
+    """Return the 429 for a request there is no room for now."""
+    return TooManyRequests(
+        "Too many requests, please try again later.",
+        details={"retryAfterSeconds": RETRY_AFTER_SECONDS},
+        retry_after_seconds=RETRY_AFTER_SECONDS,
+    )
 
 
 def timed_out() -> Timeout:
@@ -82,11 +103,7 @@ class InFlight:
             return None
         lane = self.reading if info.verb in _READING else self.writing
         if 0 < lane.limit <= lane.now and MASTERS not in groups:
-            raise TooManyRequests(
-                "Too many requests, please try again later.",
-                details={"retryAfterSeconds": RETRY_AFTER_SECONDS},
-                retry_after_seconds=RETRY_AFTER_SECONDS,
-            )
+            raise too_many()
         lane.now += 1
         return lane
 

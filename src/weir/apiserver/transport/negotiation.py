@@ -7,13 +7,13 @@ it. Protobuf is not spoken: a client that accepts JSON as well gets JSON, one th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 import yaml
 
 from weir import errors
+from weir.caches import bounded
 
 __all__ = ["MediaTypeOptions", "accepts", "check_shape", "negotiate", "pretty", "to_yaml", "wants_pretty"]
 
@@ -54,7 +54,7 @@ def accepts(accept: str, offered: str) -> bool:
     return "*/*" in named or not named.isdisjoint(offered.split(", "))
 
 
-@lru_cache(maxsize=512)
+@bounded(512)
 def negotiate(accept: str, offered: str = errors.REPRESENTATIONS) -> MediaTypeOptions:
     """Return the first form in an Accept header that is offered; raises 406.
 

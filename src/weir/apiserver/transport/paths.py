@@ -8,10 +8,10 @@ Not here: what a verb does (weir.apiserver.registry.verbs).
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from weir.caches import bounded
 from weir.objects import kinds
 from weir.objects.kinds import Kind
 
@@ -47,7 +47,7 @@ class RequestInfo(NamedTuple):
 _GROUPS = frozenset(kinds.groups())
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def parse(method: str, path: str, watch: bool = False) -> RequestInfo:
     """Return what *method* on *path* asks for; *watch* is whether the query says `watch=true`.
 

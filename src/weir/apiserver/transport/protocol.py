@@ -3,8 +3,13 @@
 An own protocol on httptools instead of a general server: the whole path from a read to `handle` is one callback,
 the verified client certificate is at hand, and a watch writes ready chunks straight to the transport. Requests of
 one connection are answered in order; pipelined ones wait.
-Limits: head and body sizes, the time a request may take to arrive, idle connections. HTTP/2 is never offered.
-Not here: what a request means (weir.apiserver.server), listening and TLS (weir.apiserver.run).
+A request proves who sends it with its head: the body of a request without a credential is not read. Head, framing and
+trailers are counted together and bounded; trailers are not headers. HTTP/2 is never offered, an upgrade is not made.
+An answer is handed to the transport in slices, and the next slice, like the next request, waits until the reader has
+taken the one before. When a connection ends, all it held is let go at once: the parser and its protocol refer to each
+other, and the collector of cycles comes rarely.
+Not here: bounds over all connections (weir.apiserver.transport.connections), what a request means
+(weir.apiserver.server), listening and TLS (weir.apiserver.run).
 """
 
 from __future__ import annotations
@@ -18,8 +23,10 @@ from typing import Any
 import httptools
 import msgspec
 
+from weir.apiserver.auth.authn import User, is_health
 from weir.apiserver.transport import limits
-from weir.apiserver.transport.http import Handler, Request, Response, Stream
+from weir.apiserver.transport.connections import Connections
+from weir.apiserver.transport.http import Request, Response, Stream
 
 __all__ = ["Connections", "HttpProtocol"]
 
@@ -28,33 +35,15 @@ _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: ".encode()
     for status in HTTPStatus
 }
-_TOO_LARGE = msgspec.json.encode(limits.too_large().status())
 _TIMED_OUT = msgspec.json.encode(limits.timed_out().status())
+_BUSY = msgspec.json.encode(limits.too_many().status())
+_BUSY_HEADERS = [(b"Retry-After", b"%d" % limits.RETRY_AFTER_SECONDS)]
 _BAD = b"400 Bad Request"
-
-
-class Connections:
-    """The open connections of a server, so that it can end them."""
-
-    def __init__(self, handle: Handler) -> None:
-        self.handle = handle
-        self.open: set[HttpProtocol] = set()
-        self.closing = False
-
-    def protocol(self) -> HttpProtocol:
-        """Return the protocol of a new connection."""
-        return HttpProtocol(self)
-
-    def close_idle(self) -> None:
-        """Close connections on which nothing happens, and keep no other open after its answer."""
-        self.closing = True
-        for connection in tuple(self.open):
-            connection.close_when_idle()
-
-    def sweep(self, now: float) -> None:
-        """Close connections that are idle too long or send their request too slowly."""
-        for connection in tuple(self.open):
-            connection.check_time(now)
+_LONG_HEAD = b"request header fields too large"
+#: Headers that say who asks: two of them contradict each other.
+_ONLY_ONCE = frozenset(
+    {b"authorization", b"impersonate-user", b"impersonate-uid", b"content-length", b"host"}
+)
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -65,39 +54,52 @@ class HttpProtocol(asyncio.Protocol):
         "_body_size",
         "_certificate",
         "_connections",
+        "_drained",
         "_head_bytes",
+        "_head_complete",
         "_head_size",
         "_headers",
-        "_keep_alive",
+        "_held",
         "_loop",
+        "_over",
         "_parser",
+        "_paused",
         "_peer",
         "_queue",
+        "_request",
         "_since",
         "_sink",
         "_task",
         "_timed_out",
-        "_too_large",
         "_transport",
         "_url",
+        "_user",
     )
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._headers: dict[bytes, bytes] = {}
+        self._request: Request | None = None
         self._body: list[bytes] = []
-        self._body_size = self._head_size = self._head_bytes = 0
+        self._body_size = 0
+        self._head_bytes = 0  #: bytes of the target and the headers of the request that is arriving
+        self._head_size = 0  #: bytes of head, framing and trailers of the request that is arriving
+        self._held = 0  #: bytes of bodies this connection has in the account of all connections
         self._url = b""
-        self._too_large = self._timed_out = False
-        self._keep_alive = True
+        self._head_complete = False
+        self._over = False  #: the last request of this connection is here; what follows is not read
+        self._timed_out = False
         self._queue: deque[tuple[Request, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._sink: _TransportSink | None = None
         self._certificate: bytes | None = None
         self._peer = ""
+        self._user: User | None = None
+        self._paused = False
+        self._drained: asyncio.Future[None] | None = None
         self._since = self._loop.time()
 
     # --------------------------------------------------------------------------------------- transport
@@ -110,48 +112,58 @@ class HttpProtocol(asyncio.Protocol):
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self._certificate = tls.getpeercert(binary_form=True) or None
-        self._connections.open.add(self)
+        self._connections.opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The client is gone: stop working for it."""
-        self._connections.open.discard(self)
+        """The client is gone: stop working for it and let go of all it sent."""
+        self._connections.closed(self, self._user)
+        self._user = None
         if self._sink is not None:
             self._sink.lost = True
         if self._task is not None and not self._task.done():
             self._task.cancel()
+        self._over = True
+        self._parser = self._request = None
+        self._headers, self._body, self._url = {}, [], b""
+        self._queue.clear()
+        self._release()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser."""
+        if self._over or self._parser is None:
+            self._discard(len(data))
+            return
         self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._refuse(501, b"upgrades are not supported by simulated nodes")
+            self._stop_reading()  # the request is answered as an ordinary one
         except httptools.HttpParserError:
             self._refuse(400, _BAD)
         else:
-            if self._head_size > limits.HEAD_BYTES and not self._url_done():
-                self._refuse(431, b"request header fields too large")
-
-    def _url_done(self) -> bool:
-        return self._body_size > 0 or self._task is not None or bool(self._queue)
+            if self._head_size > limits.HEAD_BYTES + self._body_size:
+                self._refuse(431, _LONG_HEAD)
 
     def pause_writing(self) -> None:
-        """A watch looks at the buffer itself; other answers are written whole."""
+        """The reader does not keep up. A watch looks at the buffer itself; other answers wait."""
+        self._paused = True
 
     def resume_writing(self) -> None:
-        """Nothing waits."""
+        """The reader took what was written."""
+        self._paused = False
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
 
     # ------------------------------------------------------------------------------------------ parser
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._headers = {}
-        self._body = []
+        self._headers, self._body, self._request = {}, [], None
         self._body_size = self._head_bytes = 0
         self._url = b""
-        self._too_large = False
-        self._since = self._loop.time()
+        self._head_complete = False
+        if self._task is None:
+            self._since = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
         """The request line's target, possibly in pieces."""
@@ -159,59 +171,129 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header; of a repeated one the last counts, but every group a user speaks for (impersonation)."""
+        if self._head_complete or self._over:
+            return  # a trailer says nothing about who asks or what
         self._head_bytes += len(name) + len(value)
         name = name.lower()
-        if name in self._headers and name.startswith(b"impersonate-"):
-            value = self._headers[name] + b"\n" + value
+        if name in self._headers:
+            if name in _ONLY_ONCE:
+                self._refuse(400, b"400 Bad Request: header given twice: " + name)
+                return
+            if name.startswith(b"impersonate-"):
+                value = self._headers[name] + b"\n" + value
         self._headers[name] = value
 
     def on_headers_complete(self) -> None:
-        """The head is complete."""
-        self._head_size = 0
-        if self._headers.get(b"expect", b"").lower() == b"100-continue":
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
-        self._head_size = 0
-        self._body_size += len(body)
-        if self._body_size > limits.BODY_BYTES:
-            self._too_large = True
-            self._body = []
-        else:
-            self._body.append(body)
-
-    def on_message_complete(self) -> None:
-        """The request is here."""
-        self._head_size = 0
-        if self._head_bytes > limits.HEAD_BYTES:  # a head that came in one piece with the rest
-            self._refuse(431, b"request header fields too large")
+        """The head is complete: who sends this request, and may its body come?"""
+        self._head_complete = True
+        if self._over or self._parser is None:
             return
-        keep = self._parser.should_keep_alive()
-        if self._too_large:
-            self._keep_alive = False
-            self._write(Response(413, _TOO_LARGE), False)
-            self._transport.close()
+        if self._head_bytes + len(self._url) > limits.HEAD_BYTES:  # it came in one piece with the rest
+            self._refuse(431, _LONG_HEAD)
             return
         target, _, query = self._url.partition(b"?")
         if not target.startswith(b"/"):
             target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        request = Request(
+        request = self._request = Request(
             self._parser.get_method().decode(),
             target.decode("latin-1"),
             query.decode("latin-1"),
             self._headers,
-            body,
             peer=self._peer,
             peer_certificate=self._certificate,
         )
+        length = _length(self._headers.get(b"content-length"))
+        has_body = length > 0 or b"transfer-encoding" in self._headers
+        if not self._is_proven(request):
+            if self._over:
+                return
+            if has_body:  # whatever the answer is, it does not need the body
+                self._dispatch_last(request)
+            return
+        if length > limits.BODY_BYTES:
+            request.too_large = True
+            self._dispatch_last(request)
+        elif has_body and self._headers.get(b"expect", b"").lower() == b"100-continue":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _is_proven(self, request: Request) -> bool:
+        """Whether *request* comes from a known user, who has not too many connections."""
+        authenticate = self._connections.authenticate
+        if authenticate is None:
+            return True
+        user = request.proven = authenticate(request)
+        if user is None or is_health(request.path):
+            return False
+        if self._user is None or self._user.name != user.name:
+            if self._user is not None:
+                self._connections.closed(self, self._user)
+                self._user = None
+                self._connections.open.add(self)
+            if not self._connections.proven(self, user):
+                self._busy()
+                return False
+            self._user = user
+        return True
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if self._over or self._request is None:
+            return
+        size = len(body)
+        self._head_size -= size
+        self._body_size += size
+        if self._body_size > limits.BODY_BYTES:
+            self._request.too_large = True
+            self._dispatch_last(self._request)
+        elif not self._connections.receive(size):
+            self._busy()
+        else:
+            self._held += size
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        """The request is here."""
+        if self._over or self._request is None or self._parser is None:
+            return
+        self._head_size = 0
+        request, self._request = self._request, None
+        body = self._body
+        request.body = body[0] if len(body) == 1 else b"".join(body)
+        self._body = []
+        keep = self._parser.should_keep_alive()
         if self._task is None:
             self._start(request, keep)
+            return
+        if len(self._queue) >= limits.MOST_PIPELINED:
+            self._refuse(429, b"too many pipelined requests")
+            return
+        self._queue.append((request, keep))
+
+    def _dispatch_last(self, request: Request) -> None:
+        """Answer *request* without (the rest of) its body, then close."""
+        self._stop_reading()
+        self._body, self._request = [], None
+        if self._task is None:
+            self._start(request, False)
         else:
-            self._queue.append((request, keep))
-            if len(self._queue) > 100:
-                self._transport.pause_reading()
+            self._queue.append((request, False))
+
+    def _stop_reading(self) -> None:
+        self._over = True
+        self._body_size = 0
+
+    def _discard(self, size: int) -> None:
+        """Read past what is not wanted, within reason: a client that still writes would not see its answer."""
+        self._body_size += size
+        if self._body_size > limits.DISCARDED_BYTES:
+            self._transport.abort()
+
+    def _close(self) -> None:
+        """Close, after a moment where the client may still be writing."""
+        if self._over and not self._transport.is_closing():
+            self._loop.call_later(limits.LINGER_SECONDS, self._transport.close)
+        else:
+            self._transport.close()
 
     # --------------------------------------------------------------------------------------- answering
 
@@ -227,6 +309,8 @@ class HttpProtocol(asyncio.Protocol):
             else:
                 keep = keep and not self._connections.closing
                 self._write(answer, keep, head_only=request.method == "HEAD")
+                if self._paused or len(answer.body) > limits.SLICE_BYTES:
+                    await self._send_rest(b"" if request.method == "HEAD" else answer.body)
         except asyncio.CancelledError:
             if not self._timed_out or self._transport.is_closing():
                 raise
@@ -237,16 +321,19 @@ class HttpProtocol(asyncio.Protocol):
             keep = False
         finally:
             self._task = None
+            if not self._queue and self._request is None:
+                self._release()
         self._since = self._loop.time()
-        if not keep:
-            self._transport.close()
-        elif self._queue:
-            following, keep = self._queue.popleft()
-            if len(self._queue) == 50:
-                self._transport.resume_reading()
-            self._start(following, keep)
+        if self._queue:
+            following, keep_next = self._queue.popleft()
+            if keep:
+                self._start(following, keep_next)
+                return
+        if not keep or self._over:
+            self._close()
 
     def _write(self, answer: Response, keep: bool, *, head_only: bool = False) -> None:
+        """Write the head and the first slice of an answer."""
         # A webhook may refuse with any code it likes.
         line = _STATUS_LINES.get(answer.code) or b"HTTP/1.1 %d Refused\r\nContent-Type: " % answer.code
         parts = [line, answer.content_type]
@@ -256,8 +343,34 @@ class HttpProtocol(asyncio.Protocol):
             parts.append(b"\r\nConnection: close")
         parts += (b"\r\nContent-Length: %d\r\n\r\n" % len(answer.body),)
         if not head_only:
-            parts.append(answer.body)
+            body = answer.body
+            parts.append(body if len(body) <= limits.SLICE_BYTES else body[: limits.SLICE_BYTES])
         self._transport.write(b"".join(parts))
+
+    async def _send_rest(self, body: bytes) -> None:
+        """Write the slices after the first as the reader takes them, and return when it has taken all."""
+        at, size = limits.SLICE_BYTES, len(body)
+        while at < size and not self._paused:
+            self._transport.write(body[at : at + limits.SLICE_BYTES])
+            at += limits.SLICE_BYTES
+        if not self._paused:
+            return
+        waiting = max(size - at, 0) + limits.SLICE_BYTES
+        self._connections.waits(self, waiting)
+        try:
+            while True:
+                while self._paused:
+                    self._drained = self._loop.create_future()
+                    self._since = self._loop.time()
+                    await self._drained
+                    self._drained = None
+                if at >= size or self._transport.is_closing():
+                    return
+                self._transport.write(body[at : at + limits.SLICE_BYTES])
+                at += limits.SLICE_BYTES
+        finally:
+            self._drained = None
+            self._connections.taken(self, waiting)
 
     async def _stream(self, answer: Stream) -> None:
         parts = [_STATUS_LINES[answer.code], answer.content_type]
@@ -273,11 +386,30 @@ class HttpProtocol(asyncio.Protocol):
             self._sink = None
 
     def _refuse(self, code: int, text: bytes) -> None:
+        """End the connection with a plain text; what is being answered is not."""
+        self._stop_reading()
         if not self._transport.is_closing():
-            self._write(Response(code, text, b"text/plain; charset=utf-8"), False)
-            self._transport.close()
+            if self._task is None:
+                self._write(Response(code, text, b"text/plain; charset=utf-8"), False)
+            self._close()
+
+    def _busy(self) -> None:
+        """End the connection: this server has no room for more of it now."""
+        self._stop_reading()
+        if not self._transport.is_closing():
+            if self._task is None:
+                self._write(Response(429, _BUSY, headers=_BUSY_HEADERS), False)
+            self._close()
+
+    def _release(self) -> None:
+        self._connections.release(self._held)
+        self._held = 0
 
     # ------------------------------------------------------------------------------------------- ending
+
+    def abort(self) -> None:
+        """Break the connection now."""
+        self._transport.abort()
 
     def close_when_idle(self) -> None:
         """Close now if nothing is being answered."""
@@ -288,13 +420,26 @@ class HttpProtocol(asyncio.Protocol):
         """Close if nothing came for too long or a request arrives too slowly; give up answers that take too long."""
         waited = now - self._since
         if self._task is not None:
-            if self._sink is None and waited > limits.ANSWER_SECONDS:
+            if self._drained is not None:
+                if waited > limits.SENDING_SECONDS:
+                    self._transport.abort()
+            elif self._sink is None and waited > limits.ANSWER_SECONDS:
                 self._timed_out = True
                 self._task.cancel()
             return
-        arriving = bool(self._url)
-        if waited > (limits.ARRIVAL_SECONDS if arriving and self._head_size else limits.IDLE_SECONDS):
+        if self._head_size > 0 or self._request is not None:
+            patience = limits.ARRIVAL_SECONDS
+        elif self._user is None and self._connections.authenticate is not None:
+            patience = limits.FIRST_REQUEST_SECONDS
+        else:
+            patience = limits.IDLE_SECONDS
+        if waited > patience:
             self._transport.close()
+
+
+def _length(header: bytes | None) -> int:
+    """Return what Content-Length says, 0 when it is absent (the parser has refused what is no number)."""
+    return int(header) if header is not None and header.isdigit() and len(header) < 20 else 0
 
 
 class _TransportSink:

@@ -86,3 +86,28 @@ def test_a_token_file_line_without_user_is_named():
 
 def test_empty_members_of_a_user_are_not_printed():
     assert User("x", extra={"k": ("v",)}).info() == {"username": "x", "extra": {"k": ["v"]}}
+
+
+@pytest.mark.parametrize("year, refused", [(2025, True), (2026, False), (2040, True)])
+def test_a_certificate_is_held_against_the_time_of_every_request(certificate, year, refused):
+    now = datetime(2026, 6, 2, tzinfo=UTC)
+    authenticator = Authenticator(now=lambda: now)
+    assert authenticator.authenticate(Asked(peer_certificate=certificate)).name == "kubernetes-admin"
+    now = now.replace(year=year)
+    if refused:
+        with pytest.raises(Unauthorized):
+            authenticator.authenticate(Asked(peer_certificate=certificate))
+    else:
+        assert authenticator.authenticate(Asked(peer_certificate=certificate))
+
+
+def test_long_credentials_are_not_remembered():
+    from weir.caches import REGISTRY
+
+    cache = next(cache for cache in REGISTRY if cache.name.endswith("parse_bearer"))
+    cache.clear()
+    for number in range(300):
+        assert TOKENS.find(str(number)) is None
+        with pytest.raises(Unauthorized):
+            Authenticator([TOKENS.find]).authenticate(bearing(b"%d" % number + b"x" * 60_000))
+    assert cache.size() == 0

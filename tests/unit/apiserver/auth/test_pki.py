@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 
 from weir.apiserver.auth import pki
-from weir.apiserver.auth.authn import user_of_certificate
+from weir.apiserver.auth.authn import read_certificate
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -77,7 +77,7 @@ def test_a_leaf_of_another_authority_is_replaced(tmp_path):
 @pytest.mark.parametrize("identity", [pki.ADMIN, pki.SCHEDULER, pki.node_identity("n1")])
 def test_a_client_certificate_speaks_for_its_identity(tmp_path, identity):
     pair = pki.ensure(tmp_path, now=NOW).issue_client(identity, NOW)
-    user = user_of_certificate(der(pair.certificate))
+    user = read_certificate(der(pair.certificate)).user
     assert (user.name, user.groups) == (identity.user, (*identity.groups, "system:authenticated"))
 
 
@@ -105,7 +105,7 @@ def test_a_real_handshake_shows_the_client_certificate_to_the_server(tmp_path):
     client = ssl.create_default_context(cafile=str(credentials.ca_path))
     client.load_cert_chain(tmp_path / "admin.crt", tmp_path / "admin.key")
     server = handshake(pki.serving_context(credentials), client)
-    assert user_of_certificate(server.getpeercert(binary_form=True)).name == "kubernetes-admin"
+    assert read_certificate(server.getpeercert(binary_form=True)).user.name == "kubernetes-admin"
 
 
 def test_a_client_without_certificate_is_let_in_to_show_a_token(tmp_path):

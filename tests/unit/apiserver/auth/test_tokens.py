@@ -145,3 +145,34 @@ REFERENCE = {"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": "p1"}
 def test_a_token_is_bound_only_to_the_object_that_was_meant(reference, found, error):
     with pytest.raises(error):
         token_request(EC, ACCOUNT, {"spec": {"boundObjectRef": reference}}, found, NOW)
+
+
+def spoilt(header: bytes, claims: bytes, signature: bytes = b"x" * 64) -> str:
+    return ".".join(
+        base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in (header, claims, signature)
+    )
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        spoilt(b'{"alg":"ES256","kid":[]}', b"{}"),
+        spoilt(b'{"alg":[],"kid":{}}', b"{}"),
+        spoilt(b"[" * 20_000, b"{}"),
+        spoilt(b'{"alg":"ES256","kid":"k"}', b"[" * 20_000),
+        spoilt(b'{"alg":"ES256","kid":"%s"}' % b"k" * 100_000, b"{}"),
+        spoilt(b"null", b"null"),
+        spoilt(b'{"alg":1e999999,"kid":"k"}', b"{}"),
+        "..",
+        ".é.",
+    ],
+    ids=lambda token: token[:20],
+)
+def test_a_token_that_cannot_be_read_is_no_token(world, token):
+    assert world.verifier.user(token) is None
+
+
+@pytest.mark.parametrize("claims", [b"[" * 9000, b"null", b'{"aud":1}', b'{"exp":"x"}', b"{}"])
+def test_claims_of_the_right_key_id_are_not_read_before_the_signature(world, claims):
+    kid = key_set([EC.public])["keys"][0]["kid"]
+    assert world.verifier.user(spoilt(b'{"alg":"ES256","kid":"%s"}' % kid.encode(), claims)) is None

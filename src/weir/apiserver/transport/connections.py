@@ -1,0 +1,117 @@
+"""How much do all connections together hold? The open connections of a server, and the bounds on their sum.
+
+A bound on one connection is none: two thousand connections of a megabyte each are two gigabytes. So what arrives, what
+waits to be taken by its reader, and connections that have not proven who they are, are counted over all of them:
+- request bodies: beyond `RECEIVED_BYTES` a request is refused with 429;
+- answers that are not taken: beyond `UNSENT_BYTES` the reader that has been slow for longest is cut off;
+- connections without a credential: beyond `MOST_UNPROVEN` the oldest is cut off, so that a new client finds room;
+- connections of one user: beyond `MOST_OF_ONE_USER` a new one is refused with 429.
+Not here: the bounds of one request (weir.apiserver.transport.protocol), the numbers (weir.apiserver.transport.limits).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weir.apiserver.auth.authn import MASTERS, User
+from weir.apiserver.transport import limits
+from weir.apiserver.transport.http import Handler, Request
+
+if TYPE_CHECKING:
+    from weir.apiserver.transport.protocol import HttpProtocol
+
+__all__ = ["Connections"]
+
+
+class Connections:
+    """The open connections of a server; *authenticate* names the user of a request, None when it proves nothing."""
+
+    def __init__(self, handle: Handler, authenticate: Callable[[Request], User | None] | None = None) -> None:
+        self.handle = handle
+        self.authenticate = authenticate
+        self.open: set[HttpProtocol] = set()
+        self.closing = False
+        self.received_bytes = 0
+        self.unsent_bytes = 0
+        self._unproven: dict[HttpProtocol, None] = {}  # the oldest first
+        self._slow: dict[HttpProtocol, None] = {}  # whose answers wait for them, the longest first
+        self._of_user: Counter[str] = Counter()
+
+    def protocol(self) -> HttpProtocol:
+        """Return the protocol of a new connection."""
+        from weir.apiserver.transport.protocol import HttpProtocol
+
+        return HttpProtocol(self)
+
+    # ------------------------------------------------------------------------------- who is connected
+
+    def opened(self, connection: HttpProtocol) -> None:
+        """Note a new connection; it has proven nothing yet."""
+        self.open.add(connection)
+        if self.authenticate is None:
+            return
+        self._unproven[connection] = None
+        if len(self._unproven) > limits.MOST_UNPROVEN:
+            oldest = next(iter(self._unproven))
+            del self._unproven[oldest]
+            oldest.abort()
+
+    def proven(self, connection: HttpProtocol, user: User) -> bool:
+        """Note whose *connection* is; False when this user has too many already."""
+        self._unproven.pop(connection, None)
+        if MASTERS not in user.groups and self._of_user[user.name] >= limits.MOST_OF_ONE_USER:
+            return False
+        self._of_user[user.name] += 1
+        return True
+
+    def closed(self, connection: HttpProtocol, user: User | None) -> None:
+        """Forget a connection."""
+        self.open.discard(connection)
+        self._unproven.pop(connection, None)
+        self._slow.pop(connection, None)
+        if user is not None:
+            self._of_user[user.name] -= 1
+            if self._of_user[user.name] <= 0:
+                del self._of_user[user.name]
+
+    # ------------------------------------------------------------------------------- what they hold
+
+    def receive(self, size: int) -> bool:
+        """Take *size* bytes of requests into account; False when there is no room for them."""
+        if self.received_bytes + size > limits.RECEIVED_BYTES:
+            return False
+        self.received_bytes += size
+        return True
+
+    def release(self, size: int) -> None:
+        """Give back what `receive` took."""
+        self.received_bytes -= size
+
+    def waits(self, connection: HttpProtocol, size: int) -> None:
+        """Note that *size* bytes wait for the reader of *connection*; cut off the slowest when they are too many."""
+        self.unsent_bytes += size
+        self._slow[connection] = None
+        while self.unsent_bytes > limits.UNSENT_BYTES and len(self._slow) > 1:
+            slowest = next(iter(self._slow))
+            del self._slow[slowest]
+            slowest.abort()
+
+    def taken(self, connection: HttpProtocol, size: int) -> None:
+        """Note that the reader took what waited, or is gone."""
+        self.unsent_bytes -= size
+        self._slow.pop(connection, None)
+
+    # ------------------------------------------------------------------------------- ending them
+
+    def close_idle(self) -> None:
+        """Close connections on which nothing happens, and keep no other open after its answer."""
+        self.closing = True
+        for connection in tuple(self.open):
+            connection.close_when_idle()
+
+    def sweep(self, now: float) -> None:
+        """Close connections that are idle too long, send their request too slowly or do not take their answer."""
+        for connection in tuple(self.open):
+            connection.check_time(now)

@@ -1,0 +1,57 @@
+"""How are answers remembered that depend on what a client sent? In caches with a bound in bytes, all of them listed.
+
+`functools.lru_cache` bounds how many answers are kept, not how large their keys are: sixty thousand bytes of URL are
+one key. `bounded` also looks at the length of every text and asks the function itself for what is too long to keep.
+Every cache made here is in `REGISTRY`, so that a test can hold all of them against their bounds.
+Not here: caches that are part of an algorithm and drop their entries with what they describe (their own modules).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple, TypeVar
+
+Answer = TypeVar("Answer")
+LONGEST_KEY = 512
+
+
+class Bounded(NamedTuple):
+    """One cache: its name, how many answers it keeps at most, and how many it holds now."""
+
+    name: str
+    most: int
+    size: Callable[[], int]
+    clear: Callable[[], None]
+
+
+REGISTRY: list[Bounded] = []
+
+
+def bounded(
+    most: int, longest: int = LONGEST_KEY
+) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+    """Return a decorator that keeps the last *most* answers for arguments whose texts are at most *longest* long.
+
+    >>> @bounded(most=2, longest=3)
+    ... def upper(text: str) -> str:
+    ...     return text.upper()
+    >>> upper("abc"), upper("abcd"), REGISTRY.pop().size()
+    ('ABC', 'ABCD', 1)
+    """
+
+    def decorate(function: Callable[..., Answer]) -> Callable[..., Answer]:
+        remembered = lru_cache(most)(function)
+
+        @wraps(function)
+        def answer(*arguments: Any) -> Answer:
+            for argument in arguments:
+                if isinstance(argument, str | bytes) and len(argument) > longest:
+                    return function(*arguments)
+            return remembered(*arguments)
+
+        name = f"{function.__module__}.{function.__qualname__}"
+        REGISTRY.append(Bounded(name, most, lambda: remembered.cache_info().currsize, remembered.cache_clear))
+        return answer
+
+    return decorate
