@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from weir.apiserver.auth.authn import MASTERS, proven
-from weir.apiserver.registry.pod_spec_cache import POD, Look, PodSpecCache
+from weir.apiserver.registry.pod_spec_cache import POD, PodSpecCache
 from weir.apiserver.run import Options, build, open_store
 from weir.apiserver.server import ApiServer
 from weir.apiserver.transport.http import Request
@@ -27,17 +27,6 @@ from weir.clock import VirtualClock
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.defaults.walk import _DEFAULTS
 from weir.objects.document import root_of
-from weir.validate.ratchet import Options as Permitted
-
-
-class Forgetful(PodSpecCache):
-    """Knows nothing: the plain way for every pod."""
-
-    def read(self, body: bytes) -> None:
-        return None
-
-    def look(self, spec: dict[str, Any], options: Permitted | None = None) -> Look:
-        return Look(b"", [], None)
 
 
 async def server(gates: Gates, clock: VirtualClock, *, remembers: bool) -> ApiServer:
@@ -46,7 +35,7 @@ async def server(gates: Gates, clock: VirtualClock, *, remembers: bool) -> ApiSe
     )
     running = await build(options, await open_store(options, clock), clock)
     if not remembers:
-        running.server.verbs.pod_specs = Forgetful()
+        running.server.verbs.pod_specs = None
     return running.server
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from weir import errors
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.registry.verbs import Verbs
+from weir.apiserver.registry.write_request import WriteRequest
 from weir.clock import Clock
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_micro_time
@@ -57,16 +58,16 @@ class IdentityLease:
 
     async def renew(self) -> None:
         """Say that the server is alive."""
-        verbs = self._verbs
+        verbs, write = self._verbs, WriteRequest(LEASES, NAMESPACE, self.name, SYSTEM, COMPONENT)
         if verbs.store.get(LEASES.key(NAMESPACE, self.name)) is None:
             fresh = self._said({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {}})
             try:
-                await verbs.create_document(LEASES, NAMESPACE, fresh, user=SYSTEM, manager=COMPONENT)
+                await verbs.create_document(write, fresh)
             except errors.AlreadyExists:  # by a server of the same name, a moment ago
                 pass
             else:
                 return
-        await verbs.change(LEASES, NAMESPACE, self.name, "", self._said, user=SYSTEM, manager=COMPONENT)
+        await verbs.change(write, self._said)
 
     def _said(self, old: Document) -> Document:
         metadata = old["metadata"]

@@ -9,13 +9,13 @@ kube-controller-manager runs it finds both in place.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Any
 
 from weir import errors
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.bootstrap import policy
 from weir.apiserver.registry.verbs import Verbs, msgspec_copy
+from weir.apiserver.registry.write_request import WriteRequest
 from weir.objects.kinds import Kind, by_kind
 
 __all__ = ["bootstrap", "furnish"]
@@ -84,12 +84,8 @@ async def _reconcile(verbs: Verbs, wanted: Document) -> None:
     better = policy.reconciled(wanted, have)
     if better is not None:
         better["metadata"].pop("resourceVersion", None)
-        await verbs.change(kind, namespace, name, "", partial(_instead, better), user=SYSTEM, manager=MANAGER)
-
-
-def _instead(new: Document, old: Document) -> Document:
-    """Return *new* whatever is there."""
-    return msgspec_copy(new)
+        write = WriteRequest(kind, namespace, name, SYSTEM, MANAGER)
+        await verbs.change(write, lambda old: msgspec_copy(better))
 
 
 async def furnish(verbs: Verbs, namespace: str, ca: str = "") -> None:
@@ -110,6 +106,6 @@ async def _ensure(
         return
     whole = {"kind": kind.kind, "apiVersion": kind.api_version, **document}
     try:
-        await verbs.create_document(kind, namespace, whole, user=SYSTEM, manager=manager)
+        await verbs.create_document(WriteRequest(kind, namespace, "", SYSTEM, manager), whole)
     except errors.AlreadyExists:
         return

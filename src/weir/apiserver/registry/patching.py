@@ -17,11 +17,11 @@ from weir.apiserver.patches import json as json_patch
 from weir.apiserver.patches import merge as merge_patch
 from weir.apiserver.patches import strategic as strategic_patch
 from weir.apiserver.patches.partial_patch import applied_parts, patched_parts
-from weir.apiserver.registry import codec
 from weir.apiserver.registry.identity import check_new_identity, check_patched_identity
 from weir.apiserver.registry.verbs import ATTEMPTS, Verbs, WriteResult
+from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.strategies import for_kind
-from weir.apiserver.transport.bodies import manager_of, media_type, relaxed
+from weir.apiserver.transport.bodies import media_type, relaxed
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
 from weir.objects import defaults, document, schema, v1alpha4
@@ -73,9 +73,11 @@ class Patching:
             raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
         apply = media == APPLY_PATCH
         options = WriteOptions.parse(request.params, "PatchOptions", apply=apply)
-        manager = options.field_manager or manager_of(request)
+        write = WriteRequest.of(request, kind, namespace, name, subresource, options, warnings)
+        write.options = {"kind": "PatchOptions", **options.document}
+        write.owned, write.patched = apply, True
         if apply:
-            return await self._apply(request, kind, namespace, name, subresource, options, warnings)
+            return await self._apply(write, request.body, options)
         body = request.body
         if kind.version == v1alpha4.VERSION and media != JSON_PATCH:
             body = relaxed(body, kind, yaml=False, partial=True)
@@ -102,51 +104,19 @@ class Patching:
             defaults.default(new, kind, self._verbs.now)
             return new
 
-        for _ in range(ATTEMPTS):
-            found = self._verbs.find(kind, namespace, name)
-            old = codec.decode(kind, found.value)
-            before = len(warnings)
-            new = compute(old)
-            own_version = new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]
-            if own_version:
-                new["metadata"].pop("resourceVersion", None)
-            outcome = await self._verbs.replace(
-                kind,
-                found,
-                old,
-                new,
-                subresource,
-                user=request.user,
-                manager=manager,
-                dry_run=options.dry_run,
-                warnings=warnings,
-                patched=True,
-                options={"kind": "PatchOptions", **options.document},
-            )
-            if outcome is not None:
-                return outcome
-            del warnings[before:]
-        raise errors.Conflict.object(kind, name)
+        return await self._verbs.change(write, compute)
 
-    async def _apply(
-        self,
-        request: Request,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        subresource: str,
-        options: WriteOptions,
-        warnings: list[str],
-    ) -> WriteResult:
+    async def _apply(self, write: WriteRequest, body: bytes, options: WriteOptions) -> WriteResult:
         """Server-side apply."""
-        body = request.body
+        kind, namespace, name, subresource = write.kind, write.namespace, write.name, write.subresource
         if kind.version == v1alpha4.VERSION:
             body = relaxed(body, kind, yaml=True)
 
         def applied(live: Document | None) -> Document:
             manager, force, now = options.field_manager, options.force, self._verbs.now
             configuration = server_side.parse(body)
-            if live is not None and subresource == "status":
+            doubled = server_side.doubled_keys(body) if options.field_validation != "Ignore" else []
+            if live is not None and subresource == "status" and not doubled:
                 part = applied_parts(
                     live, configuration, kind, namespace, name, manager=manager, force=force, now=now
                 )
@@ -157,11 +127,11 @@ class Patching:
             new = server_side.apply_configuration(
                 live, configuration, kind, manager=manager, force=force, subresource=subresource, now=now
             )
-            for problem in server_side.doubled_keys(body) if options.field_validation != "Ignore" else ():
+            for problem in doubled:
                 if options.field_validation == "Strict":
                     text = f"error strict decoding patch: error converting YAML to JSON: {problem}"
                     raise errors.BadRequest(text)
-                warnings.extend(line.strip() for line in problem.splitlines()[1:])
+                write.warnings.extend(line.strip() for line in problem.splitlines()[1:])
             metadata = new.setdefault("metadata", {})
             check_patched_identity(new, kind, namespace, name)
             metadata["name"] = name
@@ -172,46 +142,21 @@ class Patching:
             defaults.default(new, kind, now)
             return new
 
+        key = kind.key(namespace, name)
+        before = len(write.warnings)
         for _ in range(ATTEMPTS):
-            found = self._verbs.store.get(kind.key(namespace, name))
-            if found is None:
-                if subresource:
-                    raise errors.NotFound.object(kind, name)
-                new = applied(None)
+            if subresource or self._verbs.store.get(key) is not None:
                 try:
-                    return await self._verbs.create_document(
-                        kind,
-                        namespace,
-                        new,
-                        user=request.user,
-                        manager=options.field_manager,
-                        dry_run=options.dry_run,
-                        warnings=warnings,
-                        owned=True,
-                        options={"kind": "PatchOptions", **options.document},
-                    )
+                    return await self._verbs.change(write, applied)
+                except errors.NotFound:
+                    if subresource or self._verbs.store.get(key) is not None:
+                        raise  # something else is missing
+            else:
+                try:
+                    return await self._verbs.create_document(write, applied(None))
                 except errors.AlreadyExists:
-                    continue
-            old = codec.decode(kind, found.value)
-            new = applied(old)
-            if new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]:
-                new["metadata"].pop("resourceVersion", None)
-            outcome = await self._verbs.replace(
-                kind,
-                found,
-                old,
-                new,
-                subresource,
-                user=request.user,
-                manager=options.field_manager,
-                dry_run=options.dry_run,
-                warnings=warnings,
-                owned=True,
-                patched=True,
-                options={"kind": "PatchOptions", **options.document},
-            )
-            if outcome is not None:
-                return outcome
+                    pass
+            del write.warnings[before:]
         raise errors.Conflict.object(kind, name)
 
 

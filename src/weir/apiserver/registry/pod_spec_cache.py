@@ -14,25 +14,32 @@ Not here: the rules themselves (weir.objects, weir.validate), who calls this (we
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from weir import errors
 from weir.apiserver.patches.compare import created
 from weir.apiserver.patches.fieldset import FieldSet
 from weir.apiserver.patches.managedfields import NEVER_OWNED_ON_CREATE, own_all, zero_document
 from weir.apiserver.patches.structure import Unkeyed, root_node
-from weir.apiserver.strategies.pod_warnings import pod_warnings
+from weir.apiserver.registry import codec
+from weir.apiserver.registry.new_object import NewObject
+from weir.apiserver.strategies import for_kind
+from weir.apiserver.strategies.pod_warnings import HOSTNAME_OF_POD, name_warnings, pod_warnings
+from weir.apiserver.strategies.strategy import Context
 from weir.objects import fast_decoder, schema
 from weir.objects.defaults import default
 from weir.objects.document import copied, decode_fast, may_have_duplicates, root_of
 from weir.objects.kinds import by_kind
-from weir.validate.ratchet import Options
+from weir.validate.context import context_for
+from weir.validate.meta import validate_object_meta
+from weir.validate.ratchet import Options, options_for
 from weir.validate.tolerations import validate_tolerations
 from weir.values.names import SUFFIX_ALPHABET
 
-__all__ = ["POD", "Judged", "Look", "PodSpecCache", "Read"]
+__all__ = ["POD", "Judged", "Look", "NewPod", "PodSpecCache"]
 
 Document = dict[str, Any]
 
@@ -98,13 +105,6 @@ class _Learnt(NamedTuple):
     ]  #: what the creator owns of the whole pod, by the shape of its metadata; shared
 
 
-class Read(NamedTuple):
-    """A body, read: the document with its defaults."""
-
-    document: Document
-    learnt: _Learnt
-
-
 class Judged(NamedTuple):
     """A spec that passed validation."""
 
@@ -166,13 +166,13 @@ class PodSpecCache:
 
     # ------------------------------------------------------------------------------------ as clients send it
 
-    def read(self, body: bytes) -> Read | None:
+    def read(self, body: bytes) -> NewPod | None:
         """Return the pod *body* holds, or None when it has to be read the plain way.
 
-        >>> known = KnownPodSpecs()
+        >>> known = PodSpecCache()
         >>> text = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}'
         >>> first, again = known.read(text), known.read(text)
-        >>> first == again, first.document["spec"]["restartPolicy"]
+        >>> first.document == again.document, first.document["spec"]["restartPolicy"]
         (True, 'Always')
         """
         try:
@@ -214,7 +214,7 @@ class PodSpecCache:
                 return None
             spec["tolerations"] = copied(found)
         document = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
-        return Read(document, learnt)
+        return NewPod(document, self, learnt)
 
     def _read_tolerations(self, sent: bytes) -> list[Document] | None:
         """Return the list *sent* holds, None when it has to be read the plain way."""
@@ -244,25 +244,6 @@ class PodSpecCache:
         learnt = _Learnt(part["spec"], fields.get("f:spec"), text.count(b":"), {})
         self._read.learn(text, learnt)
         return learnt
-
-    @staticmethod
-    def own(known: Read, manager: str, now: str) -> None:
-        """Write who owns what of the new pod: its manager, all of it that can be owned."""
-        metadata, learnt = known.document["metadata"], known.learnt
-        shape = _shape(metadata)
-        fields = learnt.owned.get(shape) if shape is not None else None
-        if fields is None:
-            try:
-                fields = created(
-                    {"metadata": metadata}, zero_document(_ROOT), root_node(_ROOT), NEVER_OWNED_ON_CREATE
-                )
-            except Unkeyed:  # nothing can be said about the fields of such an object
-                return
-            if learnt.fields:
-                fields["f:spec"] = learnt.fields
-            if shape is not None and len(learnt.owned) < MOST_SHAPES:
-                learnt.owned[shape] = fields
-        own_all(known.document, fields, POD, manager=manager, now=now)
 
     # -------------------------------------------------------------------------------- as admission leaves it
 
@@ -318,3 +299,69 @@ class PodSpecCache:
             stored = stored.replace(text, placeholder)
         quiet = not any(pod_warnings(new["spec"], {}))
         self._judged.learn(look.key, Judged(dict(new["status"]), stored, quiet))
+
+
+def _own(document: Document, learnt: _Learnt, manager: str, now: str) -> None:
+    """Write who owns what of the new pod: its manager, all of it that can be owned."""
+    metadata = document["metadata"]
+    shape = _shape(metadata)
+    fields = learnt.owned.get(shape) if shape is not None else None
+    if fields is None:
+        try:
+            fields = created(
+                {"metadata": metadata}, zero_document(_ROOT), root_node(_ROOT), NEVER_OWNED_ON_CREATE
+            )
+        except Unkeyed:  # nothing can be said about the fields of such an object
+            return
+        if learnt.fields:
+            fields["f:spec"] = learnt.fields
+        if shape is not None and len(learnt.owned) < MOST_SHAPES:
+            learnt.owned[shape] = fields
+    own_all(document, fields, POD, manager=manager, now=now)
+
+
+class NewPod(NewObject):
+    """A new pod: the steps of `NewObject`, answered from the cache where its spec is known."""
+
+    def __init__(self, document: Document, cache: PodSpecCache, learnt: _Learnt | None = None) -> None:
+        super().__init__(document, POD)
+        self._cache, self._learnt = cache, learnt
+        self._look: Look | None = None
+
+    def default(self, now: str) -> None:
+        if self._learnt is None:
+            super().default(now)
+
+    def own(self, manager: str, now: str) -> None:
+        if self._learnt is None:
+            super().own(manager, now)
+        else:
+            _own(self.document, self._learnt, manager, now)
+
+    def unshare(self) -> None:
+        if self._learnt is not None and "managedFields" in self.metadata:
+            self.metadata["managedFields"] = copied(self.metadata["managedFields"])
+
+    def check(self, context: Context) -> Iterable[str]:
+        self._look = self._cache.look(self.document["spec"], options_for(context.gates))
+        judged = self._look.judged
+        if judged is None:
+            return super().check(context)
+        metadata = self.metadata
+        metadata["generation"] = 1
+        self.document["status"] = dict(judged.status)
+        problems = list(validate_object_meta(metadata, context_for(context.gates, "", True, False)))
+        if problems:
+            raise errors.Invalid.from_field_errors(POD, metadata.get("name", ""), problems)
+        if judged.quiet and "annotations" not in metadata:
+            return name_warnings(metadata["name"], HOSTNAME_OF_POD)
+        return for_kind(POD).warnings(POD, self.document)
+
+    def encode(self) -> bytes:
+        look = self._look
+        if look is not None and look.judged is not None:
+            return codec.encode({**self.document, "spec": msgspec.Raw(look.judged.stored)}, POD)
+        value = super().encode()
+        if look is not None:
+            self._cache.passed(look, self.document)
+        return value

@@ -31,7 +31,8 @@ from weir.apiserver.registry import codec
 from weir.apiserver.registry.identity import check_name, check_namespace, check_patched_identity, uid_text
 from weir.apiserver.registry.patching import APPLY_PATCH, PATCHES, check_patched, patched
 from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
-from weir.apiserver.transport.bodies import decode, manager_of, media_type
+from weir.apiserver.registry.write_request import WriteRequest
+from weir.apiserver.transport.bodies import decode, media_type
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
 from weir.objects.kinds import Kind, by_kind
@@ -66,7 +67,8 @@ class Scales:
         applying = patching and media == APPLY_PATCH
         options_kind = "PatchOptions" if patching else "UpdateOptions"
         options = WriteOptions.parse(request.params, options_kind, apply=applying)
-        manager = options.field_manager or manager_of(request)
+        write = WriteRequest.of(request, kind, namespace, name, "scale", options, warnings)
+        write.options, write.owned = {"kind": options_kind, **options.document}, True
         sent: Document = {}
         if not patching:
             sent, found = decode(request, SCALE, options.field_validation)
@@ -82,7 +84,7 @@ class Scales:
                     current,
                     server_side.parse(request.body),
                     SCALE,
-                    manager=manager,
+                    manager=write.manager,
                     force=options.force,
                     subresource="scale",
                     now=now,
@@ -98,7 +100,7 @@ class Scales:
             else:
                 new = {**sent, "metadata": dict(sent["metadata"])}
             server_side.update_managed_fields(
-                new, current, SCALE, manager=manager, subresource="scale", now=now
+                new, current, SCALE, manager=write.manager, subresource="scale", now=now
             )
             return new
 
@@ -129,19 +131,7 @@ class Scales:
                 new["metadata"]["managedFields"] = entries
             return new
 
-        outcome = await self._verbs.change(
-            kind,
-            namespace,
-            name,
-            "scale",
-            compute,
-            user=request.user,
-            manager=manager,
-            dry_run=options.dry_run,
-            warnings=warnings,
-            owned=True,
-            options={"kind": options_kind, **options.document},
-        )
+        outcome = await self._verbs.change(write, compute)
         return WriteResult(outcome.code, body_of(scale_of(kind, msgspec.json.decode(outcome.body))))
 
 

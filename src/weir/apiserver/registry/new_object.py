@@ -1,0 +1,82 @@
+"""The steps of a create that look at the new object alone: defaults, ownership, validation, the stored value.
+
+Spec: apiserver.md 4 "Create and update", 6 "managedFields".
+Not here: the order of steps, and those that ask others: admission, names, the store (weir.apiserver.registry.verbs),
+pods, of which thousands have the same spec (.pod_spec_cache).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weir import errors
+from weir.apiserver.patches import apply as server_side
+from weir.apiserver.registry import codec, conversion
+from weir.apiserver.strategies import for_kind
+from weir.apiserver.strategies.strategy import Context
+from weir.objects import defaults, v1alpha4
+from weir.objects.kinds import Kind, hub_of
+from weir.objects.zero_value import zero
+from weir.validate import validate_served
+
+__all__ = ["NewObject"]
+
+Document = dict[str, Any]
+
+
+class NewObject:
+    """An object on its way from the client's document to its first stored value."""
+
+    def __init__(self, document: Document, served: Kind) -> None:
+        """*served* is the version the client speaks; from `convert` on the document is of the stored one."""
+        self.document, self.served, self.kind = document, served, hub_of(served)
+
+    @property
+    def metadata(self) -> Document:
+        found: Document = self.document.setdefault("metadata", {})
+        return found
+
+    def default(self, now: str) -> None:
+        """Fill in the defaults."""
+        defaults.default(self.document, self.served, now)
+
+    def own(self, manager: str, now: str) -> None:
+        """Write down that *manager* owns the fields."""
+        server_side.update_managed_fields(
+            self.document, None, self.served, manager=manager, subresource="", now=now
+        )
+
+    def convert(self) -> None:
+        """Turn the document into the version that is stored."""
+        if self.served is not self.kind:
+            self.document = conversion.to_storage(self.served, self.document)
+
+    def unshare(self) -> None:
+        """Give the document nothing that others hold as well: a webhook is about to change it."""
+
+    def check(self, context: Context) -> Iterable[str]:
+        """Prepare the object as its kind does and return the warnings about it; raises 422."""
+        kind, new, strategy = self.kind, self.document, for_kind(self.kind)
+        strategy.prepare_create(kind, new, context)
+        if kind.has_status and "status" not in new and "status" in (empty := zero(kind)):
+            new["status"] = dict(empty["status"])
+        relaxed = self.served.version == v1alpha4.VERSION or strategy.relaxes(kind, new, context)
+        problems = [
+            *strategy.problems(kind, new, None, context),
+            *validate_served(new, None, kind, context.gates, relaxed=relaxed),
+        ]
+        if problems:
+            raise errors.Invalid.from_field_errors(kind, self.metadata.get("name", ""), problems)
+        return strategy.warnings(kind, new)
+
+    def shown(self) -> Document:
+        """Return the document in the client's version."""
+        if self.served is self.kind:
+            return self.document
+        return conversion.from_storage(self.served, self.document)
+
+    def encode(self) -> bytes:
+        """Return the value to store."""
+        defaults.settle(self.document, self.kind)
+        return codec.encode(self.document, self.kind)
