@@ -68,8 +68,12 @@ class UnknownController(ValueError):
     """A name that is no controller's, with the names that are."""
 
 
-def choose(names: Sequence[str], gates: Gates) -> list[Controller]:
+def choose(
+    names: Sequence[str], gates: Gates, instead: Mapping[str, Callable[[Gates], Controller]] | None = None
+) -> list[Controller]:
     """Return the controllers called *names*; `*` is all of them, `-name` takes one out again.
+
+    *instead* makes single controllers in another way, by name.
 
     >>> [controller.name for controller in choose(["taint-eviction"], Gates())]
     ['taint-eviction-controller']
@@ -79,4 +83,4 @@ def choose(names: Sequence[str], gates: Gates) -> list[Controller]:
             raise UnknownController(f"no controller is called {name!r}: there are {', '.join(CATALOG)}")
     without = {name[1:] for name in names if name.startswith("-")}
     wanted = [name for name in CATALOG if ("*" in names or name in names) and name not in without]
-    return [CATALOG[name](gates) for name in wanted]
+    return [{**CATALOG, **(instead or {})}[name](gates) for name in wanted]

@@ -31,7 +31,6 @@ from weir.apiserver.run import Options, Running, build
 from weir.apiserver.transport.http import Request
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.cache import Informer, decode_document
-from weir.client.heartbeats import Heartbeats
 from weir.client.local import LocalTransport
 from weir.client.version_skew import forget
 from weir.clock import VirtualClock
@@ -43,6 +42,7 @@ from weir.objects.times import format_time
 from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
 from weir.simulation.drivers.faults import POOL, with_fault
 from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
+from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import CLASSES, NodeClass, node_document
 from weir.simulation.kubelet.run import Hosts
 from weir.store import Event, KeyValue, Write
@@ -148,7 +148,7 @@ class Cluster:
             self._gates,
             controllers=self._controllers,
             seed=self._seed,
-            heartbeats=None if self._every_heartbeat else Heartbeats(self.clock),
+            ledger=None if self._every_heartbeat else HeartbeatLedger(self.clock),
             hosts=self._hosts,
         )
         self._onlookers.look_at(self.plane.kubelets.reports)

@@ -19,7 +19,6 @@ from typing import Any, Final
 from weir.apiserver.run import Running
 from weir.apiserver.transport.http import Request
 from weir.client.api import Client, Transport
-from weir.client.heartbeats import Heartbeats
 from weir.client.local import LocalTransport
 from weir.client.version_skew import OlderTransport
 from weir.clock import Clock
@@ -32,6 +31,7 @@ from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
+from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import NodeClass, node_document
 from weir.simulation.kubelet.run import Hosts, Kubelets
 
@@ -103,10 +103,10 @@ class ControlPlane:
         *,
         controllers: Iterable[str] = ("*",),
         seed: int = 0,
-        heartbeats: Heartbeats | None = None,
+        ledger: HeartbeatLedger | None = None,
         hosts: Hosts | None = None,
     ) -> None:
-        """With *heartbeats* (virtual time) nodes' reports are postponed while nobody can see them.
+        """With *ledger* (virtual time) nodes' reports are postponed while nobody can see them.
 
         *hosts* says which nodes the kubelets play, and how.
         """
@@ -118,10 +118,8 @@ class ControlPlane:
         self.scheduler = Scheduler(
             client("scheduler", "kube-scheduler"), gates.scheduler, clock, config=config, seed=seed
         )
-        chosen = choose(list(controllers), gates.controllers)
-        for controller in chosen:
-            if isinstance(controller, NodeLifecycle):
-                controller.heartbeats = heartbeats
+        lifecycle = partial(NodeLifecycle, postponed=ledger)
+        chosen = choose(list(controllers), gates.controllers, {"node-lifecycle": lifecycle})
         self.controllers = Controllers(
             client("controllers", "kube-controller-manager"), clock, chosen, seed=seed + 100
         )
@@ -130,7 +128,7 @@ class ControlPlane:
             gates.kubelet,
             clock,
             seed=seed + 200,
-            heartbeats=heartbeats,
+            ledger=ledger,
             hosts=hosts,
         )
         self._tasks: list[asyncio.Task[None]] = []

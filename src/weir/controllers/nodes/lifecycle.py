@@ -20,7 +20,7 @@ import msgspec
 
 from weir.client.api import STRATEGIC_MERGE_PATCH
 from weir.client.events import ObjectReference
-from weir.client.heartbeats import Heartbeats
+from weir.controllers.nodes.postponed_heartbeats import PostponedHeartbeats
 from weir.controllers.nodes.zones import Counted, ZoneQueue, ZoneState, rate_of, zone_of, zone_state
 from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
@@ -113,11 +113,11 @@ class NodeLifecycle(Controller):
     first_keys = (CheckKey(),)
 
     def __init__(
-        self, gates: Gates, *, grace: timedelta = GRACE, heartbeats: Heartbeats | None = None
+        self, gates: Gates, *, grace: timedelta = GRACE, postponed: PostponedHeartbeats | None = None
     ) -> None:
-        """*grace* is how long a node that reported once may be silent; *heartbeats* tells of nodes that report
-        without saying so (only simulations have it)."""
-        self._grace, self.heartbeats = grace, heartbeats
+        """*grace* is how long a node that reported once may be silent; *postponed* holds the heartbeats
+        that were not written when due (only simulations under virtual time have it)."""
+        self._grace, self._postponed = grace, postponed
         self._registered: dict[str, str] = {}  # uids of the nodes people were told of
         self._moved: dict[str, None] = {}  # nodes that came or went since
         self._health: dict[str, Health] = {}
@@ -202,7 +202,7 @@ class NodeLifecycle(Controller):
 
     def _to_check(self, now: datetime) -> list[str]:
         """Return the nodes to be looked at, by name: about all others nothing new can be said."""
-        self._hear_of_silence(now)
+        self._note_silence(now)
         chosen = {*self._changed, *self._unwell}
         self._changed = {}
         while self._graces and self._graces[0][0] < now:
@@ -212,9 +212,9 @@ class NodeLifecycle(Controller):
                 chosen.add(name)
         return sorted(chosen)
 
-    def _hear_of_silence(self, now: datetime) -> None:
+    def _note_silence(self, now: datetime) -> None:
         """Note the last report of nodes that may fall silent from now on, as if it had been seen when it was made."""
-        for name, last in self.heartbeats.take_ended() if self.heartbeats is not None else ():
+        for name, last in self._postponed.take_ended() if self._postponed is not None else ():
             self._changed[name] = None
             health = self._health.get(name)
             if health is not None:
@@ -234,12 +234,12 @@ class NodeLifecycle(Controller):
         self._counted.drop(name)
 
     def _check(self, node: Node, listers: Listers, now: datetime) -> Iterator[Action]:
-        self._hear_of_silence(now)
+        self._note_silence(now)
         health = self._observe(node, listers, now)
         ready = ready_status(node)
         grace = self._grace if node.status.condition("Ready") is not None else STARTUP_GRACE
-        kept = self.heartbeats is not None and self.heartbeats.keeps(node.name)
-        if not kept and now > health.seen_at + grace and (lost := list(unknown_conditions(node, now))):
+        in_time = self._postponed is not None and self._postponed.in_time(node.name)
+        if not in_time and now > health.seen_at + grace and (lost := list(unknown_conditions(node, now))):
             yield status_patch(NODES, node.name, "", lost)
             if ready == "True":
                 message = f"Node {node.name} status is now: NodeNotReady"
@@ -253,7 +253,7 @@ class NodeLifecycle(Controller):
             self._unwell.pop(node.name, None)
         else:
             self._unwell[node.name] = None
-        if ready != "Unknown" and not kept:
+        if ready != "Unknown" and not in_time:
             self._wait_for_silence(node.name, health.seen_at + grace)
         yield from self._evicting_taints(node, ready, now)
 
@@ -286,7 +286,7 @@ class NodeLifecycle(Controller):
 
     def _would_have_seen(self, node: str, text: str | None, now: datetime) -> datetime:
         """Return when a report was seen: now, or by the check after the time at which a postponed one was due."""
-        due = self.heartbeats.made_at(node, text) if self.heartbeats is not None and text else None
+        due = self._postponed.due_at(node, text) if self._postponed is not None and text else None
         return now if due is None else self._check_after(due, now)
 
     def _check_after(self, due: datetime, now: datetime) -> datetime:

@@ -2,7 +2,7 @@
 
 A node renews its Lease every ten seconds and reports its status every five minutes, each in a rhythm that is a pure
 function of time; nodes of one process are spread over it. In real time every report is written when it is due.
-With a `Heartbeats` ledger (virtual time) a report that would only repeat the one before is postponed: `catch_up` writes
+With a HeartbeatLedger (virtual time) a report that would only repeat the one before is postponed: `catch_up` writes
 the latest one, dated when it was due, before anybody looks. A report is postponed only while the node is on, its
 conditions are those of a healthy node, and nobody else has touched its Lease since the last one that was written.
 Not here: who looks (weir.simulation.kubelet.heartbeat_flush), what a lost report means (node lifecycle).
@@ -22,11 +22,11 @@ import msgspec
 from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.cache import Cache, ObjectKey
-from weir.client.heartbeats import Heartbeats
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_micro_time, format_time
+from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import healthy, is_off
 
 NODES: Final = by_kind("v1", "Node")
@@ -111,11 +111,11 @@ class Reports:
         chance: random.Random,
         *,
         failed: Callable[[Any, Exception], None],
-        heartbeats: Heartbeats | None = None,
+        ledger: HeartbeatLedger | None = None,
     ) -> None:
-        """Without *heartbeats* no report is postponed."""
+        """Without *ledger* no report is postponed."""
         self._client, self._clock, self._cache, self._chance = client, clock, nodes, chance
-        self._failed, self._heartbeats = failed, heartbeats
+        self._failed, self._ledger = failed, ledger
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._nodes: dict[str, _Node] = {}
         self._leases: dict[str, Document] = {}
@@ -160,14 +160,14 @@ class Reports:
     def _forget(self, name: str) -> None:
         self._nodes.pop(name, None)
         self._leases.pop(name, None)
-        if self._heartbeats is not None:
-            self._heartbeats.forget(name)
+        if self._ledger is not None:
+            self._ledger.forget(name)
 
     def _switched(self, name: str, node: _Node, off: bool, now: float) -> None:
         if off:
             self._queue.add(LastKey(name, now))
-            if self._heartbeats is not None:
-                self._heartbeats.end(name, self._heartbeats.clock.at(node.lease.last(now)))
+            if self._ledger is not None:
+                self._ledger.end(name, self._ledger.clock.at(node.lease.last(now)))
             return
         node.lease = Rhythm(now, node.lease.phase, RENEW_SECONDS)
         node.status = Rhythm(now, node.status.phase, STATUS_SECONDS)
@@ -207,9 +207,9 @@ class Reports:
         if not self._may_postpone or not self._still(key.node, node):
             return
         if lease:
-            assert self._heartbeats is not None
+            assert self._ledger is not None
             node.postpones_lease = True
-            self._heartbeats.begin(key.node)
+            self._ledger.begin(key.node)
         elif is_well(document):
             node.postpones_status = True
         else:
@@ -264,7 +264,7 @@ class Reports:
 
     @property
     def _may_postpone(self) -> bool:
-        return self._heartbeats is not None and not self.watchers
+        return self._ledger is not None and not self.watchers
 
     async def catch_up(
         self, names: Iterable[str] | None = None, *, leases: bool = True, statuses: bool = True
@@ -280,21 +280,21 @@ class Reports:
         self, name: str, node: _Node, until: float, *, leases: bool = True, statuses: bool = True
     ) -> None:
         document = self._cache.get(ObjectKey("", name))
-        if self._heartbeats is None or document is None:
+        if self._ledger is None or document is None:
             return
-        clock = self._heartbeats.clock
+        clock = self._ledger.clock
         renewed, reported = node.lease.last(until), node.status.last(until)
         if leases and node.postpones_lease and node.renewed < renewed - SAME_SECONDS:
             node.renewed = renewed
             with clock.backdated(renewed):
                 await self._renew(document)
-            self._heartbeats.note(name, self._leases[name]["spec"]["renewTime"], clock.at(renewed))
+            self._ledger.note(name, self._leases[name]["spec"]["renewTime"], clock.at(renewed))
         if statuses and node.postpones_status and node.reported < reported - SAME_SECONDS:
             node.reported = reported
             with clock.backdated(reported):
                 await self._report(document)
             text = format_time(clock.at(reported))
-            self._heartbeats.note(name, text, clock.at(reported))
+            self._ledger.note(name, text, clock.at(reported))
 
     def postpone_no_lease(self, names: Iterable[str] | None = None) -> None:
         """Make the next renewal of these nodes when it is due: somebody else has touched their Leases."""
@@ -303,8 +303,8 @@ class Reports:
             node = self._nodes.get(name)
             if node is not None and node.postpones_lease:
                 node.postpones_lease = False
-                assert self._heartbeats is not None
-                self._heartbeats.end(name, self._heartbeats.clock.at(node.lease.last(now)))
+                assert self._ledger is not None
+                self._ledger.end(name, self._ledger.clock.at(node.lease.last(now)))
                 self._queue.add_after(LeaseKey(name), node.lease.next(now) - now)
 
     def _postpone_no_status(self, name: str, node: _Node, now: float) -> None:

@@ -21,7 +21,6 @@ from weir import errors
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client
 from weir.client.cache import Informer, ObjectKey, decode_described, wait_all_synced
 from weir.client.events import ObjectReference, Recorder
-from weir.client.heartbeats import Heartbeats
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.gates import Gates
@@ -34,6 +33,7 @@ from weir.simulation.drivers.run import Drivers
 from weir.simulation.kubelet.admit import Admission, admit, needs_admission
 from weir.simulation.kubelet.claim_preparation import REASON as UNPREPARED
 from weir.simulation.kubelet.claim_preparation import claim_names, unprepared
+from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.heartbeats import Reports
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED, is_off
 from weir.simulation.kubelet.pod_lifecycle import (
@@ -93,15 +93,15 @@ class Kubelets:
         *,
         seed: int = 0,
         log: Log | None = None,
-        heartbeats: Heartbeats | None = None,
+        ledger: HeartbeatLedger | None = None,
         hosts: Hosts | None = None,
     ) -> None:
-        """With *heartbeats* (virtual time) reports that nobody can see are postponed.
+        """With *ledger* (virtual time) reports that nobody can see are postponed.
 
         *hosts* says which nodes are played, and how; the simulated ones unless given.
         """
         self._client, self._gates, self._clock = client, gates, clock
-        self._hosts, self._heartbeats = hosts or Hosts(), heartbeats
+        self._hosts, self._ledger = hosts or Hosts(), ledger
         self._chance = random.Random(seed)
         self._log = log or Log("weir.simulation.kubelet")
         self._queue: WorkQueue[PodKey] = WorkQueue(clock)
@@ -120,7 +120,7 @@ class Kubelets:
         ] = {}  # uid → the document last read as a view, and that view
         self._due: dict[str, tuple[str, float]] = {}  # uid → (stage, when it ends)
         self.reports = Reports(
-            client, clock, self._nodes.cache, self._chance, failed=self._failed, heartbeats=heartbeats
+            client, clock, self._nodes.cache, self._chance, failed=self._failed, ledger=ledger
         )
         self._addresses = 0
         self._expressions: Any = None
@@ -154,7 +154,7 @@ class Kubelets:
     def _node_changed(self, old: Document | None, new: Document | None) -> None:
         if self._hosts.report:
             self.reports.changed(old, new)
-        elif self._heartbeats is not None:
+        elif self._ledger is not None:
             self._note_silently(old, new)
         if new is not None and (old is None or (is_off(old) and not is_off(new))):
             for pod in self._pods.cache.by_index("node", new["metadata"]["name"]):
@@ -162,11 +162,11 @@ class Kubelets:
 
     def _note_silently(self, old: Document | None, new: Document | None) -> None:
         """Let node lifecycle know which nodes are alive, where none of them says so itself."""
-        assert self._heartbeats is not None
+        assert self._ledger is not None
         if new is None or is_off(new):
-            self._heartbeats.forget((new or old or {})["metadata"]["name"])
+            self._ledger.forget((new or old or {})["metadata"]["name"])
         else:
-            self._heartbeats.begin(new["metadata"]["name"])
+            self._ledger.begin(new["metadata"]["name"])
 
     def _pod_changed(self, old: Document | None, new: Document | None) -> None:
         if new is None:

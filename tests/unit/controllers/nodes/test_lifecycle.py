@@ -210,7 +210,6 @@ def test_a_node_without_a_ready_condition_loses_the_taint_that_admission_gave_it
 def test_nodes_that_are_well_are_not_looked_at():
     story = Story()
     zone(story, 5)
-    story.controller.heartbeats = None
     looked = []
     story.silent = set(story.nodes)  # nobody reports, and nobody's grace is over
     check = story.controller._check
