@@ -12,6 +12,7 @@ from tests.integration.faults import REASONS, STATUS, FaultyTransport
 from tests.integration.test_scheduler_faults import HEADERS, Scene, a_server
 from weir.apiserver.transport.http import Request
 from weir.client.api import Reply, Unreachable
+from weir.client.cache import Informer, decode_document
 from weir.client.local import LocalTransport
 from weir.objects.kinds import by_kind
 
@@ -67,6 +68,21 @@ class ClaimScene(Scene):
             pod = {"containers": [{"name": "c", "image": "i"}], "resourceClaims": [entry]}
             await self.client.create(PODS, {"metadata": metadata, "spec": pod}, "default")
 
+    async def follow(self):
+        """Follow the pods, so that the test waits for what happens and not for time to pass."""
+        self._seen, self._moved = Informer(self.client, PODS, self.clock, decode_document), asyncio.Event()
+        self._seen.cache.listen(lambda old, new: self._moved.set())
+        self._tasks.append(asyncio.ensure_future(self._seen.run()))
+        await self._seen.cache.wait_synced()
+
+    async def until(self, happened, seconds=60.0):
+        """Return the pods as soon as they are as *happened* says."""
+        async with asyncio.timeout(seconds):
+            while not happened(pods := list(self._seen.cache)):
+                self._moved.clear()
+                await self._moved.wait()
+        return pods
+
     async def held(self):
         """Return every allocated device with its claim, and the claims by name."""
         claims = {each["metadata"]["name"]: each for each in (await self.client.list(CLAIMS)).documents()}
@@ -89,11 +105,12 @@ async def test_no_device_is_given_away_twice_whatever_happens_to_the_writes(tmp_
             rng = random.Random(seed)
             transport.faults = [rng.choice([409, 500, 503, "lost", "timeout", None, None]) for _ in range(60)]
             transport.bind_faults = [rng.choice([409, 500, "lost", "timeout", None]) for _ in range(15)]
+            await scene.follow()
             await scene.claiming(24)
-            for _ in range(3):
-                await asyncio.sleep(0.3)
+            for number in (3, 8, 14):
+                await scene.until(lambda pods, number=number: len(placed(pods)) >= number)
                 transport.cut_watches()
-            pods = await settled(scene, bound=20)
+            pods = await scene.until(lambda pods: len(placed(pods)) >= 20 and all(map(says_why, pods)))
             held, claims = await scene.held()
             assert max(Counter(device for device, _ in held).values()) == 1
             bound = {each["metadata"]["name"]: each for each in pods if each["spec"].get("nodeName")}
@@ -106,17 +123,11 @@ async def test_no_device_is_given_away_twice_whatever_happens_to_the_writes(tmp_
             await scene.stop()
 
 
-async def settled(scene, bound, seconds=60.0):
-    """Wait until so many pods are bound and the others say why not."""
-    async with asyncio.timeout(seconds):
-        while True:
-            pods = (await scene.client.list(PODS, "default")).documents()
-            placed = [each for each in pods if each["spec"].get("nodeName")]
-            waiting = [each for each in pods if not each["spec"].get("nodeName")]
-            told = all(
-                any(c.get("reason") == "Unschedulable" for c in each["status"].get("conditions") or ())
-                for each in waiting
-            )
-            if len(placed) >= bound and told:
-                return pods
-            await asyncio.sleep(0.2)
+def placed(pods):
+    return [each for each in pods if each["spec"].get("nodeName")]
+
+
+def says_why(pod):
+    """Return whether a pod that is not placed says why."""
+    conditions = pod["status"].get("conditions") or ()
+    return bool(pod["spec"].get("nodeName")) or any(c.get("reason") == "Unschedulable" for c in conditions)

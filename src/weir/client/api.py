@@ -117,7 +117,7 @@ class Client:
         body: Document | bytes | None = None,
         content_type: str = "application/json",
     ) -> Reply:
-        """Make any request and return the answer, an error too; waits when told to come back later."""
+        """Make any request and return the answer, an error too; waits when asked to come back later."""
         target = target_of(path, query)
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
         headers = self._headers if body is None else self._headers_with(content_type)

@@ -3,7 +3,7 @@
 An own small client on httptools: a request costs a third of the CPU it costs through a general HTTP library, and a
 scheduler that binds thousands of pods a second sends little else. A connection carries one request at a time; the
 pool opens as many as are needed, up to a limit. A request on a connection that the server had already closed is
-repeated on a fresh one if it was a read; a write is not, because nobody can tell whether it happened.
+repeated on a fresh one if it was a read; a write is not, because it is unknown whether it happened.
 
 Not here: who we are and where the server is (weir.client.http).
 """
@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None and not self._streaming:
-            self.close()  # nobody asked
+            self.close()  # unexpected data
             return
         self._started = True
         try:

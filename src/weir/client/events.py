@@ -1,7 +1,7 @@
-"""How is an event told to the people who read events? Once, with a count, and not too often.
+"""How is an event written for the people who read events? Once, with a count, and not too often.
 
 Core events (v1), as Kubernetes' own recorder correlates them: the same event again raises its count; more than ten
-different messages of one kind within ten minutes become one "(combined from similar events)"; one source may tell
+different messages of one kind within ten minutes become one "(combined from similar events)"; one source may write
 25 events about one object at once and one more every five minutes. Deciding is pure (`Correlator`); `Recorder`
 writes, in the order recorded, and never makes its caller wait.
 
@@ -100,7 +100,7 @@ class Event(msgspec.Struct, frozen=True):
         return (self.component, self.host, about, self.type, self.reason)
 
 
-class Told(msgspec.Struct, frozen=True):
+class CountedEvent(msgspec.Struct, frozen=True):
     """What is to be written: a new event (count 1), or a count raised on one written before."""
 
     event: Event
@@ -113,14 +113,14 @@ class Told(msgspec.Struct, frozen=True):
 class Names:
     """Names for events: the object's name and the time, never the same twice however fast events come.
 
-    The nanoseconds tell sources apart that see the same thing at the same moment, which is usual in virtual time.
+    The nanoseconds distinguish sources that see the same thing at the same moment, which is usual in virtual time.
     """
 
     def __init__(self) -> None:
         self._last = 0
 
     def name(self, about: ObjectReference, now: datetime, source: str = "") -> str:
-        """Return the name of a new event that *source* tells about *about*."""
+        """Return the name of a new event that *source* writes about *about*."""
         nanoseconds = zlib.crc32(source.encode()) % 1000
         self._last = max(int(now.timestamp() * 1_000_000) * 1000 + nanoseconds, self._last + 1)
         return f"{about.name}.{self._last:x}"
@@ -151,19 +151,19 @@ class Correlator:
     def __init__(self) -> None:
         self._names = Names()
         self._similar = _Recent()  # kind of event -> (messages, when the last came)
-        self._told = _Recent()  # key of event -> Told
+        self._counted = _Recent()  # key of event -> CountedEvent
         self._allowance = _Recent()  # source and object -> (tokens, when counted)
 
-    def correlate(self, event: Event, now: datetime) -> Told | None:
+    def correlate(self, event: Event, now: datetime) -> CountedEvent | None:
         """Return what to write for *event* at *now*; None when there were too many."""
         event, key = self._combined(event, now)
-        before: Told | None = self._told.get(key)
+        before: CountedEvent | None = self._counted.get(key)
         if before is None:
-            told = Told(event, self._names.name(event.about, now, event.component), 1, now, now)
+            counted = CountedEvent(event, self._names.name(event.about, now, event.component), 1, now, now)
         else:
-            told = Told(event, before.name, before.count + 1, before.first, now)
-        self._told.put(key, told)
-        return told if self._allowed(event, now) else None
+            counted = CountedEvent(event, before.name, before.count + 1, before.first, now)
+        self._counted.put(key, counted)
+        return counted if self._allowed(event, now) else None
 
     def _combined(self, event: Event, now: datetime) -> tuple[Event, object]:
         kind = event.kind_of()
@@ -187,34 +187,38 @@ class Correlator:
         return allowed
 
 
-def document(told: Told) -> Document:
+def document(counted: CountedEvent) -> Document:
     """Return the Event object to create."""
-    event = told.event
+    event = counted.event
     source = {key: value for key, value in (("component", event.component), ("host", event.host)) if value}
     return {
         "kind": "Event",
         "apiVersion": "v1",
-        "metadata": {"name": told.name, "namespace": event.about.namespace or "default"},
+        "metadata": {"name": counted.name, "namespace": event.about.namespace or "default"},
         "involvedObject": event.about.document(),
         "reason": event.reason,
         "message": event.message,
         "source": source,
-        "firstTimestamp": format_time(told.first),
-        "lastTimestamp": format_time(told.last),
-        "count": told.count,
+        "firstTimestamp": format_time(counted.first),
+        "lastTimestamp": format_time(counted.last),
+        "count": counted.count,
         "type": event.type,
         "reportingComponent": event.component,
         "reportingInstance": event.host,
     }
 
 
-def count_patch(told: Told) -> Document:
+def count_patch(counted: CountedEvent) -> Document:
     """Return the patch that raises the count."""
-    return {"count": told.count, "lastTimestamp": format_time(told.last), "message": told.event.message}
+    return {
+        "count": counted.count,
+        "lastTimestamp": format_time(counted.last),
+        "message": counted.event.message,
+    }
 
 
 class Recorder:
-    """Tells events, in order, in the background."""
+    """Writes events, in order, in the background."""
 
     def __init__(
         self,
@@ -226,7 +230,7 @@ class Recorder:
         lost: Callable[[Event, Exception], None] | None = None,
         calm: asyncio.Event | None = None,
     ) -> None:
-        """*lost* hears of events that could not be written; none is written while *calm* is not set."""
+        """*lost* receives events that could not be written; none is written while *calm* is not set."""
         self._client, self._clock = client, clock
         self._component, self._host, self._lost = component, host, lost
         self._calm = calm
@@ -237,7 +241,7 @@ class Recorder:
         self._idle.set()
 
     def record(self, about: ObjectReference, type: str, reason: str, message: str) -> None:
-        """Tell that something happened to *about*. Returns at once."""
+        """Record that something happened to *about*. Returns at once."""
         event = Event(about, type, reason, message, self._component, self._host)
         self._waiting.append((event, self._clock.now()))
         self._idle.clear()
@@ -252,44 +256,44 @@ class Recorder:
         while True:
             while self._waiting:
                 event, now = self._waiting.popleft()
-                told = self._correlator.correlate(event, now)
-                if told is not None:
+                counted = self._correlator.correlate(event, now)
+                if counted is not None:
                     if self._calm is not None:
                         await self._calm.wait()
-                    await self._write(told)
+                    await self._write(counted)
             self._idle.set()
             self._more.clear()
             await self._more.wait()
 
-    async def _write(self, told: Told) -> None:
+    async def _write(self, counted: CountedEvent) -> None:
         for attempt in range(1, TRIES + 1):
             try:
-                await self._write_once(told)
+                await self._write_once(counted)
                 return
             except errors.ApiError as error:  # the server has answered; asking again would not help
                 if not isinstance(error, errors.AlreadyExists) and self._lost is not None:
-                    self._lost(told.event, error)
+                    self._lost(counted.event, error)
                 return
             except Unreachable as error:
                 if attempt == TRIES:
                     if self._lost is not None:
-                        self._lost(told.event, error)
+                        self._lost(counted.event, error)
                     return
                 await self._clock.sleep(TRY_AGAIN_SECONDS)
 
-    async def _write_once(self, told: Told) -> None:
-        namespace = told.event.about.namespace or "default"
-        if told.count > 1:
+    async def _write_once(self, counted: CountedEvent) -> None:
+        namespace = counted.event.about.namespace or "default"
+        if counted.count > 1:
             try:
                 await self._client.patch(
                     EVENTS,
-                    told.name,
-                    count_patch(told),
+                    counted.name,
+                    count_patch(counted),
                     namespace,
                     patch_type=STRATEGIC_MERGE_PATCH,
                     read=False,
                 )
                 return
             except errors.NotFound:
-                pass  # it outlived its time: tell it anew, with its history
-        await self._client.create(EVENTS, document(told), namespace, read=False)
+                pass  # it expired: create it anew, with its history
+        await self._client.create(EVENTS, document(counted), namespace, read=False)

@@ -159,13 +159,13 @@ class HttpTransport:
 
     async def _lines(self, connection: Connection, silent_seconds: float) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        heard = loop.time()
+        received_at = loop.time()
         timer: asyncio.TimerHandle | None = None
 
         def check() -> None:
             """End the stream when nothing came for too long; one timer, not one per line."""
             nonlocal timer
-            quiet = loop.time() - heard
+            quiet = loop.time() - received_at
             if quiet >= silent_seconds:
                 connection.fail(TimeoutError("nothing came"))
             else:
@@ -175,7 +175,7 @@ class HttpTransport:
             timer = loop.call_later(silent_seconds, check)
         try:
             async for line in connection.lines():
-                heard = loop.time()
+                received_at = loop.time()
                 yield line
         except (Broken, TimeoutError) as error:
             raise self._unreachable(error) from error

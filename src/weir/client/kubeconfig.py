@@ -68,7 +68,7 @@ class FixedCredentials(Credentials):
 
 
 class TokenFile(Credentials):
-    """A token that somebody else renews in a file."""
+    """A token that another program renews in a file."""
 
     renewable = True
 

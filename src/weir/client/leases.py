@@ -34,12 +34,12 @@ LEASES = _LeasesResource()
 
 
 class LeadershipLost(WeirError):
-    """Somebody else may be acting now. Stop, and stand for election again."""
+    """Another process may be acting now. Stop, and stand for election again."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a Lease lasts, how long the leader tries to renew it, how often everybody looks."""
+    """How long a Lease lasts, how long the leader tries to renew it, how often candidates look."""
 
     lease_duration_seconds: float = 15.0
     renew_deadline_seconds: float = 10.0
@@ -80,7 +80,7 @@ class Leadership:
 
 
 class Elector:
-    """Stands for election and, when elected, lets somebody act."""
+    """Competes for a Lease and runs a task while holding it."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Elector:
                 await self._release()
 
     async def _renew(self) -> None:
-        """Return when the Lease could not be renewed for too long, or somebody else has it."""
+        """Return when the Lease could not be renewed for too long, or another process has it."""
         while self.renewed_recently:
             await self._clock.sleep(self._timing.retry_seconds)
             if not await self._try_in_time() and self._taken():
@@ -182,7 +182,7 @@ class Elector:
         self._lease = lease
 
     def _free(self, lease: Document) -> bool:
-        """Whether we may write the Lease: it is ours, nobody's, or unchanged for as long as it lasts."""
+        """Whether we may write the Lease: it is ours, unheld, or unchanged for as long as it lasts."""
         self._note(lease)
         spec = lease.get("spec") or {}
         if spec.get("holderIdentity") in (self.identity, None, ""):
@@ -219,7 +219,7 @@ class Elector:
         return {**lease, "spec": spec}
 
     async def _release(self) -> None:
-        """Give the Lease back so that nobody has to wait for it to run out; if it is still ours."""
+        """Give the Lease back so that others need not wait for it to run out; if it is still ours."""
         lease = self._lease
         if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self.identity:
             return

@@ -90,15 +90,15 @@ class _Sink:
 
 
 class _EventSink(_Sink):
-    """Where a watch of the same process tells its changes, and where they are read."""
+    """Where a watch of the same process delivers its changes, and where they are read."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: deque[tuple[str, bytes]] = deque()
+        self._events: deque[tuple[str, bytes]] = deque()
 
     def tell(self, type: str, shown: bytes) -> None:
         """Take one change; *shown* is the object as the API shows it."""
-        self._told.append((type, shown))
+        self._events.append((type, shown))
         self._size += len(shown)
         self._wake()
 
@@ -110,12 +110,12 @@ class _EventSink(_Sink):
         return self
 
     async def __anext__(self) -> WatchEvent:
-        told = self._told
-        while not told:
+        events = self._events
+        while not events:
             await self._wait()
-            if self.over and not told:
+            if self.over and not events:
                 raise StopAsyncIteration
-        type, shown = told.popleft()
+        type, shown = events.popleft()
         self._size -= len(shown)
         return WatchEvent(type, Raw(shown)) if type != _LINE else read_event(shown)
 
@@ -194,7 +194,7 @@ def _wire(headers: Mapping[str, str]) -> dict[bytes, bytes]:
 
 
 class _Headers(Mapping[str, str]):
-    """The headers of an answer as text; made only if somebody looks, which is rare."""
+    """The headers of an answer as text; made only when read, which is rare."""
 
     __slots__ = ("_text", "_wire")
 

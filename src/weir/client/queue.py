@@ -145,7 +145,7 @@ class WorkQueue(Generic[K]):
                 if taker in self._takers:
                     self._takers.remove(taker)
                 elif taker.done() and not taker.cancelled():
-                    self._wake()  # what woke us is for somebody else now
+                    self._wake()  # what woke us is for another worker now
                 raise
         return self._take()
 
@@ -217,7 +217,7 @@ async def work(
 ) -> None:
     """Take keys and reconcile them until the queue is closed; a key that fails comes again later.
 
-    After every key the others get a turn: a server in the same process answers without anybody having to wait, and ten
+    After every key the others get a turn: a server in the same process answers without any wait, and ten
     thousand keys would otherwise be worked on before anything else happens.
     """
     while True:

@@ -1,4 +1,4 @@
-"""How does the scheduler tell its events? events.k8s.io/v1: the first one whole, repetitions as a series.
+"""How does the scheduler write its events? events.k8s.io/v1: the first one whole, repetitions as a series.
 
 The same thing happening again to the same object (whatever the note says) makes the first event a series; an object
 that was written meanwhile is another one, so that new words about a pod are not lost in a count. A series is
@@ -31,7 +31,7 @@ FINISH = timedelta(minutes=6)
 REFRESH = timedelta(minutes=30)
 CHECK_SECONDS = 60.0
 NOTE_LIMIT_BYTES = 1024
-#: Events may be told a little later while the work itself goes on.
+#: Events may be written a little later while the work itself goes on.
 WAIT_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 1.0
 MOST_WAITING = 20_000
@@ -72,8 +72,8 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Told:
-    """An event as far as it has been told."""
+class EventSeries:
+    """An event as far as it has been written."""
 
     occurrence: Occurrence
     name: str
@@ -103,42 +103,42 @@ class Series:
 
     def __init__(self) -> None:
         self._names = Names()
-        self._told: dict[object, Told] = {}
+        self._by_key: dict[object, EventSeries] = {}
 
-    def occurred(self, occurrence: Occurrence, now: datetime) -> Told | None:
+    def occurred(self, occurrence: Occurrence, now: datetime) -> EventSeries | None:
         """Return what must be written now: a new event (count 1) or one that just became a series (count 2)."""
         key = occurrence.key()
-        told = self._told.get(key)
-        if told is None or (told.count == 1 and now - told.began > FINISH):
+        series = self._by_key.get(key)
+        if series is None or (series.count == 1 and now - series.began > FINISH):
             name = self._names.name(occurrence.regarding, now, occurrence.controller)
-            self._told[key] = told = Told(occurrence, name, now, last=now, written=now)
-            return told
-        told.count += 1
-        told.last = now
-        if told.count > 2:
+            self._by_key[key] = series = EventSeries(occurrence, name, now, last=now, written=now)
+            return series
+        series.count += 1
+        series.last = now
+        if series.count > 2:
             return None
-        told.written, told.written_count = now, told.count
-        return told
+        series.written, series.written_count = now, series.count
+        return series
 
-    def due(self, now: datetime) -> Iterator[Told]:
+    def due(self, now: datetime) -> Iterator[EventSeries]:
         """Yield the series whose count is to be written at *now*, and forget what is over."""
-        for key, told in list(self._told.items()):
-            over = now - told.last > FINISH
+        for key, series in list(self._by_key.items()):
+            over = now - series.last > FINISH
             if over:
-                del self._told[key]
-            if told.count > told.written_count and (over or now - told.written >= REFRESH):
-                told.written, told.written_count = now, told.count
-                yield told
+                del self._by_key[key]
+            if series.count > series.written_count and (over or now - series.written >= REFRESH):
+                series.written, series.written_count = now, series.count
+                yield series
 
 
-def document(told: Told) -> Document:
+def document(series: EventSeries) -> Document:
     """Return the Event object to create."""
-    what = told.occurrence
+    what = series.occurrence
     made: Document = {
         "kind": "Event",
         "apiVersion": "events.k8s.io/v1",
-        "metadata": {"name": told.name, "namespace": told.namespace},
-        "eventTime": format_micro_time(told.began),
+        "metadata": {"name": series.name, "namespace": series.namespace},
+        "eventTime": format_micro_time(series.began),
         "reportingController": what.controller,
         "reportingInstance": what.instance,
         "action": what.action,
@@ -149,13 +149,13 @@ def document(told: Told) -> Document:
     }
     if what.related is not None:
         made["related"] = what.related.document()
-    if told.count > 1:
-        made["series"] = {"count": told.count, "lastObservedTime": format_micro_time(told.last)}
+    if series.count > 1:
+        made["series"] = {"count": series.count, "lastObservedTime": format_micro_time(series.last)}
     return made
 
 
 class SeriesRecorder:
-    """Tells occurrences, in order, in the background."""
+    """Writes occurrences, in order, in the background."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class SeriesRecorder:
         self._busy = busy or (lambda: False)  #: whether there is something more urgent than telling
         self._controller, self._instance = controller, instance
         self._series = Series()
-        self._waiting: deque[Told] = deque()
+        self._waiting: deque[EventSeries] = deque()
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -186,16 +186,16 @@ class SeriesRecorder:
         *,
         related: ObjectReference | None = None,
     ) -> None:
-        """Tell that something happened to *regarding*. Returns at once."""
+        """Record that something happened to *regarding*. Returns at once."""
         occurrence = Occurrence(
             regarding, type, reason, action, note, self._controller, self._instance, related
         )
-        told = self._series.occurred(occurrence, self._clock.now())
-        if told is not None:
-            self._enqueue(told)
+        series = self._series.occurred(occurrence, self._clock.now())
+        if series is not None:
+            self._enqueue(series)
 
-    def _enqueue(self, told: Told) -> None:
-        self._waiting.append(replace(told))
+    def _enqueue(self, series: EventSeries) -> None:
+        self._waiting.append(replace(series))
         self._idle.clear()
         self._more.set()
 
@@ -226,34 +226,34 @@ class SeriesRecorder:
     async def _check(self) -> None:
         while True:
             await self._clock.sleep(CHECK_SECONDS)
-            for told in self._series.due(self._clock.now()):
-                self._enqueue(told)
+            for series in self._series.due(self._clock.now()):
+                self._enqueue(series)
 
-    async def _write(self, told: Told) -> None:
+    async def _write(self, series: EventSeries) -> None:
         for attempt in range(1, TRIES + 1):
             try:
-                await self._write_once(told)
+                await self._write_once(series)
                 return
             except errors.ApiError as error:
                 if not isinstance(error, errors.AlreadyExists) and self._lost is not None:
-                    self._lost(told.occurrence, error)
+                    self._lost(series.occurrence, error)
                 return
             except Unreachable as error:
                 if attempt == TRIES:
                     if self._lost is not None:
-                        self._lost(told.occurrence, error)
+                        self._lost(series.occurrence, error)
                     return
                 await self._clock.sleep(TRY_AGAIN_SECONDS)
 
-    async def _write_once(self, told: Told) -> None:
-        whole = document(told)
-        if told.count > 1:
+    async def _write_once(self, series: EventSeries) -> None:
+        whole = document(series)
+        if series.count > 1:
             try:
                 patch = {"series": whole["series"]}
                 await self._client.patch(
-                    EVENTS, told.name, patch, told.namespace, patch_type=STRATEGIC_MERGE_PATCH, read=False
+                    EVENTS, series.name, patch, series.namespace, patch_type=STRATEGIC_MERGE_PATCH, read=False
                 )
                 return
             except errors.NotFound:
                 pass
-        await self._client.create(EVENTS, whole, told.namespace, read=False)
+        await self._client.create(EVENTS, whole, series.namespace, read=False)

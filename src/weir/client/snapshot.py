@@ -78,7 +78,7 @@ async def snapshot(
     tick: Tick | None = None,
     namespace: str = "",
 ) -> Snapshot:
-    """Return every object of *kinds*, or of one *namespace*; *tick* hears how many kinds are read, of how many."""
+    """Return every object of *kinds*, or of one *namespace*; *tick* receives how many kinds are read, of how many."""
     wanted = tuple(kinds)
     documents: list[Any] = []
     forbidden: list[str] = []

@@ -54,7 +54,7 @@ def _strip(value: Any) -> None:
 
 
 class OlderTransport:
-    """A `weir.client.api.Transport` through which nobody hears of `expression`."""
+    """A `weir.client.api.Transport` through which `expression` does not pass."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner

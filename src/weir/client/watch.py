@@ -1,7 +1,7 @@
 """How does a component stay up to date? List, watch from there, and never miss a change.
 
 The list is read in pages. The watch resumes at the last revision seen (bookmarks move it on while nothing
-happens); when that is too old (410) everything is listed again and the difference told. Failures are tried
+happens); when that is too old (410) everything is listed again and the difference delivered. Failures are tried
 again after a pause that grows and is never the same for two clients, so that a server that comes back is not
 run over.
 
@@ -156,7 +156,7 @@ class Reflector:
 
     async def _watch(self) -> None:
         target, steady = self._target, self._client.steady
-        began, heard = self._clock.monotonic(), False
+        began, received = self._clock.monotonic(), False
         async with self._client.watch(
             self._kind,
             self._namespace,
@@ -172,6 +172,6 @@ class Reflector:
                     target.progress(self.resource_version)
                 else:
                     self.resource_version = target.change(event.type, event.object)
-                self._just_listed, heard = False, True
-        if not heard and self._clock.monotonic() - began < SHORT_WATCH_SECONDS:
+                self._just_listed, received = False, True
+        if not received and self._clock.monotonic() - began < SHORT_WATCH_SECONDS:
             await self._pause()  # a server that ends watches at once must not be asked without end

@@ -59,7 +59,7 @@ class Transport(Protocol):
         """Open an answer that goes on: the answer's head (with the body if its code is not 200) and its lines.
         Raises Unreachable when it breaks, or when nothing came for *silent_seconds* (0: wait for ever).
 
-        A transport may also have `events`, the same for watches: changes as they are, which nobody has to put into
+        A transport may also have `events`, the same for watches: changes as they are, which need not be put into
         lines and read out of them again."""
 
     async def close(self) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from weir.devices.allocation_places import Places
 from weir.devices.constraint import Constraint
 from weir.devices.expression import DeviceError, SelectorError, Selectors
 from weir.devices.origin import TrackedTaint
@@ -28,7 +27,8 @@ from weir.devices.outcome import (
 )
 from weir.devices.pool import Pool
 from weir.devices.published import TrackedDevice
-from weir.devices.result import Ask, Pick, Place, alternatives_chosen, written
+from weir.devices.result import Ask, Pick, SliceCandidate, alternatives_chosen, written
+from weir.devices.slice_candidates import SliceCandidates
 from weir.devices.toleration import untolerated
 from weir.devices.tracker import Tracker
 from weir.devices.usage import (
@@ -79,16 +79,16 @@ class Allocator:
         )
         self._admin = gates.enabled("DRAAdminAccess")
         self.in_use = in_use
-        self.places = Places(tracker, gates)
+        self.candidates = SliceCandidates(tracker, gates)
         self._verdicts: dict[tuple[DeviceSelector, ...], dict[TrackedDevice, bool]] = {}
 
     def refresh(self, slices: Iterable[str]) -> set[str]:
         """Take in that *slices* changed in the tracker; return the nodes concerned, with "" for all of them."""
-        gone = [device for name in slices for device in self.places.devices_of(name)]
+        gone = [device for name in slices for device in self.candidates.devices_of(name)]
         for verdicts in self._verdicts.values():
             for device in gone:
                 verdicts.pop(device, None)
-        return self.places.refresh(slices)
+        return self.candidates.refresh(slices)
 
     def allocate(
         self,
@@ -210,8 +210,8 @@ class _Attempt:
         self, allocator: Allocator, claims: Sequence[ResourceClaim], node: Node, most_steps: int
     ) -> None:
         self.allocator, self.claims, self.node = allocator, claims, node
-        self.places = allocator.places.on(node)
-        self.devices = allocator.places.devices_on(node)
+        self.candidates = allocator.candidates.on(node)
+        self.devices = allocator.candidates.devices_on(node)
         self.asks = [[list(self._asks(claim, request)) for request in _requests(claim)] for claim in claims]
         self.constraints = [
             [Constraint(one) for one in claim.spec.devices.constraints or ()] for claim in claims
@@ -280,36 +280,36 @@ class _Attempt:
             self._steps -= 1
             if self._steps < 0:
                 raise AllocationError(f"node {self.node.name}: timed out trying to allocate devices")
-            place, device = self.devices[index]
-            if not self._take(number, ask, place, device):
+            candidate, device = self.devices[index]
+            if not self._take(number, ask, candidate, device):
                 continue
             if self._some(number, position, ask, missing - 1, index + 1):
                 return True
             self._give_back(number)
         return False
 
-    def _every(self, ask: Ask) -> list[tuple[Place, TrackedDevice]]:
+    def _every(self, ask: Ask) -> list[tuple[SliceCandidate, TrackedDevice]]:
         """Return every device that `All` means; a pool that is not usable is an error."""
-        for place in self.places:
-            if not place.pool.usable:
-                state = "invalid" if place.pool.problems else "being updated"
+        for candidate in self.candidates:
+            if not candidate.pool.usable:
+                state = "invalid" if candidate.pool.problems else "being updated"
                 raise AllocationError(
                     f"claim {ask.claim}, request {ask.label}: asks for all devices, but resource pool "
-                    f"{place.pool} is currently {state}"
+                    f"{candidate.pool} is currently {state}"
                 )
         return [
-            (place, device)
-            for place, device in self.devices
+            (candidate, device)
+            for candidate, device in self.devices
             if self.allocator.selected(ask, device) is None and self._capacity(ask, device) is not None
         ]
 
     def _all(self, number: int, position: int, ask: Ask) -> bool:
         devices = self._every(ask)
         before = len(self.picks[number])
-        for place, device in devices:
-            if self._why_not(number, ask, place, device) is not None:
+        for candidate, device in devices:
+            if self._why_not(number, ask, candidate, device) is not None:
                 break
-            if not self._take(number, ask, place, device):
+            if not self._take(number, ask, candidate, device):
                 raise AllocationError(
                     f"claim {ask.claim}, request {ask.label}: cannot add device {device.id} because a claim "
                     "constraint would not be satisfied"
@@ -323,7 +323,9 @@ class _Attempt:
 
     # ── one device ───────────────────────────────────────────────────────────────────────────────
 
-    def _why_not(self, number: int, ask: Ask, place: Place, device: TrackedDevice) -> Refusal | None:
+    def _why_not(
+        self, number: int, ask: Ask, candidate: SliceCandidate, device: TrackedDevice
+    ) -> Refusal | None:
         """Return the first check that keeps the request from the device, constraints aside."""
         assert device.device is not None
         if device.device.allow_multiple_allocations:
@@ -346,7 +348,7 @@ class _Attempt:
         if taken and not fits(device.device, taken, self._consumption(device.id)):
             return Refusal.CAPACITY
         if self._draws(device):
-            left = self._counters(place.pool)
+            left = self._counters(candidate.pool)
             if any(left[key] < amount for key, amount in counters_needed(device.device).items()):
                 return Refusal.COUNTERS
         if self.allocator.untolerated(ask, device):
@@ -371,8 +373,8 @@ class _Attempt:
         found = self._consumed.get(device)
         return self.allocator.in_use.consumed.get(device, {}) if found is None else found
 
-    def _take(self, number: int, ask: Ask, place: Place, device: TrackedDevice) -> bool:
-        if self._why_not(number, ask, place, device) is not None:
+    def _take(self, number: int, ask: Ask, candidate: SliceCandidate, device: TrackedDevice) -> bool:
+        if self._why_not(number, ask, candidate, device) is not None:
             return False
         assert device.device is not None
         concerned: list[Constraint] = []
@@ -384,15 +386,15 @@ class _Attempt:
                     return False
                 concerned.append(constraint)
         taken = self._capacity(ask, device) or {}
-        self._count(place.pool, device, taken, 1)
-        self.picks[number].append(Pick(ask, place, device, taken, tuple(concerned)))
+        self._count(candidate.pool, device, taken, 1)
+        self.picks[number].append(Pick(ask, candidate, device, taken, tuple(concerned)))
         return True
 
     def _give_back(self, number: int) -> None:
         pick = self.picks[number].pop()
         for constraint in pick.constraints:
             constraint.remove()
-        self._count(pick.place.pool, pick.device, pick.taken, -1)
+        self._count(pick.candidate.pool, pick.device, pick.taken, -1)
 
     def _draws(self, device: TrackedDevice) -> bool:
         """Whether taking the device draws on counters: shares of one device do so once."""
@@ -428,26 +430,32 @@ class _Attempt:
 
     def message(self) -> str:
         """Return what Kubernetes says when nothing was found."""
-        return INVALID_POOLS if any(place.pool.problems for place in self.places) else CANNOT_ALLOCATE
+        return (
+            INVALID_POOLS
+            if any(candidate.pool.problems for candidate in self.candidates)
+            else CANNOT_ALLOCATE
+        )
 
     def refusals(self) -> Iterator[DeviceRefusal]:
         """Yield for every request and every device of the node what is in the way."""
         for number, by_request in enumerate(self.asks):
             for ask in (ask for asks in by_request for ask in asks):
-                for place in self.places:
-                    for device in place.devices:
-                        if self.allocator.places.usable_on(place, device, self.node):
-                            yield self._refusal(number, ask, place, device)
+                for candidate in self.candidates:
+                    for device in candidate.devices:
+                        if self.allocator.candidates.usable_on(candidate, device, self.node):
+                            yield self._refusal(number, ask, candidate, device)
 
-    def _refusal(self, number: int, ask: Ask, place: Place, device: TrackedDevice) -> DeviceRefusal:
+    def _refusal(
+        self, number: int, ask: Ask, candidate: SliceCandidate, device: TrackedDevice
+    ) -> DeviceRefusal:
         taints: tuple[TrackedTaint, ...] = ()
-        if place.pool.problems:
+        if candidate.pool.problems:
             refusal = Refusal.POOL_INVALID
-        elif not place.pool.complete:
+        elif not candidate.pool.complete:
             refusal = Refusal.POOL_INCOMPLETE
         else:
             try:
-                refusal = self._why_not(number, ask, place, device) or Refusal.LEFT_OVER
+                refusal = self._why_not(number, ask, candidate, device) or Refusal.LEFT_OVER
             except AllocationError:
                 refusal = Refusal.SELECTOR_FAILED
             if refusal is Refusal.TAINTED:

@@ -2,7 +2,7 @@
 
 Spec: cel.md 9.3, dra.md 5 "Device CEL environment". The variable `device` has a driver, attributes and capacity by
 domain and, where capacity can be shared, `allowMultipleAllocations`.
-What surprises: a domain nobody uses is an empty map, not an error (but `in` says it is not there); a missing
+What surprises: an unused domain is an empty map, not an error (but `in` says it is not there); a missing
 id is an error, and the error recommends optional chaining; an attribute may be the whole answer if it is a
 bool at run time.
 Not here: which devices are asked (weir.devices.allocation), the language (weir.cel).

@@ -19,7 +19,7 @@ from weir.devices.claims import claims_of, reserved_for
 from weir.devices.eviction import Eviction, claim_eviction, leave_at, pod_eviction
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.published import TrackedDevice
-from weir.devices.selector import Candidate, Outcome, Question, Selection
+from weir.devices.selector import Candidate, Question, RuleOutcome, Selection
 from weir.devices.tracker import Tracker
 from weir.gates import Gates
 from weir.objects.core import Pod, View, ViewError, read
@@ -52,7 +52,7 @@ class HeldTaint:
     """A taint of a device and what it means for the claim that has the device."""
 
     tracked: TrackedTaint
-    tolerated: bool | None  #: None when nobody has the device
+    tolerated: bool | None  #: None when the device is not allocated
     leave_at: datetime | None = None  #: when the claim's pods must leave because of it
 
 
@@ -215,7 +215,7 @@ class Inventory:
         return HeldTaint(taint, tolerated, min((at for at in times if at is not None), default=None))
 
     def selected(self, rule: DeviceTaintRule) -> list[Candidate]:
-        """Return the devices *rule* would select: published ones, and allocated ones nobody publishes."""
+        """Return the devices *rule* would select: published ones, and allocated ones that are not published."""
         return [one for one, selection in self._met(rule) if selection]
 
     def _met(self, rule: DeviceTaintRule) -> list[tuple[Candidate, Selection]]:
@@ -275,7 +275,7 @@ class Inventory:
         )
 
 
-_STEPS: Final = list(Outcome)
+_STEPS: Final = list(RuleOutcome)
 
 
 def _closest(judged: list[tuple[Candidate, Selection]]) -> str:

@@ -58,7 +58,7 @@ class TrackedTaint:
 
     @property
     def content(self) -> tuple[str, str, str, str | None, int | None]:
-        """What consumers are told about when it changes."""
+        """What consumers are notified of when it changes."""
         taint = self.taint
         return (taint.key, taint.value, taint.effect, taint.time_added, taint.evictions_per_second)
 

@@ -83,7 +83,7 @@ class Published:
             yield found
 
     def find_pool(self, key: PoolKey) -> Pool | None:
-        """Return one pool with its current slices, or None when nobody publishes it."""
+        """Return one pool with its current slices, or None when it is not published."""
         found = self._summaries.get(key)
         if found is None and key in self._pools:
             found = self._summaries[key] = current(key, self._pools[key])

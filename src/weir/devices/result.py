@@ -34,7 +34,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class SliceCandidate:
     """A slice on the way of the search."""
 
     pool: Pool
@@ -46,7 +46,7 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Pick:
     ask: Ask
-    place: Place
+    candidate: SliceCandidate
     device: TrackedDevice
     taken: Amounts
     constraints: tuple[Constraint, ...]
@@ -69,7 +69,7 @@ def written(claim: ResourceClaim, picks: list[Pick], node_name: str, share_id: C
 def _node_selector(picks: list[Pick], node_name: str) -> Document | None:
     requirements: list[dict[str, list[Any]]] = []
     for pick in picks:
-        spec, own = pick.place.slice.spec, pick.device.device
+        spec, own = pick.candidate.slice.spec, pick.device.device
         assert own is not None
         source = own if spec.per_device_node_selection else spec
         if source.node_name or own.binds_to_node:

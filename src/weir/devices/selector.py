@@ -28,7 +28,7 @@ _COMPILE: Final = "CEL compile error: "
 _MOST_ANSWERS: Final = 512
 
 
-class Outcome(enum.Enum):
+class RuleOutcome(enum.Enum):
     """How one rule met one device; each value is the phrase an explanation prints."""
 
     SELECTED = "selects it"
@@ -48,11 +48,11 @@ class Outcome(enum.Enum):
 class Selection:
     """The answer; truthy only when the rule selects the device. *problem* says what failed, if something did."""
 
-    outcome: Outcome
+    outcome: RuleOutcome
     problem: str = ""
 
     def __bool__(self) -> bool:
-        return self.outcome is Outcome.SELECTED
+        return self.outcome is RuleOutcome.SELECTED
 
 
 (
@@ -67,18 +67,18 @@ class Selection:
 ) = (
     Selection(outcome)
     for outcome in (
-        Outcome.NO_SELECTOR,
-        Outcome.OTHER_DRIVER,
-        Outcome.OTHER_POOL,
-        Outcome.OTHER_DEVICE,
-        Outcome.UNKNOWN_ATTRIBUTES,
-        Outcome.NO_SUCH_CLASS,
-        Outcome.NOT_IN_CLASS,
-        Outcome.SELECTOR_FALSE,
+        RuleOutcome.NO_SELECTOR,
+        RuleOutcome.OTHER_DRIVER,
+        RuleOutcome.OTHER_POOL,
+        RuleOutcome.OTHER_DEVICE,
+        RuleOutcome.UNKNOWN_ATTRIBUTES,
+        RuleOutcome.NO_SUCH_CLASS,
+        RuleOutcome.NOT_IN_CLASS,
+        RuleOutcome.SELECTOR_FALSE,
     )
 )
 #: The one answer that says yes.
-SELECTED: Final = Selection(Outcome.SELECTED)
+SELECTED: Final = Selection(RuleOutcome.SELECTED)
 
 
 class Candidate:
@@ -299,7 +299,7 @@ def _all_true(selectors: Sequence[DeviceSelector], device: Candidate, expression
     try:
         seen = device.seen()
     except DeviceError as error:
-        return Selection(Outcome.FAILED, f"device {device.id}: {error}")
+        return Selection(RuleOutcome.FAILED, f"device {device.id}: {error}")
     if seen is None:
         return UNKNOWN_ATTRIBUTES
     for index, selector in enumerate(selectors):
@@ -309,6 +309,6 @@ def _all_true(selectors: Sequence[DeviceSelector], device: Candidate, expression
         except SelectorError as error:
             text = str(error)
             if text.startswith(_COMPILE):
-                return Selection(Outcome.BROKEN, f"selector #{index}: {text}")
-            return Selection(Outcome.FAILED, f"selector #{index}: {text.removeprefix('CEL ')}")
+                return Selection(RuleOutcome.BROKEN, f"selector #{index}: {text}")
+            return Selection(RuleOutcome.FAILED, f"selector #{index}: {text.removeprefix('CEL ')}")
     return SELECTED

@@ -170,7 +170,7 @@ def _is_device(node: ast.Node) -> bool:
 
 
 def likeness(reads: frozenset[Read]) -> Likeness:
-    """Return what tells devices apart as far as *reads* see them."""
+    """Return what distinguishes devices as far as *reads* see them."""
     parts = [_part(read) for read in sorted(reads)]
     if len(parts) == 1:
         return parts[0]

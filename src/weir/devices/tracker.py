@@ -3,7 +3,7 @@
 Spec: KEP-5055 "ResourceSlice tracker", dra.md 3 "ResourceSlice tracker"; D-01, D-05, D-06, D-20.
 A device's taints are its own, then those of taint slices of the same pool generation, then those of the rules that
 select it (by rule name). Every `put_` and `remove_` costs what it touches: rules are found by driver, pool and device
-name, a rule that only changes its taint asks no device again, and nobody is told about an edit that changes nothing.
+name, a rule that only changes its taint asks no device again, and an edit that changes nothing notifies no consumer.
 What surprises: a rule whose stored expression no longer compiles stops updates of the slices it is about; they keep
 their last tracked state, and the problem is reported.
 Not here: which slices and devices there are (weir.devices.published), whether a rule selects a device
@@ -22,7 +22,7 @@ from typing import Final
 from weir.devices.expression import Selectors
 from weir.devices.origin import RuleOrigin, SliceOrigin, TaintNumbers, TrackedTaint
 from weir.devices.published import Published, TrackedDevice
-from weir.devices.selector import SELECTED, Candidate, Outcome, Question, Selection
+from weir.devices.selector import SELECTED, Candidate, Question, RuleOutcome, Selection
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Gates
 from weir.objects.resource import (
     DeviceClass,
@@ -364,7 +364,7 @@ class Tracker(Published):
     def _note(self, entry: _Rule, answer: Selection, problems: dict[str, Problem]) -> None:
         """Remember the first problem of a rule; raises when it means that nothing may be updated."""
         name = entry.rule.name
-        if answer.outcome is Outcome.BROKEN:
+        if answer.outcome is RuleOutcome.BROKEN:
             self._broken.add(name)
             raise _Broken(Problem(name, "", f"DeviceTaintRule {name}: {answer.problem}"))
         problems.setdefault(name, Problem(name, RUNTIME_ERROR, answer.problem))

@@ -2,7 +2,7 @@
 
 Spec: KEP-4815 (counters), KEP-5075 (consumable capacity), dra.md 4.2 (devices in use), 4.8 "Counters and capacity".
 A device belongs to one claim unless it may be allocated several times; then every share takes its part of the capacity.
-What surprises: results with admin access use nothing. A capacity nobody asked for is taken by its policy's default, or
+What surprises: results with admin access use nothing. A capacity not asked for is taken by its policy's default, or
 whole.
 Not here: who gets which device (weir.devices.allocation).
 """

@@ -70,7 +70,7 @@ class ClaimQueueingHints:
         for claim in found:
             if any(result.id[:2] in pools for result in claim.results) and not claims.tainted(claim, pod):
                 return True  # it may have been refused because of their taints, and need not be any more
-        devices = [device for key in pools for device in claims.allocator.places.devices_in(key)]
+        devices = [device for key in pools for device in claims.allocator.candidates.devices_in(key)]
         for label, asked in (*self._asked(pod), *self._extended(pod)):
             device_class = claims.classes.get(asked.device_class_name)
             if device_class is None:

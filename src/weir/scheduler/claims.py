@@ -140,7 +140,7 @@ class Claims:
 
     def _touch_devices(self, results: Results) -> None:
         for pool in {result.id[:2] for result in results}:
-            self._touch(self.allocator.places.nodes_of(pool))
+            self._touch(self.allocator.candidates.nodes_of(pool))
 
     def special_of(self, pod: Pod) -> ResourceClaim | None:
         """Return the claim made earlier for the pod's extended resources, if there is one."""
@@ -220,7 +220,7 @@ class Claims:
 
     def pools_of(self, update: Update) -> frozenset[PoolKey]:
         """Return the pools of the slices that a change concerned."""
-        found = {key for name in update.slices if (key := self.allocator.places.pool_of(name)) is not None}
+        found = {key for name in update.slices if (key := self.allocator.candidates.pool_of(name)) is not None}
         return frozenset(found)
 
     def unpublished_pools(self) -> frozenset[PoolKey]:

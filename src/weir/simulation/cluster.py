@@ -87,7 +87,7 @@ class Cluster:
         *holding* is there from the start and stored as it is, unchecked: each object with its kind and uid. *hosts*
         says which nodes are played, and how; the simulated ones unless given.
 
-        Reports of nodes that nobody can see are not carried out one by one unless *every_heartbeat* is asked for;
+        Reports of nodes that are not observed are not carried out one by one unless *every_heartbeat* is asked for;
         apart from resourceVersions and counts of requests the history is the same.
         """
         self.clock = clock or VirtualClock()
@@ -159,7 +159,7 @@ class Cluster:
         return self._loop.run_until_complete(work)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it, let everybody hear of it, and say if a component died of it."""
+        """Do it, let every component react, and raise what ended one."""
         result = self._wait(work)
         self._wait(self.clock.settle())
         self.plane.check()
@@ -314,7 +314,7 @@ class Cluster:
     # ── telling ──────────────────────────────────────────────────────────────────────────────────
 
     def events(self, reason: str = "", namespace: str = "") -> builtins.list[Document]:
-        """Return what was told, in the order in which it was."""
+        """Return the events, in the order in which they were written."""
         found = [each for each in self.list("Event", namespace) if not reason or each["reason"] == reason]
         return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
 

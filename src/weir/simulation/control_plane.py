@@ -106,7 +106,7 @@ class ControlPlane:
         ledger: HeartbeatLedger | None = None,
         hosts: Hosts | None = None,
     ) -> None:
-        """With *ledger* (virtual time) nodes' reports are postponed while nobody can see them.
+        """With *ledger* (virtual time) nodes' reports are postponed while they are not observed.
 
         *hosts* says which nodes the kubelets play, and how.
         """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of
 from weir.devices.expression import SelectorError, Selectors
-from weir.devices.selector import Candidate, Outcome, selects
+from weir.devices.selector import Candidate, RuleOutcome, selects
 from weir.objects.resource import DeviceID
 
 EXPRESSIONS = Selectors()
@@ -36,20 +36,20 @@ def cel(*texts: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "selector, outcome",
     [
-        (None, Outcome.NO_SELECTOR),
-        ({}, Outcome.SELECTED),
-        ({"driver": "other"}, Outcome.OTHER_DRIVER),
-        ({"pool": "other"}, Outcome.OTHER_POOL),
-        ({"device": "other"}, Outcome.OTHER_DEVICE),
-        ({"driver": DRIVER, "pool": "node-1", "device": "gpu-0"}, Outcome.SELECTED),
-        ({"deviceClassName": "nope"}, Outcome.NO_SUCH_CLASS),
-        ({"deviceClassName": "a100"}, Outcome.NOT_IN_CLASS),
-        ({"selectors": cel("true", "false")}, Outcome.SELECTOR_FALSE),
-        ({"selectors": cel("device.nope")}, Outcome.BROKEN),
-        ({"selectors": cel("device.attributes['x'].y")}, Outcome.FAILED),
+        (None, RuleOutcome.NO_SELECTOR),
+        ({}, RuleOutcome.SELECTED),
+        ({"driver": "other"}, RuleOutcome.OTHER_DRIVER),
+        ({"pool": "other"}, RuleOutcome.OTHER_POOL),
+        ({"device": "other"}, RuleOutcome.OTHER_DEVICE),
+        ({"driver": DRIVER, "pool": "node-1", "device": "gpu-0"}, RuleOutcome.SELECTED),
+        ({"deviceClassName": "nope"}, RuleOutcome.NO_SUCH_CLASS),
+        ({"deviceClassName": "a100"}, RuleOutcome.NOT_IN_CLASS),
+        ({"selectors": cel("true", "false")}, RuleOutcome.SELECTOR_FALSE),
+        ({"selectors": cel("device.nope")}, RuleOutcome.BROKEN),
+        ({"selectors": cel("device.attributes['x'].y")}, RuleOutcome.FAILED),
     ],
 )
-def test_the_answer_carries_its_reason(selector: dict[str, Any] | None, outcome: Outcome) -> None:
+def test_the_answer_carries_its_reason(selector: dict[str, Any] | None, outcome: RuleOutcome) -> None:
     classes = {"a100": device_class("a100", "false")}
     assert selects(rule("r", selector, "a:None"), candidate(), classes, EXPRESSIONS).outcome is outcome
 
@@ -58,7 +58,7 @@ def test_the_answer_carries_its_reason(selector: dict[str, Any] | None, outcome:
 def test_what_is_not_published_has_no_attributes_to_select_by(selector: dict[str, Any]) -> None:
     classes = {"all": device_class("all")}
     answer = selects(rule("r", selector, "a:None"), candidate(published=False), classes, EXPRESSIONS)
-    assert answer.outcome is Outcome.UNKNOWN_ATTRIBUTES
+    assert answer.outcome is RuleOutcome.UNKNOWN_ATTRIBUTES
 
 
 _attributes = st.fixed_dictionaries(
@@ -86,22 +86,24 @@ def test_a_rule_selects_exactly_what_every_expression_by_itself_does(
         classes["c"] = device_class("c", *of_class)
     asked = candidate(**attributes)
 
-    def first_problem(texts: list[str]) -> Outcome:
+    def first_problem(texts: list[str]) -> RuleOutcome:
         seen = asked.seen()
         assert seen is not None
         for text in texts:
             try:
                 if not EXPRESSIONS.selects(text, seen):
-                    return Outcome.SELECTOR_FALSE
+                    return RuleOutcome.SELECTOR_FALSE
             except SelectorError as error:
-                return Outcome.BROKEN if str(error).startswith("CEL compile error") else Outcome.FAILED
-        return Outcome.SELECTED
+                return (
+                    RuleOutcome.BROKEN if str(error).startswith("CEL compile error") else RuleOutcome.FAILED
+                )
+        return RuleOutcome.SELECTED
 
     expected = first_problem(of_class or [])
-    if expected is Outcome.SELECTOR_FALSE:
-        expected = Outcome.NOT_IN_CLASS
-    elif expected is Outcome.SELECTED:
+    if expected is RuleOutcome.SELECTOR_FALSE:
+        expected = RuleOutcome.NOT_IN_CLASS
+    elif expected is RuleOutcome.SELECTED:
         expected = first_problem(own)
     answer = selects(rule("r", selector, "a:None"), asked, classes, EXPRESSIONS)
     assert answer.outcome is expected
-    assert bool(answer.problem) == (expected in (Outcome.FAILED, Outcome.BROKEN))
+    assert bool(answer.problem) == (expected in (RuleOutcome.FAILED, RuleOutcome.BROKEN))

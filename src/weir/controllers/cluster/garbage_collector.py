@@ -3,7 +3,7 @@
 Three policies: in the background (the owner is gone, its dependents go), in the foreground (the owner waits, by the
 finalizer `foregroundDeletion`, until the dependents that block it are gone), orphaning (finalizer `orphan`:
 dependents forget the owner first).
-What surprises: an owner that this process has not heard of may just be new; it is asked for anew before anything
+What surprises: an owner that this process has not seen may just be new; it is asked for anew before anything
 is deleted because of it.
 """
 
@@ -64,7 +64,7 @@ class GarbageCollector(Controller):
         for kind in KINDS
         if kind.stored
         and "watch" in kind.verbs
-        and kind.kind != "Event"  # they expire; nobody owns them or is owned by them
+        and kind.kind != "Event"  # they expire; they own nothing and have no owner
     )
 
     def __init__(self, gates: Gates) -> None:
@@ -74,7 +74,7 @@ class GarbageCollector(Controller):
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ItemKey]:
         """Yield the object itself if it has owners or waits for dependents, and those that wait for it."""
         if old is not None and new is not None and _same_owners(old, new):
-            return  # nothing of what is kept here, and nothing that anybody waits for
+            return  # nothing of what is kept here, and nothing that is waited for
         key = _key(kind, new if new is not None else old)
         before = read_item(old) if old is not None else None
         after = read_item(new) if new is not None else None
@@ -94,7 +94,7 @@ class GarbageCollector(Controller):
         assert before is not None
         self._doubted.pop(key, None)
         yield from sorted(self._dependents.pop(before.uid, ()), key=_order)
-        for owner in before.owners:  # it may have been the last one somebody waited for
+        for owner in before.owners:  # it may have been the last one an owner waited for
             if owner.kind is not None:
                 yield ItemKey(owner.kind, key.namespace if owner.kind.namespaced else "", owner.name)
 
@@ -238,7 +238,7 @@ def read_item(found: Any) -> Item:
 
 def _is_gone(owner: Owner, namespace: str, listers: Listers) -> bool:
     if owner.kind is None or owner.kind not in listers.caches:
-        return False  # of a kind nobody here knows: whoever serves it must say
+        return False  # of a kind unknown here: whoever serves it must say
     found = listers.get(owner.kind, owner.name, namespace if owner.kind.namespaced else "")
     return found is None or read_item(found).uid != owner.uid
 

@@ -168,7 +168,7 @@ async def _page(context: ActionContext, path: str) -> dict[str, Any]:
 
 
 def conditions_of(left: Left, present: Any, now: datetime) -> list[dict[str, Any]] | None:
-    """Return the conditions that tell what is *left*; None when they say so already."""
+    """Return the conditions that say what is *left*; None when they say so already."""
     remain = ", ".join(
         f"{name} has {count} resource instances" for name, count in sorted(left.objects.items())
     )

@@ -63,7 +63,7 @@ class NodeTtl(Controller):
             yield NodeKey("")  # one node less: the others may be on another step now
 
     def reconcile(self, key: NodeKey, listers: Listers, now: datetime) -> Iterator[Action]:
-        """Yield the change of one node's annotation, and everybody else when the step changed."""
+        """Yield the change of one node's annotation, and of all others when the step changed."""
         nodes = listers.all(NODES)
         step = step_for(len(nodes), self._step)
         if step != self._step:

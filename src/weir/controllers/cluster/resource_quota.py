@@ -101,7 +101,7 @@ class ResourceQuotas(Controller):
 
 @dataclass(frozen=True)
 class Recount(Steps):
-    """Ask for the kinds nobody keeps a copy of, then write the status."""
+    """Ask for the kinds of which there is no copy, then write the status."""
 
     quota: Document
     used: Amounts

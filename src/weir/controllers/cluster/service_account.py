@@ -1,6 +1,6 @@
 """Does every namespace have what its pods need: the service account `default`, and the CA they trust?
 
-The API server gives a namespace both when it is made; here they are put back when somebody deletes or changes them.
+The API server gives a namespace both when it is made; here they are put back when they are deleted or changed.
 The CA is the one in kube-system's ConfigMap, which the API server writes at its start.
 """
 
@@ -87,7 +87,9 @@ class RootCertificates(Controller):
         source = listers.get(CONFIG_MAPS, BUNDLE, SOURCE)
         if source is None:
             return
-        if key.name == SOURCE:  # it changed, or is seen for the first time: everybody is compared with it
+        if (
+            key.name == SOURCE
+        ):  # it changed, or is seen for the first time: every namespace is compared with it
             for namespace in listers.all(NAMESPACES):
                 name = namespace["metadata"]["name"]
                 if name != SOURCE and _differs(listers.get(CONFIG_MAPS, BUNDLE, name), source):

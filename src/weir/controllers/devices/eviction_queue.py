@@ -27,7 +27,7 @@ class PodKey(NamedTuple):
     uid: str
 
 
-class _Place(NamedTuple):
+class _Entry(NamedTuple):
     """Where a pod stands: the earliest time first, then by name."""
 
     due: datetime
@@ -37,11 +37,11 @@ class _Place(NamedTuple):
 class _Group:
     """Pods that leave because of the same taints."""
 
-    __slots__ = ("places", "reasons")
+    __slots__ = ("entries", "reasons")
 
     def __init__(self) -> None:
         self.reasons: tuple[Reason, ...] = ()
-        self.places: list[_Place] = []
+        self.entries: list[_Entry] = []
 
 
 class EvictionQueue:
@@ -50,56 +50,56 @@ class EvictionQueue:
     def __init__(self) -> None:
         self.rate = EvictionRate()
         self._groups: dict[_Taints, _Group] = {}
-        self._standing: dict[PodKey, tuple[_Taints, _Place]] = {}
+        self._queued: dict[PodKey, tuple[_Taints, _Entry]] = {}
 
     def __len__(self) -> int:
-        return len(self._standing)
+        return len(self._queued)
 
     def line_up(self, pod: PodKey, eviction: Eviction, now: datetime) -> None:
         """Let a pod wait for its turn; it keeps its place unless its time or its taints are others now."""
         reasons = eviction.due_reasons(now)
         taints = frozenset(reason.taint.id for reason in reasons)
-        place = _Place(eviction.at, pod)
+        entry = _Entry(eviction.at, pod)
         group = self._groups.setdefault(taints, _Group())
         group.reasons = reasons  # an edited rule goes on with its new rate
-        if self._standing.get(pod) != (taints, place):
-            self._standing[pod] = (taints, place)
-            heappush(group.places, place)
+        if self._queued.get(pod) != (taints, entry):
+            self._queued[pod] = (taints, entry)
+            heappush(group.entries, entry)
 
     def leave(self, pod: PodKey) -> None:
         """A pod no longer waits, whatever the reason."""
-        self._standing.pop(pod, None)
+        self._queued.pop(pod, None)
 
     def next(self, now: datetime) -> tuple[list[PodKey], datetime | None]:
-        """Return the pods whose turn it is at *now*, and when to ask again (None: nobody is left)."""
+        """Return the pods whose turn it is at *now*, and when to ask again (None: no pod is left)."""
         if len(self.rate) > MANY_BUCKETS:
             self.rate.forget_full(now)
         heads = [
-            (place, taints) for taints in list(self._groups) if (place := self._head(taints)) is not None
+            (entry, taints) for taints in list(self._groups) if (entry := self._head(taints)) is not None
         ]
         heapify(heads)
         turn: list[PodKey] = []
         again: datetime | None = None
         while heads:
-            place, taints = heappop(heads)
+            entry, taints = heappop(heads)
             group = self._groups[taints]
             wait = self.rate.admit(group.reasons, now)
             if wait is not None:
                 again = wait if again is None else min(again, wait)
                 continue
-            heappop(group.places)
-            del self._standing[place.pod]
-            turn.append(place.pod)
+            heappop(group.entries)
+            del self._queued[entry.pod]
+            turn.append(entry.pod)
             following = self._head(taints)
             if following is not None:
                 heappush(heads, (following, taints))
         return turn, again
 
-    def _head(self, taints: _Taints) -> _Place | None:
-        places = self._groups[taints].places
-        while places:
-            if self._standing.get(places[0].pod) == (taints, places[0]):
-                return places[0]
-            heappop(places)  # it left, or stands elsewhere
+    def _head(self, taints: _Taints) -> _Entry | None:
+        entries = self._groups[taints].entries
+        while entries:
+            if self._queued.get(entries[0].pod) == (taints, entries[0]):
+                return entries[0]
+            heappop(entries)  # it left, or stands elsewhere
         del self._groups[taints]
         return None

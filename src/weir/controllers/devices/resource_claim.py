@@ -1,4 +1,4 @@
-"""Which claims do pods still need made, and which does nobody use any more?
+"""Which claims do pods still need made, and which are no longer used?
 
 Spec: KEP-4381 "Resource claims of pods", dra.md 6 "ResourceClaim controller", 4.1; D-18.
 Pods that name templates get a claim each, owned by the pod; the pod's status says its name. When a pod has ended, or
@@ -6,7 +6,7 @@ was deleted before it had a node, it leaves the reservations of its claims; a cl
 deallocated and may go.
 What surprises: a claim that was never reserved is not deallocated. A generated claim that is deleted is made anew; one
 that its pod no longer owns is replaced only when the pod needs something else, too, as upstream does it. A pod that is
-only being deleted still runs and keeps its claims. A pod that this process has not heard of may just be new: it is
+only being deleted still runs and keeps its claims. A pod that this process has not seen may just be new: it is
 asked for anew.
 Not here: deleting claims of pods that are gone (weir.controllers.cluster.garbage_collector), allocating and
 reserving for pods without a node (weir.scheduler).
@@ -92,7 +92,7 @@ class ResourceClaims(Controller):
         self.counts: Counter[tuple[str, str, str]] = Counter()  # claims by the labels of their metric
 
     def register_metrics(self, metrics: ControllerMetrics) -> None:
-        """Let *metrics* tell how many claims there are."""
+        """Let *metrics* show how many claims there are."""
         for allocated in ("false", "true"):
             for admin in ("false", "true"):
                 for source in ("", "extended_resource", "resource_claim_template"):
@@ -159,7 +159,7 @@ class ResourceClaims(Controller):
             yield from _look_at(listers.pods_with_template(key.namespace, key.template), listers, now)
 
     def carried_out(self, action: Steps, outcome: object, now: datetime) -> Iterator[Action]:
-        """Hear that something went well to its end."""
+        """A step succeeded: forget what was waiting for it."""
         if isinstance(action, ReleaseClaim):
             self._releasing.discard(action.claim["metadata"]["uid"])
         return iter(())
@@ -238,7 +238,7 @@ class ResourceClaims(Controller):
                 yield Delete(CLAIMS, key.claim, key.namespace, metadata["uid"])
 
     def _still_uses(self, entry: Mapping[str, Any], namespace: str, listers: Listers) -> bool | None:
-        """Return whether a reservation still holds; None: nobody here knows the pod."""
+        """Return whether a reservation still holds; None: the pod is unknown here."""
         if entry.get("apiGroup") or entry.get("resource") != "pods":
             return True  # of a kind that others look after
         if entry["uid"] in self._gone:
@@ -327,7 +327,7 @@ def _lacks(
 
 
 def _made_before(pod: Pod, pod_claim: str, listers: Listers) -> str | None:
-    """Return a claim that was made for this entry, if the pod was never told or was told another name."""
+    """Return a claim that was made for this entry, if the pod's status names none or another one."""
     for claim in listers.owned(CLAIMS, pod.metadata.uid):
         metadata = claim["metadata"]
         if (metadata.get("annotations") or {}).get(POD_CLAIM) == pod_claim and _owned(claim, pod):

@@ -1,7 +1,7 @@
 """What takes several calls in a claim's life: making it and telling the pod its name, letting go of it.
 
 Spec: dra.md 6.1 "Creating claims from templates", 6.2 "Releasing". A claim gets its name from the server, so the pod
-can be told only afterwards; what a status write returns is what the finalizer is taken from.
+can be reported only afterwards; what a status write returns is what the finalizer is taken from.
 Not here: when this is to happen (weir.controllers.devices.resource_claim).
 """
 

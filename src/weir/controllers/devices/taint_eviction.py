@@ -60,7 +60,7 @@ class ObjectKey(NamedTuple):
 class TurnKey(NamedTuple):
     """It may be some pod's turn."""
 
-    whose: str = "anybody's"
+    whose: str = "any pod"
 
 
 Key = ObjectKey | PodKey | TurnKey
@@ -92,7 +92,7 @@ class DeviceTaintEviction(Controller):
         self._evicted: OrderedDict[str, None] = OrderedDict()
         self._rules: dict[str, DeviceTaintRule] = {}
         self._stats: Counter[str] = Counter()  # pods evicted, by the uid of the rule
-        self._told: dict[str, tuple[str, str]] = {}  # the last problem of each rule
+        self._reported: dict[str, tuple[str, str]] = {}  # the last problem of each rule
 
     # ── which changes matter ─────────────────────────────────────────────────────────────────────
 
@@ -138,16 +138,16 @@ class DeviceTaintEviction(Controller):
             yield from _wake(sorted({*_consumers(old), *_consumers(claim)}), now)
 
     def _follow(self, change: Change, listers: Listers, now: datetime) -> Iterator[Action]:
-        """Yield the pods of claims whose eviction changed, and what people must be told."""
+        """Yield the pods of claims whose eviction changed, and the events that follow."""
         pods = {pod for name in change.claims for pod in _consumers(self.model.claims[name])}
         yield from _wake(sorted(pods), now)
         for problem in change.problems:
             rule = listers.get(RULES, problem.rule)
             if rule is None:
                 continue
-            told = (rule["metadata"]["uid"], problem.message)
-            if self._told.get(problem.rule) != told:  # once, not with every slice that comes
-                self._told[problem.rule] = told
+            reported = (rule["metadata"]["uid"], problem.message)
+            if self._reported.get(problem.rule) != reported:  # once, not with every slice that comes
+                self._reported[problem.rule] = reported
                 reason = problem.reason or "CELCompileError"
                 yield Record(_about_rule(rule), "Warning", reason, problem.message)
 
@@ -194,13 +194,13 @@ class DeviceTaintEviction(Controller):
             yield WakeAt(TURN, again)
 
     def _forget(self, key: PodKey) -> bool:
-        """Stop waiting for a pod's time; return whether anybody did."""
+        """Stop waiting for a pod's time; return whether it was waited for."""
         self.turns.leave(key)
         self._admitted.discard(key)
         return self.pending.pop(key, None) is not None
 
     def carried_out(self, action: Steps, outcome: object, now: datetime) -> Iterator[Action]:
-        """Hear that a pod is on its way out."""
+        """A pod is on its way out: note it."""
         assert isinstance(action, EvictPod)
         self._forget(action.pod)
         self._evicted[action.pod.uid] = None
@@ -220,7 +220,7 @@ class DeviceTaintEviction(Controller):
         rule, old = _read(DeviceTaintRule, listers, key), self._rules.get(key.name)
         if old is not None and (rule is None or rule.metadata.uid != old.metadata.uid):
             self._stats.pop(old.metadata.uid, None)
-            self._told.pop(key.name, None)
+            self._reported.pop(key.name, None)
             del self._rules[key.name]
             yield from self._follow(self.model.put_rule(key.name, None, now), listers, now)
             old = None

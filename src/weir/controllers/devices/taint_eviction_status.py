@@ -76,7 +76,7 @@ def in_progress(pending: Leaving, evicted: int) -> tuple[str, str, str]:
 
 
 def dry_run(published: int, allocated: int, leaving: Leaving, evicted: int) -> tuple[str, str, str]:
-    """Return status, reason and message of a rule that only tells what it would do."""
+    """Return status, reason and message of a rule that only says what it would do."""
     would = "1 pod" if leaving.pods == 1 else f"{leaving.pods} pods"
     message = (
         f"{_devices(published, 'published')} {_devices(allocated, 'allocated')} "

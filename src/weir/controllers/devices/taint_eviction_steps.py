@@ -21,7 +21,7 @@ CONDITION_MESSAGE: Final = "Device Taint manager: deleting due to NoExecute tain
 
 @dataclass(frozen=True, slots=True)
 class EvictPod(Steps):
-    """Tell why, then delete the pod, if it is still the one meant."""
+    """Record why, then delete the pod, if it is still the one meant."""
 
     pod: PodKey
     due: datetime

@@ -1,7 +1,7 @@
 """Which device taint rules have had their time?
 
 A rule with the annotation `weir.dev/expires-at` (written by `weir device taint --ttl`) is deleted at that time, whoever
-wrote it. As long as it is there its condition `Expires` says so: who wrote the rule can tell that somebody will remove
+wrote it. As long as it is there its condition `Expires` says so: who wrote the rule can see that it will be removed by
 it. Kubernetes has no such controller; docs/decisions/0074 says what the command does there.
 What surprises: a time that cannot be read removes nothing; a warning on the rule says what is wrong with it.
 """

@@ -1,4 +1,4 @@
-"""Which EndpointSlices repeat the Endpoints that somebody wrote for a Service without a selector?
+"""Which EndpointSlices repeat the Endpoints that a user wrote for a Service without a selector?
 
 Who reads slices only would not see such Endpoints. Each set of ports and address family is one slice, with at most a
 thousand addresses. Endpoints that are marked (`endpointslice.kubernetes.io/skip-mirror`), or that are an old leader

@@ -5,7 +5,7 @@ ones are made, and one that is empty goes, unless it is the only one of its fami
 listed as terminating for as long as they serve. A Service that prefers traffic nearby (`trafficDistribution`) has hints
 that name each ready endpoint's own zone, and with PreferSameNode its node.
 Not here: hints in proportion to the zones' CPUs (`service.kubernetes.io/topology-mode`), Endpoints
-(weir.controllers.network.endpoints), slices of Endpoints that somebody wrote
+(weir.controllers.network.endpoints), slices of Endpoints that a user wrote
 (weir.controllers.network.endpoint_slice_mirroring).
 """
 
@@ -89,7 +89,7 @@ class EndpointSlices(Controller):
         wanted = endpoints_of(service, pods, listers)
         for family in families_of(service):
             if not any(group[0] == family for group in wanted):
-                wanted[family, ()] = []  # one slice says that there is nobody
+                wanted[family, ()] = []  # one slice says that there is no endpoint
         for each in mine:
             if group_of(each) not in wanted:
                 yield _remove(each)

@@ -1,7 +1,7 @@
 """What do a Service's Endpoints say? The addresses of its pods, ready and not, by the ports they have.
 
 Addresses with the same ports form one subset. More than a thousand addresses are cut off, and the object says so.
-Endpoints are written for Services with a selector; those of others are somebody else's.
+Endpoints are written for Services with a selector; those of others are left to their owners.
 Not here: EndpointSlices (weir.controllers.network.endpoint_slices).
 """
 

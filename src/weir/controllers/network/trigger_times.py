@@ -1,7 +1,7 @@
 """When did what made a Service's endpoints change happen? For those who measure how long it takes to be known.
 
 The oldest of the changes since the last look: a Service that came, a pod whose readiness changed. A pod that went away
-leaves no time behind, and then none is told.
+leaves no time behind, and then none is written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TriggerTimes:
         self._seen.pop(key, None)
 
     def look(self, key: ServiceKey, service: Mapping[str, Any], pods: Iterable[Pod]) -> str | None:
-        """Return when the oldest change since the last look happened; None when nobody knows."""
+        """Return when the oldest change since the last look happened; None when it is unknown."""
         made, before = self._seen.get(key, ("", {}))
         created = service["metadata"].get("creationTimestamp") or ""
         times = {pod.metadata.name: at for pod in pods if (at := _ready_since(pod))}

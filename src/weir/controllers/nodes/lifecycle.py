@@ -118,7 +118,7 @@ class NodeLifecycle(Controller):
         """*grace* is how long a node that reported once may be silent; *postponed* holds the heartbeats
         that were not written when due (only simulations under virtual time have it)."""
         self._grace, self._postponed = grace, postponed
-        self._registered: dict[str, str] = {}  # uids of the nodes people were told of
+        self._registered: dict[str, str] = {}  # uids of the nodes an event announced
         self._moved: dict[str, None] = {}  # nodes that came or went since
         self._health: dict[str, Health] = {}
         self._ready: dict[str, str] = {}  # what each node's Ready condition is, or is about to be
@@ -130,7 +130,7 @@ class NodeLifecycle(Controller):
         self._checked_at: datetime | None = None
         self._queues: dict[str, ZoneQueue] = {}
         self._zones: dict[str, tuple[int, int]] | None = None  # what the last look at them found
-        self._stopped = False  # every zone looks dead: nobody is evicted
+        self._stopped = False  # every zone looks dead: no pod is evicted
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of an object makes worth looking at."""
@@ -177,7 +177,7 @@ class NodeLifecycle(Controller):
                 yield from self._taint_next(zone, listers, now)
 
     def _register(self, listers: Listers) -> Iterator[Action]:
-        """Tell of nodes that came and went since the last round."""
+        """Announce nodes that came and went since the last round."""
         moved, self._moved = sorted(self._moved), {}
         there = {name: node.metadata.uid for name in moved if (node := listers.node(name)) is not None}
         for name, uid in there.items():
@@ -265,21 +265,21 @@ class NodeLifecycle(Controller):
         unknown = (
             ready is not None and ready.status == "Unknown"
         )  # written by this controller, not by the node
-        told = None if ready is None or unknown else (ready.status, ready.last_heartbeat_time)
+        condition = None if ready is None or unknown else (ready.status, ready.last_heartbeat_time)
         health = self._health.get(node.name)
         if health is None:
             born = parse_time(node.metadata.creation_timestamp)
             seen = born if ready is None and renewed is None and born is not None else now
-            health = self._health[node.name] = Health(seen, (told, renewed))
+            health = self._health[node.name] = Health(seen, (condition, renewed))
         else:
-            # What is missing says nothing: neither a Lease that somebody deleted nor a condition written here.
-            reported = (told or health.reported[0], renewed or health.reported[1])
+            # What is missing says nothing: neither a Lease that was deleted nor a condition written here.
+            reported = (condition or health.reported[0], renewed or health.reported[1])
             news = [health.seen_at]
             if reported[1] != health.reported[1]:
                 news.append(self._would_have_seen(node.name, reported[1], now))
             if reported[0] is not None and reported[0] != health.reported[0]:
                 again = health.reported[0] is not None and reported[0][1] == health.reported[0][1]
-                # Another status at the time of an old heartbeat was written by somebody else, now.
+                # Another status at the time of an old heartbeat was written by another client, now.
                 news.append(now if again else self._would_have_seen(node.name, reported[0][1], now))
             health.seen_at, health.reported = max(news), reported
         return health
@@ -350,7 +350,7 @@ class NodeLifecycle(Controller):
     # ── zones ────────────────────────────────────────────────────────────────────────────────────
 
     def _calm(self) -> bool:
-        """Whether another look at the zones would say what the last one said: nobody waits, nothing has moved."""
+        """Whether another look at the zones would say what the last one said: no node waits, nothing has moved."""
         waits = self._stopped or any(self._queues.values())
         return not waits and self._counted.zones() == self._zones
 
@@ -405,10 +405,10 @@ def unknown_conditions(node: Node, now: datetime) -> Iterator[dict[str, Any]]:
         present: Condition | None = node.status.condition(type)
         if present is None:
             reason, message = "NodeStatusNeverUpdated", "Kubelet never posted node status."
-            heard = node.metadata.creation_timestamp
+            heartbeat = node.metadata.creation_timestamp
         elif present.status != "Unknown":
             reason, message = "NodeStatusUnknown", "Kubelet stopped posting node status."
-            heard = present.last_heartbeat_time
+            heartbeat = present.last_heartbeat_time
         else:
             continue
         yield {
@@ -416,7 +416,7 @@ def unknown_conditions(node: Node, now: datetime) -> Iterator[dict[str, Any]]:
             "status": "Unknown",
             "reason": reason,
             "message": message,
-            "lastHeartbeatTime": heard,
+            "lastHeartbeatTime": heartbeat,
             "lastTransitionTime": format_time(now),
         }
 
@@ -432,7 +432,7 @@ def without(node: Node, *keys: str) -> list[Taint]:
 
 
 def set_taints(node: Node, taints: list[Taint]) -> Patch:
-    """Return the change that gives the node these taints, if nobody changed it meanwhile."""
+    """Return the change that gives the node these taints, if it was not changed meanwhile."""
     documents = [
         {
             name: value
@@ -455,9 +455,9 @@ def set_taints(node: Node, taints: list[Taint]) -> Patch:
     )
 
 
-def node_event(name: str, uid: str, reason: str, told: str) -> Record:
+def node_event(name: str, uid: str, reason: str, message: str) -> Record:
     """Return what people read about a node that came or went."""
-    return Record(ObjectReference("Node", name, "", uid), "Normal", reason, f"Node {name} event: {told}")
+    return Record(ObjectReference("Node", name, "", uid), "Normal", reason, f"Node {name} event: {message}")
 
 
 def status_patch(kind: Kind, name: str, namespace: str, conditions: list[dict[str, Any]]) -> Patch:

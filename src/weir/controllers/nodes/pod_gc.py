@@ -1,4 +1,4 @@
-"""Which pods will nobody else ever remove?
+"""Which pods would otherwise never be removed?
 
 Pods that ended, beyond a number worth keeping; pods whose node is gone (after a while, in case it comes back);
 pods that were deleted before they had a node; pods being deleted on a node marked out of service.

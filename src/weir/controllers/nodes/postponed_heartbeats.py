@@ -1,4 +1,4 @@
-"""What may a simulation tell node lifecycle about heartbeats that were not written one by one?
+"""Which heartbeats were not written one by one? What a simulation passes to node lifecycle.
 
 Where time is real every heartbeat is written and nothing here is used: `NodeLifecycle` is given none. Under virtual
 time the control plane passes one ledger to the simulated kubelets, which write it, and to node lifecycle, which reads

@@ -84,7 +84,7 @@ class TaintEviction(Controller):
         self._begun: dict[TimerKey, object] = {}
 
     def eviction_ended(self, action: Evict) -> None:
-        """Hear that a deletion has ended, well or not."""
+        """A deletion has ended, successful or not."""
         self._deleting.discard(TimerKey(action.eviction.namespace, action.eviction.name))
 
     # ── which changes matter ─────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 """How fast may nodes of one zone be given up? Zone states, and a queue with a rate.
 
 Spec: core.md 4.6 "Zone state". A zone where much fails at once is more likely cut off than dead, so it is slowed
-down; where nothing is ready anywhere, nobody is evicted at all.
+down; where nothing is ready anywhere, no pod is evicted at all.
 """
 
 from __future__ import annotations

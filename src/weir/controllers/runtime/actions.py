@@ -1,6 +1,6 @@
 """What can a controller want? Its decisions as values, carried out by weir.controllers.runtime.runner.
 
-Every action is safe to repeat: a deletion of what is gone, a patch that says what is so already, an event told
+Every action is safe to repeat: a deletion of what is gone, a patch that says what is so already, an event recorded
 twice (it counts) do no harm. Tests read decisions from these values without a server.
 """
 
@@ -26,7 +26,7 @@ Document = Mapping[str, Any]
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Tell the people who read events."""
+    """Record an event."""
 
     about: ObjectReference
     type: str  #: Normal or Warning
@@ -49,14 +49,14 @@ class Evict(msgspec.Struct, frozen=True):
 
 
 class Create(msgspec.Struct, frozen=True):
-    """Create an object; the answer may be a refusal, which *about* (its owner) is told."""
+    """Create an object; the answer may be a refusal, which is recorded as an event about *about* (its owner)."""
 
     kind: Kind
     document: Document
     namespace: str = ""
     about: ObjectReference | None = None
     generation: int = 0  #: the owner's: what was refused of one generation may be accepted of another
-    told: str = ""  #: the event's message, where it is not "Created pod: NAME"
+    event_message: str = ""  #: the event's message, where it is not "Created pod: NAME"
     failed: str = "Error creating:"  #: what the event says of a refusal, before the server's own words
 
 
@@ -69,8 +69,8 @@ class Delete(msgspec.Struct, frozen=True):
     uid: str = ""
     grace_period_seconds: int | None = None
     propagation_policy: str = ""
-    about: ObjectReference | None = None  #: whose event tells of it (SuccessfulDelete)
-    told: str = ""  #: the event's message, where it is not "Deleted pod: NAME"
+    about: ObjectReference | None = None  #: whose event reports it (SuccessfulDelete)
+    event_message: str = ""  #: the event's message, where it is not "Deleted pod: NAME"
     #: only if none of these (kind, name, uid), asked for anew, is there
     unless_present: tuple[tuple[Kind, str, str], ...] = ()
 
@@ -88,7 +88,7 @@ class Patch(msgspec.Struct, frozen=True):
     while_present: tuple[tuple[Kind, str, str], ...] = ()
     field_manager: str = ""
     force: bool = False  #: take fields over from other managers (server-side apply)
-    unless_refused: bool = False  #: it tells of creations of this round: not when one was refused
+    unless_refused: bool = False  #: it reports creations of this round: not when one was refused
     #: the key is held back until the copy shows the change: the next decision builds on it
     held: bool = False
 

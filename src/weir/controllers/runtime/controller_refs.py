@@ -1,9 +1,9 @@
-"""Whose is this object? Selectors claim what nobody owns and let go of what they no longer select.
+"""Whose is this object? Selectors claim what has no owner and let go of what they no longer select.
 
-What Kubernetes calls the controllerRef manager: an object has at most one controller. One that nobody controls and
+What Kubernetes calls the controllerRef manager: an object has at most one controller. One without a controller and
 that a workload selects is adopted; one that a workload controls and no longer selects is released and lives on by
 itself. A workload that is being deleted does neither, and before adopting, the server is asked once more whether it
-is: the copy here may not have heard.
+is: the copy here may be behind.
 Not here: what becomes of objects whose owner is gone (weir.controllers.cluster.garbage_collector).
 """
 
@@ -34,7 +34,7 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Claimants:
-    """Which workloads of one kind would select an object that nobody controls? Kept from their changes."""
+    """Which workloads of one kind would select an object without a controller? Kept from their changes."""
 
     def __init__(self) -> None:
         self._selectors: dict[str, dict[str, Selector | None]] = {}
@@ -142,7 +142,7 @@ def adopt(item: Any, wanted: Kind, owner: Document, kind: Kind, finalizer: str =
 
 
 def release(item: Any, wanted: Kind, owner_uid: str, finalizer: str = "") -> Patch:
-    """Return the change by which *item* is nobody's again."""
+    """Return the change by which *item* is without a controller again."""
     namespace, name, uid = identity(item)
     metadata: dict[str, Any] = {"uid": uid, "ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}
     if finalizer:
@@ -167,7 +167,7 @@ def labels_of(item: Any) -> Mapping[str, str]:
 
 
 def owned(item: Any) -> bool:
-    """Return whether somebody controls the object."""
+    """Return whether the object has a controller."""
     if isinstance(item, Pod):
         return bool(item.controller_uid)
     return any(owner.get("controller") for owner in item["metadata"].get("ownerReferences") or ())

@@ -29,7 +29,7 @@ class Expectations:
         self._waiting_for: dict[tuple[Kind, ObjectKey], list[tuple[int, asyncio.Future[None]]]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anybody waits."""
+        """Whether anything is waited for."""
         return bool(self._waiting or self._waiting_for)
 
     def presence(self, kind: Kind, key: ObjectKey, *, created: bool) -> Waiters:
@@ -59,7 +59,7 @@ class Expectations:
         return [waiter]
 
     def saw(self, kind: Kind, item: Any, *, gone: bool) -> None:
-        """Tell those who wait for a change of *item*."""
+        """Complete the waits for a change of *item*."""
         place = (kind, key_of(item))
         waiters = self._waiting.pop(place, [])
         if place in self._waiting_for:
@@ -102,7 +102,7 @@ def _version(item: Any) -> int:
 
 
 def is_deleting(item: Any) -> bool:
-    """Return whether an object has been told to go."""
+    """Return whether an object is being deleted."""
     if isinstance(item, dict):
         return bool(item["metadata"].get("deletionTimestamp"))
     return item.metadata.deletion_timestamp is not None

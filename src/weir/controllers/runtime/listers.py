@@ -1,6 +1,6 @@
 """What do controllers know? One shared copy of each collection that some controller reads.
 
-Pods and nodes are views, everything else is the document itself. Nobody may change what is found here.
+Pods and nodes are views, everything else is the document itself. What is found here must not be changed.
 A `Listers` made by `Listers.of` from documents serves tests and hypotheticals; weir.controllers.runtime.runner keeps
 its own up to date from watches.
 """
@@ -54,7 +54,7 @@ def controllers_of(item: Any) -> Iterable[str]:
 
 
 def _free_in(item: Any) -> Iterable[str]:
-    """Return the namespace of an object that nobody controls."""
+    """Return the namespace of an object without a controller."""
     if next(iter(controllers_of(item)), None) is not None:
         return ()
     return (item.metadata.namespace if isinstance(item, Pod) else item["metadata"]["namespace"],)
@@ -164,7 +164,7 @@ class Listers:
         return self.caches[kind].by_index("owner", uid)
 
     def free(self, kind: Kind, namespace: str) -> list[Any]:
-        """Return the objects of *kind* in *namespace* that nobody controls."""
+        """Return the objects of *kind* in *namespace* without a controller."""
         return self.caches[kind].by_index("free", namespace)
 
     def within(self, kind: Kind, namespace: str) -> list[Any]:

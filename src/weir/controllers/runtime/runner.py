@@ -2,7 +2,7 @@
 
 Deciding is elsewhere and pure. All controllers of one process share one copy of each collection. A key that fails
 comes again after a pause that doubles; a created or deleted object holds its key back until the copy shows it, so
-that nobody decides on what is no longer so. With leader election only the elected process acts.
+that no decision builds on what is no longer so. With leader election only the elected process acts.
 Not here: which controllers there are (weir.controllers.catalog), what each decides (its own module), when the copy
 shows what was done (weir.controllers.runtime.expectations).
 """
@@ -179,9 +179,7 @@ class _Worker:
         metrics.queue_depth.child(name).look = lambda: len(self.queue)
         metrics.queue_unfinished.child(name).look = lambda: sum(self.queue.working_seconds())
         metrics.queue_longest.child(name).look = lambda: max(self.queue.working_seconds(), default=0.0)
-        self._calm = (
-            asyncio.Event()
-        )  # no pod is being evicted: what has a deadline goes before what is told of it
+        self._calm = asyncio.Event()  # no pod is being evicted: what has a deadline goes before its events
         self._calm.set()
         source = controller.event_source or controller.name
         self.recorder = Recorder(owner.client, owner.clock, source, calm=self._calm)
@@ -259,7 +257,7 @@ class _Worker:
         self._owner.metrics.reconciles.child(name, "refused" if refused else "done").inc()
 
     async def _refused(self, key: Hashable, action: Create, error: errors.ApiError) -> None:
-        """Tell of a refusal once, note it where the workload's owner looks, and come again after a pause."""
+        """Report a refusal once, note it where the workload's owner looks, and come again after a pause."""
         self._report_refusal(action, error)
         pause = self._create_backoff.note(key, action, self._clock.monotonic())
         self.queue.add_after(key, pause)
@@ -285,7 +283,7 @@ class _Worker:
         name = self.controller.name
         self._owner.metrics.reconciles.child(name, "failed").inc()
         if isinstance(error, errors.Conflict | Unreachable | ComesAgain):
-            return  # somebody was faster, nobody is there, or it is not time yet: the next try sees
+            return  # another client was faster, the server is away, or it is too early: the next try sees
         if isinstance(error, errors.WeirError):
             self._owner._log.debug("will be tried again", controller=name, key=str(key), error=str(error))
             return
@@ -346,7 +344,7 @@ class _Worker:
         name = made["metadata"]["name"]
         if action.about is not None:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
-            message = action.told or f"Created {noun}: {name}"
+            message = action.event_message or f"Created {noun}: {name}"
             self.recorder.record(action.about, "Normal", "SuccessfulCreate", message)
         return self._expectations.presence(action.kind, ObjectKey(action.namespace, name), created=True)
 
@@ -355,7 +353,7 @@ class _Worker:
         for kind, name, uid in action.unless_present:
             found = await self._client.find(kind, name, action.namespace if kind.namespaced else "")
             if found is not None and found["metadata"]["uid"] == uid:
-                return []  # it is there after all; the copy had not heard of it yet
+                return []  # it is there after all; the copy does not show it yet
         try:
             await self._client.delete(
                 action.kind,
@@ -374,7 +372,7 @@ class _Worker:
             raise
         if action.about is not None:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
-            message = action.told or f"Deleted {noun}: {action.name}"
+            message = action.event_message or f"Deleted {noun}: {action.name}"
             self.recorder.record(action.about, "Normal", "SuccessfulDelete", message)
         return self._expectations.presence(action.kind, key, created=False)
 
@@ -382,7 +380,7 @@ class _Worker:
         for kind, name, uid in action.while_present:
             found = await self._client.find(kind, name, action.namespace if kind.namespaced else "")
             if found is None or found["metadata"]["uid"] != uid or is_deleting(found):
-                return []  # it is going, or another one of the same name; the copy had not heard of it yet
+                return []  # it is going, or another one of the same name; the copy does not show it yet
         try:
             made = await self._client.patch(
                 action.kind,

@@ -2,10 +2,10 @@
 
 A claim is bound in four writes, any of which may be the last before a restart: the volume names the claim, the volume
 is Bound, the claim names the volume, the claim is Bound. Whoever comes next completes them. A claim whose volume is
-gone, or somebody else's, is Lost and stays so.
+gone, or bound to another claim, is Lost and stays so.
 A claim that no volume fits and whose class has a provisioner is marked for it; who provisions sees the mark. One that
 said nothing of a class gets the default class as soon as there is one.
-What surprises: why a claim waits is told once for each reason, not every 15 seconds.
+What surprises: why a claim waits is reported once for each reason, not every 15 seconds.
 Not here: which volume fits (weir.controllers.storage.volume_matching), what becomes of volumes
 (weir.controllers.storage.volume_phase), who uses a claim (weir.controllers.storage.pvc_protection), making volumes
 (weir.controllers.storage.volume_provisioner).
@@ -73,7 +73,7 @@ class PersistentVolumes(Controller):
     kinds: Sequence[Kind] = (CLASSES, VOLUMES, CLAIMS, PODS)
 
     def __init__(self, gates: Gates) -> None:
-        self._told: dict[ClaimKey, tuple[str, ...]] = {}  # why each claim waits, as last told
+        self._reported: dict[ClaimKey, tuple[str, ...]] = {}  # why each claim waits, as last reported
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of a volume, claim, class or pod makes worth looking at."""
@@ -106,13 +106,13 @@ class PersistentVolumes(Controller):
         elif isinstance(key, ClaimKey):
             claim = listers.get(CLAIMS, key.name, key.namespace)
             if claim is None:
-                self._told.pop(key, None)
+                self._reported.pop(key, None)
                 yield from _left_behind(key, listers, now)
             elif claim["metadata"].get("deletionTimestamp"):
                 if not is_held(claim, listers):
                     yield from unprotect(CLAIMS, claim, PROTECTION)
             elif _was_bound(claim):
-                self._told.pop(key, None)
+                self._reported.pop(key, None)
                 yield from _keep(claim, listers)
                 if (claim.get("status") or {}).get("phase") == "Bound":
                     yield from use_condition(claim, listers, now)
@@ -188,10 +188,10 @@ class PersistentVolumes(Controller):
             yield from self._tell(key, claim, "Normal", "ExternalProvisioning", text)
 
     def _tell(self, key: ClaimKey, claim: Document, type: str, reason: str, message: str) -> Iterator[Action]:
-        """Yield an event, unless it is what was told last."""
+        """Yield an event, unless it is what was reported last."""
         said = (claim["metadata"]["uid"], reason, message)
-        if self._told.get(key) != said:
-            self._told[key] = said
+        if self._reported.get(key) != said:
+            self._reported[key] = said
             yield Record(about(claim, CLAIMS), type, reason, message)
 
 
@@ -206,7 +206,7 @@ def _first_consumer(key: ClaimKey, listers: Listers) -> tuple[str, str]:
 
 
 def _waits_for_node(pod: Pod | None) -> bool:
-    """Return whether the scheduler has tried the pod in vain: before that, nobody need be told."""
+    """Return whether the scheduler has tried the pod in vain: before that, no event is due."""
     if pod is None or pod.spec.node_name:
         return False
     found = pod.status.condition("PodScheduled")

@@ -1,7 +1,7 @@
-"""Does a pod use this claim? A claim that is used is not removed, and says since when nobody uses it.
+"""Does a pod use this claim? A claim that is used is not removed, and says since when no pod uses it.
 
 A claim that is being deleted keeps its finalizer as long as a pod that has a node names it, ended ones too: only when
-the pod is gone is nobody left who may read it. The condition Unused is about pods that may still run, with a node or
+the pod is gone is no reader left. The condition Unused is about pods that may still run, with a node or
 without: it is True from when the last of them is gone.
 Not here: binding (weir.controllers.storage.persistent_volume).
 """
@@ -45,7 +45,7 @@ def is_held(claim: Document, listers: Listers) -> bool:
 
 
 def use_condition(claim: Document, listers: Listers, now: datetime) -> Iterator[Action]:
-    """Yield the condition that tells whether a bound claim is used, when it is not so written."""
+    """Yield the condition that says whether a bound claim is used, when it is not so written."""
     used = any(not pod.terminated for pod in _users(claim, listers))
     status = claim.get("status") or {}
     present = [dict(each) for each in status.get("conditions") or ()]

@@ -102,7 +102,7 @@ def _release(volume: Document) -> Iterator[Action]:
 
 
 def _cannot_delete(volume: Document) -> str:
-    """Return why nobody can remove a volume that was made by hand; empty when it can be."""
+    """Return why nothing can remove a volume that was made by hand; empty when it can be."""
     path = volume["spec"].get("hostPath")
     if path is None:
         name = volume["metadata"]["name"]

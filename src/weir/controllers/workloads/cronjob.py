@@ -1,8 +1,8 @@
 """Is it time for this CronJob's next Job, and which of its old ones go?
 
 Of several times that were missed only the last one counts, and only within startingDeadlineSeconds. Forbid waits for
-the Job that runs, Replace ends it. Jobs are named by the minute they were due, so nobody starts one twice.
-What surprises: a Job that somebody made from the CronJob by hand is its child, but neither counts as running nor is
+the Job that runs, Replace ends it. Jobs are named by the minute they were due, so none is started twice.
+What surprises: a Job that a user made from the CronJob by hand is its child, but neither counts as running nor is
 replaced.
 """
 
@@ -111,7 +111,7 @@ def _is_own(job: Document, cron: Document) -> bool:
 
 
 def _tell_of_jobs(cron: Document, jobs: list[Document]) -> Iterator[Action]:
-    """Yield what became of Jobs that ran, and Jobs that somebody else made."""
+    """Yield what became of Jobs that ran, and Jobs that a user made."""
     running = {each.get("uid"): each.get("name") for each in (cron.get("status") or {}).get("active") or ()}
     whom = about(cron, CRONJOBS)
     for job in jobs:
@@ -156,8 +156,10 @@ def _name(cron: Document, due: datetime) -> str:
 def _start(cron: Document, due: datetime, zone: ZoneInfo) -> Create:
     template, metadata = cron["spec"]["jobTemplate"], cron["metadata"]
     described = template.get("metadata") or {}
-    told = due.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")  # in the zone asked for
-    annotations = {**(described.get("annotations") or {}), SCHEDULED: told}
+    scheduled = (
+        due.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")
+    )  # in the zone asked for
+    annotations = {**(described.get("annotations") or {}), SCHEDULED: scheduled}
     document = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -170,9 +172,11 @@ def _start(cron: Document, due: datetime, zone: ZoneInfo) -> Create:
         },
         "spec": template["spec"],
     }
-    told = f"Created job {_name(cron, due)}"
+    message = f"Created job {_name(cron, due)}"
     whom = about(cron, CRONJOBS)
-    return Create(JOBS, document, metadata["namespace"], whom, told=told, failed="Error creating job:")
+    return Create(
+        JOBS, document, metadata["namespace"], whom, event_message=message, failed="Error creating job:"
+    )
 
 
 def _clean_up(cron: Document, jobs: list[Document]) -> Iterator[Action]:
@@ -203,7 +207,7 @@ def _remove(job: Document, cron: Document) -> Delete:
         metadata["uid"],
         propagation_policy="Background",
         about=about(cron, CRONJOBS),
-        told=f"Deleted job {metadata['name']}",
+        event_message=f"Deleted job {metadata['name']}",
     )
 
 
@@ -227,17 +231,17 @@ def _status(
         for job in sorted(active, key=lambda job: str(job["metadata"]["name"]))
     ]
     uids = [reference["uid"] for reference in references]
-    told = format_time(last) if last is not None else None
+    scheduled = format_time(last) if last is not None else None
     same = (
         uids == [each.get("uid") for each in present.get("active") or ()]
-        and told == present.get("lastScheduleTime")
+        and scheduled == present.get("lastScheduleTime")
         and (newest or None) == present.get("lastSuccessfulTime")
     )
     if not same:
         status = {
             "active": references or None,
-            "lastScheduleTime": told,
+            "lastScheduleTime": scheduled,
             "lastSuccessfulTime": newest or None,
         }
-        # Held: an older status would tell of the same Jobs again.
+        # Held: an older status would report the same Jobs again.
         yield Patch(CRONJOBS, key.name, key.namespace, {"status": status}, subresource="status", held=True)

@@ -124,7 +124,7 @@ class _Round:
         self._hash = hash_of(self._history.update, HASH_LABEL)
         self._by_node: dict[str, list[Pod]] = {}
         for pod in self._claimed.mine:
-            if not (pod.terminated and pod.deleting):  # somebody keeps it; nothing is left to do about it
+            if not (pod.terminated and pod.deleting):  # something keeps it; nothing is left to do about it
                 self._by_node.setdefault(node_of(pod), []).append(pod)
         self._nodes: list[Node] = sorted(listers.all(NODES), key=lambda node: str(node.name))
         self._min_ready = daemonset["spec"].get("minReadySeconds") or 0
@@ -262,7 +262,7 @@ class _Round:
             yield from self._remove(pod)
 
     def _surge(self, should: Mapping[str, ShouldRun], surge: int) -> Iterator[Action]:
-        """Start new pods beside old ones, so that nobody is missed."""
+        """Start new pods beside old ones, so that none is missing."""
         started = 0
         candidates: list[str] = []
         for name, answer in should.items():
@@ -282,7 +282,7 @@ class _Round:
             elif self._available(old[0]):
                 candidates.append(name)
             else:
-                yield self._make(name)  # nobody misses the old one
+                yield self._make(name)  # the old one served nothing
         for name in candidates[: max(0, surge - started)]:
             yield self._make(name)
 

@@ -1,6 +1,6 @@
 """Which Deployments must be looked at, and with which ReplicaSets?
 
-A template has one ReplicaSet, named by its hash. ReplicaSets that nobody owns and the selector selects are adopted,
+A template has one ReplicaSet, named by its hash. ReplicaSets without an owner that the selector selects are adopted,
 those it no longer selects released. Rolling back is writing an older template again: its ReplicaSet is still there
 and becomes the newest revision.
 Not here: how many pods each ReplicaSet gets (weir.controllers.workloads.rollout), what the status says

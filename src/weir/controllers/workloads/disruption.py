@@ -1,9 +1,9 @@
 """How many pods may this PodDisruptionBudget's owner lose right now?
 
 The server counts an eviction against `status.disruptionsAllowed`; this keeps that number true. A pod that was picked
-to go (DisruptionTarget) and is still there two minutes later is told that it stays after all.
+to go (DisruptionTarget) and is still there two minutes later gets a condition that says it stays after all.
 What surprises: taint eviction does not ask budgets at all (core.md 4.3). A budget whose pods cannot be counted allows
-nothing. What is odd about a budget's pods is told once, not at every look.
+nothing. What is odd about a budget's pods is reported once, not at every look.
 Not here: how many pods are expected (weir.controllers.workloads.expected_pods).
 """
 
@@ -33,7 +33,7 @@ from weir.selectors.labels import from_object
 BUDGETS: Final = by_kind("policy/v1", "PodDisruptionBudget")
 #: How long an eviction that was granted counts before its pod is seen to go.
 GRANTED: Final = timedelta(minutes=2)
-#: How long a pod that was picked to go may stay before it is told otherwise.
+#: How long a pod that was picked to go may stay before its condition says otherwise.
 STALE: Final = timedelta(minutes=2)
 
 Document = Mapping[str, Any]
@@ -77,7 +77,9 @@ class Disruption(Controller):
     kinds: Sequence[Kind] = (BUDGETS, *SIZED.values(), DEPLOYMENTS, PODS)
 
     def __init__(self, gates: Gates) -> None:
-        self._told: dict[BudgetKey, frozenset[str]] = {}  # what is odd about each budget, as last told
+        self._reported: dict[
+            BudgetKey, frozenset[str]
+        ] = {}  # what is odd about each budget, as last reported
         self._there: dict[str, set[str]] = {}  # namespaces that have budgets, and which
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
@@ -132,7 +134,7 @@ class Disruption(Controller):
     def _budget(self, key: BudgetKey, listers: Listers, now: datetime) -> Iterator[Action]:
         budget = listers.get(BUDGETS, key.name, key.namespace)
         if budget is None:
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
             return
         pods: list[Pod] = [pod for pod in listers.within(PODS, key.namespace) if _selects(budget, pod)]
         try:
@@ -170,8 +172,8 @@ class Disruption(Controller):
         """Yield the status of a budget whose pods cannot be counted: nothing may be disrupted."""
         present = budget.get("status") or {}
         text = f"Failed to calculate the number of expected pods: {problem}"
-        if self._told.get(key) != frozenset({text}):
-            self._told[key] = frozenset({text})
+        if self._reported.get(key) != frozenset({text}):
+            self._reported[key] = frozenset({text})
             yield Record(about(budget, BUDGETS), "Warning", "CalculateExpectedPodCountFailed", text)
         generation = present.get("observedGeneration", 0)
         condition = _condition(present, "SyncFailed", problem, generation, now)
@@ -188,8 +190,8 @@ class Disruption(Controller):
             "UnmanagedPods": ("Warning", _unmanaged(budget["spec"].get("selector")), unmanaged),
         }
         now = frozenset(reason for reason, (_, _, so) in odd.items() if so)
-        before = self._told.get(key, frozenset())
-        self._told[key] = now
+        before = self._reported.get(key, frozenset())
+        self._reported[key] = now
         for reason in sorted(now - before):
             type, message, _ = odd[reason]
             yield Record(about(budget, BUDGETS), type, reason, message)

@@ -2,7 +2,7 @@
 
 A plain minAvailable counts the pods there are. A share of them, and maxUnavailable, are counted against what the pods'
 owners ask for together: ReplicaSets (their Deployment's size), StatefulSets, ReplicationControllers.
-What surprises: pods that nobody controls are not counted, and a pod whose owner has no size (a DaemonSet's, a Job's)
+What surprises: pods without a controller are not counted, and a pod whose owner has no size (a DaemonSet's, a Job's)
 makes the question unanswerable: nothing may be disrupted then.
 """
 

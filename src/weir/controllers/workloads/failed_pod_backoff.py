@@ -2,7 +2,7 @@
 
 A kubelet may reject every pod a workload makes (its feature gates differ, the node's labels changed): replaced at once,
 that is a loop as fast as the cluster can turn; so is a pod that is evicted before it starts, again and again. Where the
-failed pod stays (ReplicaSets) the pods tell how often it happened; where it is gone it is remembered here.
+failed pod stays (ReplicaSets) the pods show how often it happened; where it is gone it is remembered here.
 What surprises: Kubernetes' ReplicaSet and StatefulSet controllers have no such pause.
 Not here: pods the API server refuses (weir.controllers.runtime.create_backoff), Jobs' own pauses
 (weir.controllers.workloads.job_sync).

@@ -1,7 +1,7 @@
 """Which Jobs must be looked at, and which pods still carry a finalizer for a Job that is over?
 
 Pods of Jobs carry the finalizer batch.kubernetes.io/job-tracking until they are counted, so that none is lost however
-it goes. When nobody will count a pod any more (its Job is gone or finished, or the pod was let go) the finalizer is
+it goes. When no Job will count a pod any more (its Job is gone or finished, or the pod was let go) the finalizer is
 taken away.
 Not here: what a Job does next (weir.controllers.workloads.job_sync), removing finished Jobs after a while
 (weir.controllers.workloads.ttl_after_finished).
@@ -39,7 +39,7 @@ class GoneJobKey:
 
 @dataclass(frozen=True)
 class TrackedPodKey:
-    """A pod with the finalizer that may be nobody's."""
+    """A pod with the finalizer that may have no owner."""
 
     namespace: str
     name: str
@@ -59,7 +59,7 @@ class Jobs(Controller):
         self._failures: dict[str, Failures] = {}  # by uid
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
-        """Yield the Job that changed, or whose pod did, or pods that nobody counts any more."""
+        """Yield the Job that changed, or whose pod did, or pods that no Job counts any more."""
         if kind is JOBS:
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
@@ -112,7 +112,7 @@ def untrack(pods: list[Pod]) -> Iterator[Action]:
 
 
 def _counted_by_somebody(pod: Pod, listers: Listers) -> bool:
-    """Return whether a Job that still runs (or somebody who is no Job) controls the pod."""
+    """Return whether a Job that still runs (or an owner that is no Job) controls the pod."""
     owner = next((o for o in pod.metadata.owner_references or () if o.controller), None)
     if owner is None:
         return False

@@ -65,7 +65,7 @@ def index_of(pod: Pod) -> int:
 
 
 def ended_at(pod: Pod) -> datetime | None:
-    """Return when a pod ended, as well as it can be told."""
+    """Return when a pod ended, as well as is known."""
     times = [
         parse_time((status.terminated or {}).get("finishedAt"))
         for status in pod.status.container_statuses or ()

@@ -4,7 +4,7 @@ A Job is complete when as many pods succeeded as it asks for (with an index each
 successPolicy is met; failed when more pods failed than backoffLimit allows, an index or policy fails it, or its
 deadline passed. Failed pods are replaced after a pause that doubles.
 Every write of the status names the version it was made from.
-What surprises: the end is told in two conditions, one when it is decided and one when the last pod is gone.
+What surprises: the end is written as two conditions, one when it is decided and one when the last pod is gone.
 Not here: which pods have ended and count (weir.controllers.workloads.job_tracking).
 """
 
@@ -168,7 +168,7 @@ class JobSync:
         """Return the pods to start or stop, and when to look again where it is too early."""
         if self._suspended:
             return list(self._remove(self._tally.active)), None
-        if self._tally.completions is None:  # a work queue: nobody new once one has found it empty
+        if self._tally.completions is None:  # a work queue: no new pod once one has found it empty
             wanted = len(self._tally.active) if self._tally.succeeded else self._spec.get("parallelism", 1)
         else:
             wanted = max(

@@ -1,6 +1,6 @@
 """How many pods of this ReplicaSet are too few or too many, and which go first?
 
-Pods that nobody owns and the selector selects are adopted, those it no longer selects are released. A ReplicaSet
+Pods without an owner that the selector selects are adopted, those it no longer selects are released. A ReplicaSet
 whose pods the API server refuses says so in its condition ReplicaFailure; one whose pods kubelets reject makes new ones
 after a pause (weir.controllers.workloads.failed_pod_backoff).
 What surprises: pods that are not placed, not running or not ready go before those that are; then those on nodes that
@@ -58,7 +58,7 @@ class ReplicaSets(Controller):
         self._lost = EarlyLosses()
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ReplicaSetKey]:
-        """Yield the ReplicaSet that changed, or whose pod did, or that may want a pod nobody owns."""
+        """Yield the ReplicaSet that changed, or whose pod did, or that may want a pod without an owner."""
         if kind is self.kind:
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]

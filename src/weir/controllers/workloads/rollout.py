@@ -212,7 +212,7 @@ class Rollout:
         if spare <= 0:
             return
         sizes = {each["metadata"]["name"]: replicas(each) for each in self.old}
-        for each in self.old:  # pods that do not serve anybody go first
+        for each in self.old:  # pods that serve nothing go first
             idle = min(spare, sizes[each["metadata"]["name"]] - available(each))
             if idle > 0:
                 spare -= idle

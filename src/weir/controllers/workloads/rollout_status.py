@@ -1,6 +1,6 @@
 """What does a Deployment's status say of its rollout? Counts, and whether it is available, moves, or hangs.
 
-The condition Progressing tells how a rollout fares: it is created, moves (each move is noted in lastUpdateTime),
+The condition Progressing says how a rollout fares: it is created, moves (each move is noted in lastUpdateTime),
 is done, or has not moved for progressDeadlineSeconds. While a Deployment is paused nothing is awaited. A failure of
 its ReplicaSets to make pods is shown as its own (ReplicaFailure).
 What surprises: a condition that says what it said before keeps its times, and also its message.
@@ -75,7 +75,7 @@ def progress_check(rollout: Rollout, status: Document) -> datetime | None:
 
 
 def has_deadline(deployment: Document) -> bool:
-    """Return whether somebody waits for rollouts of this Deployment."""
+    """Return whether a limit is set on the progress of this Deployment."""
     return deployment["spec"].get("progressDeadlineSeconds", 600) not in (None, NO_DEADLINE)
 
 

@@ -69,7 +69,7 @@ class StatefulClaims:
             present = claim["metadata"].get("ownerReferences") or []
             others = [each for each in present if not self._ours(each, pod)]
             if any(each.get("controller") for each in others):
-                continue  # somebody else looks after it
+                continue  # another owner looks after it
             if any(self._stale(each, pod) for each in present):
                 continue  # of an earlier set or pod of the name: not ours to touch
             wanted = [*others, *self._owners(pod, leaving)]
@@ -126,6 +126,6 @@ class StatefulClaims:
             owner["namespace"],
             whom,
             owner.get("generation", 0),
-            told=f"Create Claim {metadata['name']} Pod {pod} in StatefulSet {owner['name']} success",
+            event_message=f"Create Claim {metadata['name']} Pod {pod} in StatefulSet {owner['name']} success",
             failed=f"{what} failed error:",
         )

@@ -65,7 +65,7 @@ class StatefulSets(Controller):
         self._replacements, self._lost = Replacements(), EarlyLosses()
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[StatefulSetKey]:
-        """Yield the StatefulSet that changed, or whose pod did, or that may want a pod nobody owns."""
+        """Yield the StatefulSet that changed, or whose pod did, or that may want a pod without an owner."""
         if kind is STATEFULSETS:
             self._claimants.changed(old, new)
             metadata = (new or old)["metadata"]
@@ -196,7 +196,7 @@ class _Round:
                 continue
             if not self._ordered and self._missing(pod):
                 self._going += _revision(pod) == self._current["metadata"]["name"]
-                yield self._remove(pod)  # nobody misses it
+                yield self._remove(pod)  # it served nothing
             elif room > 0:
                 room -= 1
                 self._going += _revision(pod) == self._current["metadata"]["name"]
@@ -243,7 +243,7 @@ class _Round:
         )
         yield structs.replace(
             made,
-            told=f"Create Pod {name} in StatefulSet {self._key.name} successful",
+            event_message=f"Create Pod {name} in StatefulSet {self._key.name} successful",
             failed=f"Create Pod {name} in StatefulSet {self._key.name} failed error:",
         )
 
@@ -254,8 +254,8 @@ class _Round:
         return self._remove(pod) if later is None else WakeAt(self._key, later)
 
     def _remove(self, pod: Pod) -> Delete:
-        told = f"Delete Pod {pod.metadata.name} in StatefulSet {self._key.name} successful"
-        return structs.replace(remove_pod(pod, self._set, STATEFULSETS), told=told)
+        message = f"Delete Pod {pod.metadata.name} in StatefulSet {self._key.name} successful"
+        return structs.replace(remove_pod(pod, self._set, STATEFULSETS), event_message=message)
 
     # ── status ───────────────────────────────────────────────────────────────────────────────────
 

@@ -1,6 +1,6 @@
 """What is wrong with a simulated device now, and when will that change?
 
-A fault begins (by a class file's schedule, or because somebody said so), may end, and meanwhile taints the device,
+A fault begins (by a class file's schedule, or because a user asked for it), may end, and meanwhile taints the device,
 takes it away, or spoils its whole pool. A tainted value may count by steps: an error budget that runs out. Later
 faults replace earlier ones with the same key and effect; a repair takes back whatever began before it.
 What surprises: nothing is kept but the faults themselves. What holds is computed from the time, so a driver that was

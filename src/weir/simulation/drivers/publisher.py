@@ -33,7 +33,7 @@ _EARLY: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Place:
+class PoolLocation:
     """Where a pool is: its name, which nodes reach it, and whose it is."""
 
     pool: str
@@ -41,13 +41,13 @@ class Place:
     owner: Document | None = None  #: ownerReference, for a pool that goes with its node
 
     @classmethod
-    def on_node(cls, name: str, uid: str) -> Place:
+    def on_node(cls, name: str, uid: str) -> PoolLocation:
         """Return the place of devices that belong to one node."""
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid, "controller": True}
         return cls(name, {"nodeName": name}, owner)
 
     @classmethod
-    def shared(cls, pool: str, labels: Mapping[str, str] | None = None) -> Place:
+    def shared(cls, pool: str, labels: Mapping[str, str] | None = None) -> PoolLocation:
         """Return the place of devices that every node reaches, or every node with these labels."""
         if not labels:
             return cls(pool, {"allNodes": True})
@@ -98,7 +98,7 @@ def _parts(entries: list[Document], size: int) -> list[list[Document]]:
     return [entries[start : start + size] for start in range(0, len(entries), size)]
 
 
-def plan(devices: Devices, place: Place, stored: Sequence[Document], now: Condition = WELL) -> Plan:
+def plan(devices: Devices, place: PoolLocation, stored: Sequence[Document], now: Condition = WELL) -> Plan:
     """Return what makes the *stored* slices of a pool show *devices* as they are *now*."""
     wanted = contents(devices, place.pool, now)
     count = len(wanted) + (now.broken == WRONG_COUNT)
@@ -131,7 +131,7 @@ def plan(devices: Devices, place: Place, stored: Sequence[Document], now: Condit
     return Plan(tuple(create), tuple(update), tuple(surplus))
 
 
-def _slice(index: int, devices: Devices, place: Place, spec: Document) -> Document:
+def _slice(index: int, devices: Devices, place: PoolLocation, spec: Document) -> Document:
     metadata: Document = {
         "generateName": f"{index:05x}-{devices.driver}-{place.pool.replace('/', '-')}-",
         "labels": {SIMULATED: "true"},
@@ -220,7 +220,7 @@ def device_class(devices: Devices) -> Document:
 
 def check_publishable(devices: Devices) -> None:
     """Raise DevicesError unless the API would take slices and class of *devices*, with every scheduled taint."""
-    place = Place.shared(devices.pool or "node", devices.node_labels)
+    place = PoolLocation.shared(devices.pool or "node", devices.node_labels)
     made = [*plan(devices, place, []).create, device_class(devices)]
     one = replace(devices, count=1, schedule=())
     for fault in devices.faults(_EARLY):

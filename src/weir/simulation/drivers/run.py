@@ -1,6 +1,6 @@
 """The simulated drivers of all simulated nodes at work: nodes and faults go in, slices come out.
 
-Nodes say in annotations which devices they have and what is wrong with them; whatever somebody else does to the slices
+Nodes say in annotations which devices they have and what is wrong with them; whatever other clients do to the slices
 is put right again. After a restart the slices that are there are taken over. A node that is switched off publishes
 nothing new; its slices stay as they are.
 Not here: what is published (weir.simulation.drivers.publisher), what is wrong when (weir.simulation.drivers.faults).
@@ -32,7 +32,7 @@ from weir.simulation.drivers.faults import (
     condition,
     read_annotation,
 )
-from weir.simulation.drivers.publisher import SIMULATED, Place, Plan, device_class, dropped, plan
+from weir.simulation.drivers.publisher import SIMULATED, Plan, PoolLocation, device_class, dropped, plan
 from weir.simulation.kubelet.node_classes import is_off
 
 NODES: Final = by_kind("v1", "Node")
@@ -68,7 +68,7 @@ class Drivers:
         self._by_pool: dict[PoolKey, dict[str, Devices]] = {}  # → node → what it has there
         self._of_node: dict[str, tuple[PoolKey, ...]] = {}
         self._stored: dict[PoolKey, dict[str, Document]] = {}  # by name, as last written or seen
-        self._deleted: set[str] = set()  # uids of slices we took away and may still hear of
+        self._deleted: set[str] = set()  # uids of slices we deleted and whose events may still come
         self._classes: set[str] = set()
         self._told: dict[str, str] = {}  # node → what was wrong with its description
 
@@ -177,13 +177,13 @@ class Drivers:
         name = min(holders)
         devices, node = holders[name], self._node(name)
         if node is None or is_off(node):
-            return  # nobody is at home
+            return  # the node is off
         now = self._clock.now()
         holds = condition(self._faults(node, devices), now)
         place = (
-            Place.shared(devices.pool, devices.node_labels)
+            PoolLocation.shared(devices.pool, devices.node_labels)
             if devices.pool
-            else Place.on_node(name, node["metadata"]["uid"])
+            else PoolLocation.on_node(name, node["metadata"]["uid"])
         )
         await self._ensure_class(devices)
         await self._carry_out(key, plan(devices, place, list(stored.values()), holds), node)
@@ -194,7 +194,7 @@ class Drivers:
             self._queue.add_after(key, max(0.001, (holds.changes_at - now).total_seconds()))
 
     def _faults(self, node: Document, devices: Devices) -> list[Fault]:
-        """Return the faults of a node's devices: those of the schedule, then those somebody made."""
+        """Return the faults of a node's devices: those of the schedule, then those a user made."""
         created = datetime.fromisoformat(node["metadata"]["creationTimestamp"])
         found = devices.faults(created)
         for annotation, text in sorted((node["metadata"].get("annotations") or {}).items()):
@@ -208,7 +208,7 @@ class Drivers:
     async def _ensure_class(self, devices: Devices) -> None:
         if devices.driver in self._classes:
             return
-        with suppress(errors.AlreadyExists):  # somebody's own stays as it is
+        with suppress(errors.AlreadyExists):  # a user's own stays as it is
             await self._client.create(CLASSES, device_class(devices))
         self._classes.add(devices.driver)
 
@@ -220,7 +220,7 @@ class Drivers:
             else:
                 try:
                     answer = await self._client.update(SLICES, document)
-                except errors.NotFound:  # gone meanwhile: it is created when we hear of it
+                except errors.NotFound:  # gone meanwhile: it is created when its deletion is seen
                     self._stored.get(key, {}).pop(document["metadata"]["name"], None)
                     raise
                 except errors.Conflict:

@@ -87,7 +87,7 @@ def needs_admission(pod: Pod) -> bool:
 def admit(
     pod: Pod, node: Node, others: Sequence[Pod], gates: Gates, evaluate: Evaluate | None = None
 ) -> Admission:
-    """Return whether *pod* may run on *node* beside *others*; only the first problem is told.
+    """Return whether *pod* may run on *node* beside *others*; only the first problem is returned.
 
     >>> from weir.gates import ALL_FEATURES
     >>> from weir.objects.core import read
@@ -139,7 +139,7 @@ def _shortage(pod: Pod, node: Node, others: Sequence[Pod]) -> Admission | None:
     """Return the first resource the node has too little of, if there is one."""
     room = node_allocatable(node)
     if not room:
-        return None  # a node that tells nothing has not been measured yet
+        return None  # a node without amounts has not been measured yet
     used: Amounts = {}
     for other in others:
         for resource, amount in pod_requests(other).items():

@@ -1,6 +1,6 @@
-"""Who looks at simulated nodes? Their postponed reports are written before anybody does.
+"""Who looks at simulated nodes? Their postponed reports are written before they are read.
 
-Stands in front of a server's handler, for everybody but the components of the simulation itself. A request for a Node
+Stands in front of a server's handler, for all clients but the simulation's own components. A request for a Node
 or a Lease first brings up to date what it names; a watch on either, or an admission webhook, sees every report from
 then on. Requests for anything else pass untouched.
 Not here: which reports are postponed (weir.simulation.kubelet.heartbeats).

@@ -3,8 +3,8 @@
 A node renews its Lease every ten seconds and reports its status every five minutes, each in a rhythm that is a pure
 function of time; nodes of one process are spread over it. In real time every report is written when it is due.
 With a HeartbeatLedger (virtual time) a report that would only repeat the one before is postponed: `catch_up` writes
-the latest one, dated when it was due, before anybody looks. A report is postponed only while the node is on, its
-conditions are those of a healthy node, and nobody else has touched its Lease since the last one that was written.
+the latest one, dated when it was due, before it is read. A report is postponed only while the node is on, its
+conditions are those of a healthy node, and no other client has touched its Lease since the last one that was written.
 Not here: who looks (weir.simulation.kubelet.heartbeat_flush), what a lost report means (node lifecycle).
 """
 
@@ -134,7 +134,7 @@ class Reports:
     # ── nodes come, go and change ────────────────────────────────────────────────────────────────
 
     def changed(self, old: Document | None, new: Document | None) -> None:
-        """Hear of a node."""
+        """A node was added, changed or deleted."""
         if new is None:
             assert old is not None
             self._forget(old["metadata"]["name"])
@@ -231,7 +231,7 @@ class Reports:
                 self._leases[name] = await self._client.update(LEASES, _renewed(lease, owner, now))
                 return
             except (errors.Conflict, errors.NotFound):
-                pass  # somebody else wrote it: read it and renew that
+                pass  # another client wrote it: read it and renew that
         lease = await self._client.find(LEASES, name, LEASE_NAMESPACE)
         if lease is not None:
             self._leases[name] = await self._client.update(LEASES, _renewed(lease, owner, now))
@@ -297,7 +297,7 @@ class Reports:
             self._ledger.note(name, text, clock.at(reported))
 
     def postpone_no_lease(self, names: Iterable[str] | None = None) -> None:
-        """Make the next renewal of these nodes when it is due: somebody else has touched their Leases."""
+        """Make the next renewal of these nodes when it is due: another client has touched their Leases."""
         now = self._clock.monotonic()
         for name in list(self._nodes if names is None else names):
             node = self._nodes.get(name)

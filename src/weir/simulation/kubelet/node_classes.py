@@ -173,13 +173,13 @@ _CONDITIONS: Final = (
 )
 
 
-def healthy(heard: str, since: str) -> list[Document]:
+def healthy(heartbeat: str, since: str) -> list[Document]:
     """Return the conditions of a node that is well."""
     return [
         {
             "type": type,
             "status": status,
-            "lastHeartbeatTime": heard,
+            "lastHeartbeatTime": heartbeat,
             "lastTransitionTime": since,
             "reason": reason,
             "message": message,

@@ -103,7 +103,7 @@ def lasts_seconds(stage: Stage, pod: Document, life: Life, chance: random.Random
     seconds: float = getattr(life, stage.lasts)
     if stage.name == "finish":
         text = (pod["metadata"].get("annotations") or {}).get(RUN_SECONDS, "")
-        with suppress(ValueError):  # somebody's note, not a number: the node's own time counts
+        with suppress(ValueError):  # not a number: the node's own time counts
             asked = float(text)
             seconds = asked if 0 <= asked < math.inf else seconds
     if stage.name == "terminate":

@@ -1,7 +1,7 @@
 """Thousands of kubelets in one process: they report, admit pods, and let them live and end.
 
 Every node with the label `weir.dev/simulated=true` is played, wherever it was created. The annotation
-`weir.dev/failed` switches a node off as if somebody had pulled the plug, and taking it away switches it on again.
+`weir.dev/failed` switches a node off as if its plug were pulled, and taking it away switches it on again.
 Not here: when nodes report (weir.simulation.kubelet.heartbeats), admission (.admit), what happens when (.phases), node
 classes (.classes), devices and their driver (.driver_run).
 """
@@ -96,7 +96,7 @@ class Kubelets:
         ledger: HeartbeatLedger | None = None,
         hosts: Hosts | None = None,
     ) -> None:
-        """With *ledger* (virtual time) reports that nobody can see are postponed.
+        """With *ledger* (virtual time) reports that are not observed are postponed.
 
         *hosts* says which nodes are played, and how; the simulated ones unless given.
         """
@@ -197,7 +197,7 @@ class Kubelets:
             return
         node = self._nodes.cache.get(ObjectKey("", pod["spec"]["nodeName"]))
         if node is None or is_off(node):
-            return  # not ours to play, or nobody is at home
+            return  # not ours to play, or the node is off
         uid = pod["metadata"]["uid"]
         if uid not in self._admitted:
             self._admitted.add(uid)
@@ -213,7 +213,7 @@ class Kubelets:
             life = self._hosts.life(node)
             known = self._due[uid] = (stage.name, now + lasts_seconds(stage, pod, life, self._chance))
         if math.isinf(known[1]):
-            return  # nobody knows when it ends
+            return  # it is unknown when it ends
         if now < known[1]:
             self._queue.add_after(key, known[1] - now)
             return

@@ -18,11 +18,11 @@ from weir.objects.manifest import read_values
 from weir.objects.resource import ResourceSlice
 from weir.simulation.drivers.device_models import DEVICES, Devices, read_all
 from weir.simulation.drivers.faults import Condition
-from weir.simulation.drivers.publisher import Place, Plan, device_class, dropped, plan
+from weir.simulation.drivers.publisher import Plan, PoolLocation, device_class, dropped, plan
 from weir.simulation.kubelet.node_classes import CLASSES, ClassError, NodeClass, node_document
 from weir.validate import validate
 
-NODE = Place.on_node("n1", "u1")
+NODE = PoolLocation.on_node("n1", "u1")
 HOT = {"key": "gpu.example.com/overheated", "effect": "NoSchedule"}
 WORSE = {"key": "budget", "value": "8", "effect": "NoExecute"}
 
@@ -190,7 +190,7 @@ def test_partitions_share_what_the_whole_device_has():
 
 def test_a_fabric_is_one_pool_for_all_nodes():
     (network,) = read_all({"profile": "net"})
-    (slice_,) = plan(network, Place.shared(network.pool), []).create
+    (slice_,) = plan(network, PoolLocation.shared(network.pool), []).create
     assert (slice_["spec"]["driver"], slice_["spec"]["pool"]["name"], slice_["spec"]["allNodes"]) == (
         "net.example.com",
         "fabric",
@@ -200,7 +200,7 @@ def test_a_fabric_is_one_pool_for_all_nodes():
 
 def test_a_fabric_may_be_for_some_nodes_only():
     (network,) = read_all({"profile": "net", "nodeLabels": {"rack": "a"}})
-    (slice_,) = plan(network, Place.shared(network.pool, network.node_labels), []).create
+    (slice_,) = plan(network, PoolLocation.shared(network.pool, network.node_labels), []).create
     (term,) = slice_["spec"]["nodeSelector"]["nodeSelectorTerms"]
     assert term == {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from weir.devices.pool import Pool, PoolKey
 from weir.devices.published import TrackedDevice
-from weir.devices.result import Place
+from weir.devices.result import SliceCandidate
 from weir.devices.tracker import Tracker
 from weir.gates import Gates
 from weir.objects.core import Node
@@ -21,18 +21,20 @@ from weir.objects.resource import ResourceSlice
 from weir.selectors import node as node_selectors
 
 
-class Places:
+class SliceCandidates:
     """The slices of a tracker by the nodes they are usable from."""
 
     def __init__(self, tracker: Tracker, gates: Gates) -> None:
         self._tracker, self._gates = tracker, gates
         self._partitions = gates.enabled("DRAPartitionableDevices")
         self._pool_of: dict[str, PoolKey] = {}  # by slice name
-        self._of_pool: dict[PoolKey, list[Place]] = {}
+        self._of_pool: dict[PoolKey, list[SliceCandidate]] = {}
         self._local: dict[str, dict[PoolKey, None]] = {}  # by node name
         self._wide: dict[PoolKey, None] = {}
-        self._sorted: dict[str, list[Place]] = {}  # by node name; "" for what is not local
-        self._local_devices: dict[str, list[tuple[Place, TrackedDevice]]] = {}  # while nothing is wide
+        self._sorted: dict[str, list[SliceCandidate]] = {}  # by node name; "" for what is not local
+        self._local_devices: dict[
+            str, list[tuple[SliceCandidate, TrackedDevice]]
+        ] = {}  # while nothing is wide
         for pool in tracker.pools():
             self._add(pool)
 
@@ -62,28 +64,30 @@ class Places:
 
     def devices_of(self, slice_name: str) -> tuple[TrackedDevice, ...]:
         """Return the devices of one slice as they were read last."""
-        places = self._of_pool.get(self._pool_of.get(slice_name, ("", "")), ())
-        return next((place.devices for place in places if place.slice.name == slice_name), ())
+        candidates = self._of_pool.get(self._pool_of.get(slice_name, ("", "")), ())
+        return next((candidate.devices for candidate in candidates if candidate.slice.name == slice_name), ())
 
     def devices_in(self, key: PoolKey) -> Iterator[TrackedDevice]:
         """Return the devices of a pool; none when nothing may be allocated from it."""
-        for place in self._of_pool.get(key, ()):
-            if place.pool.usable:
-                yield from place.devices
+        for candidate in self._of_pool.get(key, ()):
+            if candidate.pool.usable:
+                yield from candidate.devices
 
     def nodes_of(self, key: PoolKey) -> set[str]:
         """Return the nodes that devices of a pool are local to, with "" when some are local to none."""
-        return {place.slice.spec.node_name or "" for place in self._of_pool.get(key, ())}
+        return {candidate.slice.spec.node_name or "" for candidate in self._of_pool.get(key, ())}
 
-    def on(self, node: Node) -> list[Place]:
+    def on(self, node: Node) -> list[SliceCandidate]:
         """Return the slices usable from *node*, in the order of the search."""
         local = self._in_order(node.name, self._local.get(node.name, ()))
         if not self._wide:
             return local
-        wide = [place for place in self._in_order("", self._wide) if self._reaches(place.slice, node)]
+        wide = [
+            candidate for candidate in self._in_order("", self._wide) if self._reaches(candidate.slice, node)
+        ]
         return sorted((*local, *wide), key=_order) if wide and local else wide or local
 
-    def devices_on(self, node: Node) -> list[tuple[Place, TrackedDevice]]:
+    def devices_on(self, node: Node) -> list[tuple[SliceCandidate, TrackedDevice]]:
         """Return the devices of usable pools that can be used from *node*, in the order of the search."""
         if self._wide:
             return self._devices(self.on(node), node)
@@ -92,18 +96,20 @@ class Places:
             found = self._local_devices[node.name] = self._devices(self.on(node), node)
         return found
 
-    def _devices(self, places: Iterable[Place], node: Node) -> list[tuple[Place, TrackedDevice]]:
+    def _devices(
+        self, candidates: Iterable[SliceCandidate], node: Node
+    ) -> list[tuple[SliceCandidate, TrackedDevice]]:
         return [
-            (place, device)
-            for place in places
-            if place.pool.usable
-            for device in place.devices
-            if self.usable_on(place, device, node)
+            (candidate, device)
+            for candidate in candidates
+            if candidate.pool.usable
+            for device in candidate.devices
+            if self.usable_on(candidate, device, node)
         ]
 
-    def usable_on(self, place: Place, device: TrackedDevice, node: Node) -> bool:
+    def usable_on(self, candidate: SliceCandidate, device: TrackedDevice, node: Node) -> bool:
         """Return whether a device of a slice that reaches the node does so itself."""
-        if not place.slice.spec.per_device_node_selection:
+        if not candidate.slice.spec.per_device_node_selection:
             return True
         own = device.device
         if own is None:
@@ -122,34 +128,34 @@ class Places:
             spec.node_selector, node.labels, node.name, self._gates
         )
 
-    def _in_order(self, node: str, keys: Iterable[PoolKey]) -> list[Place]:
+    def _in_order(self, node: str, keys: Iterable[PoolKey]) -> list[SliceCandidate]:
         found = self._sorted.get(node)
         if found is None:
-            places = [
-                place
+            candidates = [
+                candidate
                 for key in keys
-                for place in self._of_pool[key]
-                if (place.slice.spec.node_name or "") == node
+                for candidate in self._of_pool[key]
+                if (candidate.slice.spec.node_name or "") == node
             ]
-            found = self._sorted[node] = sorted(places, key=_order)
+            found = self._sorted[node] = sorted(candidates, key=_order)
         return found
 
     def _add(self, pool: Pool) -> set[str]:
         key = (pool.driver, pool.name)
         waits = any(device.binding_conditions for found in pool.slices for device in found.spec.devices or ())
-        places = self._of_pool[key] = [
-            Place(pool, found, self._tracker.devices(found.name), waits)
+        candidates = self._of_pool[key] = [
+            SliceCandidate(pool, found, self._tracker.devices(found.name), waits)
             for found in pool.slices
             if self._partitions or not found.spec.per_device_node_selection
         ]
         for found in pool.slices:
             self._pool_of[found.name] = key
-        for place in places:
-            self._index(place.slice.spec.node_name or "")[key] = None
-        return {place.slice.spec.node_name or "" for place in places}
+        for candidate in candidates:
+            self._index(candidate.slice.spec.node_name or "")[key] = None
+        return {candidate.slice.spec.node_name or "" for candidate in candidates}
 
     def _remove(self, key: PoolKey) -> set[str]:
-        nodes = {place.slice.spec.node_name or "" for place in self._of_pool.pop(key, ())}
+        nodes = {candidate.slice.spec.node_name or "" for candidate in self._of_pool.pop(key, ())}
         for node in nodes:
             self._index(node).pop(key, None)
             if node and not self._local[node]:
@@ -160,6 +166,6 @@ class Places:
         return self._local.setdefault(node, {}) if node else self._wide
 
 
-def _order(place: Place) -> tuple[bool, str, str, str]:
-    pool = place.pool
-    return place.waits, pool.driver, pool.name, place.slice.name
+def _order(candidate: SliceCandidate) -> tuple[bool, str, str, str]:
+    pool = candidate.pool
+    return candidate.waits, pool.driver, pool.name, candidate.slice.name
