@@ -220,7 +220,9 @@ class Claims:
 
     def pools_of(self, update: Update) -> frozenset[PoolKey]:
         """Return the pools of the slices that a change concerned."""
-        found = {key for name in update.slices if (key := self.allocator.candidates.pool_of(name)) is not None}
+        found = {
+            key for name in update.slices if (key := self.allocator.candidates.pool_of(name)) is not None
+        }
         return frozenset(found)
 
     def unpublished_pools(self) -> frozenset[PoolKey]:
