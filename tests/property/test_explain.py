@@ -13,7 +13,6 @@ from weir.explain.edits import Edit
 from weir.explain.explanation import Explanation
 from weir.explain.fix import Fix, changed_node
 from weir.explain.pod import explain
-from weir.explain.subject import Subject
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Node, Pod, read
 from weir.objects.requests import node_allocatable, pod_requests, total_requests
@@ -142,7 +141,7 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
     elif draw(st.integers(0, 7)) == 0:
         spec["nodeName"] = draw(st.sampled_from(["n1", "gone"]))
     if draw(st.integers(0, 3)) == 0:
-        spec["overhead"] = {"cpu": "100m"}
+        spec["runtimeClassName"] = "sandbox"
     if draw(st.integers(0, 3)) == 0:
         spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     match draw(st.integers(0, 9)):
@@ -158,7 +157,7 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(["Pod", "Pod", "Deployment", "DaemonSet"]))
     if kind == "Pod":
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
-    for pinned in ("nodeName", "schedulingGates", "overhead"):
+    for pinned in ("nodeName", "schedulingGates"):
         spec.pop(pinned, None)
     return {
         "apiVersion": "apps/v1",
@@ -194,6 +193,11 @@ def worlds(draw: st.DrawFn) -> World:
             "metadata": {"name": "data"},
             "spec": {"volumeName": "disk"},
             "status": {"phase": "Bound"},
+        },
+        {
+            "kind": "RuntimeClass",
+            "metadata": {"name": "sandbox"},
+            "overhead": {"podFixed": {"cpu": "100m"}},
         },
     ]
     return World.of(documents)
@@ -323,6 +327,6 @@ def test_judging_equal_things_once_gives_the_plain_answer(pod, world, gates):
     if others:
         return  # asked of the scheduler's engine, which has its own plain loop
     answer = explain(pod, world, gates)
-    view = Subject.of(pod).pod()
+    view = answer.pod
     plain = tuple(n.name for n in world.nodes.values() if plainly_fits(view, n, world, gates))
     assert answer.fitting == plain

@@ -11,6 +11,7 @@ from hypothesis import given
 
 from tests.property.test_explain import gates, pods, slow, worlds
 from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
+from weir.explain.admission import Admission
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
 from weir.explain.whatif import place
@@ -38,7 +39,7 @@ def refusals(pod: Pod, world: World, gates: Gates) -> dict[str, tuple[str, ...]]
 @slow
 def test_the_same_nodes_refuse_in_the_same_words(document, world, gates):
     subject = Subject.of(document)
-    pod = subject.pod()
+    pod = Admission(world, gates).admit(subject).pod
     if (
         pod.spec.node_name
         or pod.spec.volumes

@@ -3,7 +3,7 @@
 Reads what people have: a live cluster, manifests, `kubectl get nodes,pods -A -o yaml` dumps, directories, stdin.
 Writes nothing.
 Exit 0 when everything asked about fits somewhere, 1 when something fits nowhere, 2 for input that cannot be read,
-3 for a cluster that does not answer.
+3 for a cluster that does not answer, or when what the snapshot leaves out could turn the answer.
 Not here: the answer itself (weir.explain.pod), its words (weir.explain.words).
 """
 
@@ -18,7 +18,7 @@ import click
 
 from weir.cli._options import Where, feature_gates_option, output_option
 from weir.cli.inputs import Held, asked_cluster
-from weir.cli.main import FINDINGS, FINE
+from weir.cli.main import FINDINGS, FINE, UNREACHABLE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, to_yaml, wants_colour
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ _KINDS: Final = {
 
 
 @click.command(
-    epilog="Exit codes: 0 everything fits somewhere, 1 something fits nowhere, 2 unreadable input, 3 cluster "
-    "unreachable.",
+    epilog="Exit codes: 0 everything fits somewhere, 1 something fits nowhere, 2 unreadable input, 3 cannot say "
+    "(cluster unreachable, or the snapshot leaves out what decides).",
 )
 @click.argument("name", required=False, metavar="[POD]")
 @click.option(
@@ -114,7 +114,9 @@ def explain(
             click.echo("\n".join(lines))
     else:
         emit(report(answers, gates), output)
-    return FINE if all(map(_well, answers)) else FINDINGS
+    if all(answer.unsure or _well(answer) for answer in answers):
+        return UNREACHABLE if any(answer.unsure for answer in answers) else FINE
+    return FINDINGS
 
 
 def _well(answer: Explanation) -> bool:
@@ -140,7 +142,7 @@ def _asked(documents: Iterable[Document], alone: bool) -> Iterator[tuple[Subject
         for item in document.items():
             for subject in subjects(item.value):
                 if not (alone and _runs(item.value)):
-                    yield subject, item
+                    yield replace(subject, strict=True), item
 
 
 def _runs(document: dict[str, Any]) -> bool:
@@ -159,10 +161,10 @@ def _of_kinds(documents: Iterable[Document], *kinds: str) -> Iterator[tuple[str,
 
 def _kinds(name: str | None) -> tuple[str, ...]:
     """Return the kinds to read from a live cluster: what decides, and the workload asked about."""
-    from weir.client.snapshot import DEVICES, PLACEMENT, VERSIONS
+    from weir.client.snapshot import CREATION, DEVICES, PLACEMENT, VERSIONS
 
     kind = _kind(name or "")
-    return (*PLACEMENT, *DEVICES, *([kind] if kind in VERSIONS and kind != "Pod" else []))
+    return tuple(dict.fromkeys((*PLACEMENT, *DEVICES, *CREATION, *([kind] if kind in VERSIONS else []))))
 
 
 def _kind(name: str) -> str:
@@ -216,6 +218,8 @@ def text(
 
     good = _well(answer)
     yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
+    for text in answer.unknown[1 if answer.unsure else 0 :]:
+        yield f"  not known: {text}"
     for reason in answer.blockers[1:]:
         yield f"  also: {sentence(reason)}"
     if answer.counts:

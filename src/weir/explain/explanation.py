@@ -30,6 +30,7 @@ from weir.explain.words import sentence
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.scheduler.reasons import Reason
+from weir.scheduler.volume_reasons import ClaimUnusable
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,12 @@ class Explanation:
         """Whether some node would take the pod as it is."""
         return not self.blockers and any(verdict.fits for verdict in self.nodes)
 
+    @property
+    def unsure(self) -> bool:
+        """Whether what is not in the snapshot could turn the verdict."""
+        missing = all(isinstance(reason, ClaimUnusable) and reason.missing for reason in self.blockers)
+        return bool(self.unknown) and missing and bool(self.fitting)
+
     def __str__(self) -> str:
         """The verdict, one line."""
         return verdict_line(self)
@@ -72,6 +79,12 @@ class Explanation:
 
 def verdict_line(explanation: Explanation) -> str:
     """Return the whole answer as one line."""
+    if explanation.unsure and not explanation.placed_on:
+        return f"{_verdict(explanation)}; not certain: it is not known {explanation.unknown[0]}"
+    return _verdict(explanation)
+
+
+def _verdict(explanation: Explanation) -> str:
     title, total = explanation.subject.title, len(explanation.nodes)
     if explanation.placed_on:
         return _placed_line(explanation)

@@ -8,11 +8,12 @@ Not here: the edits and their costs (weir.explain.edits).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
 
+from weir.explain.admission import Admission
 from weir.explain.edits import (
     GATES_OPTION,
     AddDeviceToleration,
@@ -32,7 +33,7 @@ from weir.explain.edits import (
     Ungate,
     answers,
 )
-from weir.explain.engine import Judge
+from weir.explain.engine import JudgeFor
 from weir.explain.reasons import Gated, Refused
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict
@@ -87,8 +88,7 @@ class Case:
     gates: Gates
     groups: Sequence[Group]
     blockers: Sequence[Reason]
-    judge: Callable[[Pod, World, Gates], Judge]
-    refusals: Callable[[Subject, Gates], Sequence[Reason]]
+    judge: JudgeFor
     undecided: UnreadablePreference | None = None  #: what breaks the attempt as soon as several nodes fit
     _plans: dict[int, tuple[float, Edits, list[list[Edits]]]] = field(default_factory=dict)
 
@@ -109,12 +109,13 @@ class Case:
         subject, gates = apply(self.subject, edits), self.gates
         for edit in edits:
             gates = edit.on_gates(gates)
-        pod = subject.pod()
-        if self.refusals(subject, gates):
-            return
         world = self.world
         for edit in edits:
             world = edit.on_world(world)
+        admitted = Admission(world, gates).admit(subject)
+        if admitted.refused:
+            return
+        pod = admitted.pod
         judge = self.judge(pod, world, gates)
         if judge.blockers():
             return

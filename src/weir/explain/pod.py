@@ -8,8 +8,9 @@ Not here: reading files and printing (weir.cli.explain).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
+from weir.explain.admission import Admission, Admitted
 from weir.explain.attempt import Attempt, attempt
 from weir.explain.devices import considered
 from weir.explain.engine import EngineJudge, Engines, JudgeFor
@@ -29,17 +30,6 @@ from weir.scheduler.reasons import Reason, TooFew
 from weir.scheduler.volumes import pod_claims
 from weir.world import World
 
-#: The parts of a pod spec that decide where it runs; other mistakes are lint's business.
-_PLACEMENT: Final = (
-    "tolerations",
-    "affinity",
-    "nodeSelector",
-    "nodeName",
-    "schedulingGates",
-    "overhead",
-    "resources",
-)
-
 Tick = Callable[[int, int], None]
 
 
@@ -52,13 +42,14 @@ def explain(
 ) -> Explanation:
     """Return where *pod* (a Subject, a document or a view) fits in *world*, and why not elsewhere."""
     subject = pod if isinstance(pod, Subject) else Subject.of(pod)
-    view = subject.pod()
+    admitted = Admission(world, gates).admit(subject)
+    view = admitted.pod
     stored = world.pods.get(view.key) if subject.kind == "Pod" else None
     placed_on = stored.spec.node_name if stored and subject.stored else ""
     if judge is None:
         judge = Engines(world, without=view.key if stored else "")
     judge_node = judge(view, world, gates)
-    blockers = (*over(subject, view), *refusals(subject, gates), *judge_node.blockers())
+    blockers = (*over(subject, view), *_refused(admitted), *judge_node.blockers())
     verdicts = []
     for done, node in enumerate(world.nodes.values()):
         verdicts.append(judge_node(node))
@@ -66,7 +57,7 @@ def explain(
             tick(done + 1, len(world.nodes))
     nodes = tuple(verdicts)
     undecided = unreadable_preference(view)
-    case = Case(subject, view, world, gates, group(nodes), blockers, judge, refusals, undecided)
+    case = Case(subject, view, world, gates, group(nodes), blockers, judge, undecided)
     if undecided and sum(verdict.fits for verdict in nodes) > 1:
         blockers = (*blockers, undecided)
     fits = not blockers and any(verdict.fits for verdict in nodes)
@@ -86,7 +77,7 @@ def explain(
         placed_on=placed_on,
         counts=count(nodes),
         attempt=tried,
-        unknown=tuple(unknown(view, world, gates)),
+        unknown=(*admitted.unknown, *unknown(view, world, gates)),
     )
 
 
@@ -100,6 +91,11 @@ def unknown(pod: Pod, world: World, gates: Gates) -> Iterator[str]:
     yield from unknown_storage(pod, world)
     if pod.spec.resource_claims and not considered(world, gates):
         yield "whether its resource claims can be had (no devices in the snapshot)"
+
+
+def _refused(admitted: Admitted) -> tuple[Reason, ...]:
+    """Return what the API server says against the pod, as one reason."""
+    return (Refused(admitted.refused),) if admitted.refused else ()
 
 
 def over(subject: Subject, pod: Pod) -> Iterator[Reason]:
@@ -116,23 +112,6 @@ def selects_namespaces(pod: Pod) -> bool:
     affinity = pod.spec.affinity
     parts = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
     return any(term.namespace_selector is not None for part in parts if part for term in part.required or ())
-
-
-def refusals(subject: Subject, gates: Gates) -> tuple[Reason, ...]:
-    """Return what the API server would say against the placement of a pod that is not stored yet."""
-    if subject.stored:
-        return ()
-    from weir.validate import validate
-
-    prefix = ".".join((*subject.path, "spec"))
-    errors = []
-    for error in validate(subject.document, gates=gates):
-        place = error.field.removeprefix(prefix + ".")
-        parts = place.replace("[", ".").split(".")
-        concerns = parts[0] in _PLACEMENT or (parts[0].endswith("ontainers") and "resources" in parts)
-        if concerns and place != error.field:
-            errors.append(str(error))
-    return (Refused(tuple(errors)),) if errors else ()
 
 
 # ── grouping ─────────────────────────────────────────────────────────────────────────────────────
@@ -195,4 +174,4 @@ def not_considered(pod: Pod, subject: Subject, world: World, gates: Gates) -> It
         yield "how many volumes each node can attach (no CSINodes in the snapshot)"
     if selects_namespaces(pod) and not world.namespaces:
         yield "namespaces chosen by their labels (none in the snapshot)"
-    yield "preemption, scores between fitting nodes, admission webhooks and quotas"
+    yield "scores between fitting nodes, admission webhooks and policies"

@@ -1,9 +1,9 @@
-"""Which pod does this document ask for, and what will the cluster have added to it?
+"""Which pod does this document ask for?
 
-A Pod is its own; a workload's pod is its template. What creation adds belongs to the question: the API server
-gives every new pod 300 s on not-ready and unreachable nodes unless it says otherwise, the DaemonSet controller
-lets its pods stay through node conditions. A pod that is already stored is taken as it is.
-Not here: reading files (weir.cli.inputs), judging nodes (weir.explain.engine).
+A Pod is its own; a workload's pod is its template, to which the DaemonSet controller adds that it stays through node
+conditions. A pod that is already stored is taken as it is.
+Not here: reading files (weir.cli.inputs), what creating it adds (weir.explain.admission), judging nodes
+(weir.explain.engine).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import msgspec
 
-from weir.apiserver.admission.default_toleration_seconds import DEFAULT_SECONDS, missing_defaults
 from weir.controllers.workloads.daemon_nodes import daemon_tolerations
 from weir.explain.phrases import short
 from weir.objects.core import Pod, Toleration, View, ViewError, read
@@ -43,6 +42,7 @@ class Subject:
     kind: str
     stored: bool = False  #: already in the cluster, so admission has had its say
     source: str = ""  #: where the document was read, for messages
+    strict: bool = False  #: held against everything the API server checks, not only what places pods
 
     @classmethod
     def of(cls, document: Any, *, stored: bool = False, source: str = "") -> Subject:
@@ -82,7 +82,20 @@ class Subject:
         return f"{self.kind} {short(self.namespace, _LONGEST_NAME)}/{short(self.name, _LONGEST_NAME)}"
 
     def pod(self) -> Pod:
-        """Return the pod as the scheduler would see it; a wrong shape raises ViewError."""
+        """Return the pod as it is written, before the server adds anything; a wrong shape raises ViewError."""
+        try:
+            pod = read(Pod, self.pod_document())
+        except SubjectError:
+            raise
+        except ViewError as error:
+            raise _misread(self, error) from None
+        if self.stored and self.kind == "Pod":
+            # Where a stored pod runs is a fact, not something it asks for.
+            return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
+        return pod
+
+    def pod_document(self) -> dict[str, Any]:
+        """Return the pod that this document, or its workload's controller, creates."""
         part: Any = self.document
         own = part.get("metadata")
         if own is not None and not isinstance(own, dict):
@@ -99,23 +112,19 @@ class Subject:
         metadata = part.get("metadata")
         metadata = dict(metadata) if isinstance(metadata, dict) else {}
         metadata |= {"name": self.name, "namespace": self.namespace}
-        try:
-            pod = read(Pod, {**part, "metadata": metadata})
-        except ViewError as error:
-            raise _misread(self, error) from None
-        if self.stored:
-            # Where a stored pod runs is a fact, not something it asks for.
-            return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
-        spec = msgspec.structs.replace(pod.spec, tolerations=self._tolerations(pod))
-        return msgspec.structs.replace(pod, spec=spec)
+        made = {**part, "apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        if self.kind == "DaemonSet" and isinstance(part.get("spec"), dict):
+            made["spec"] = self._of_daemon(part["spec"])
+        return made
 
-    def _tolerations(self, pod: Pod) -> tuple[Toleration, ...]:
-        """Return the pod's tolerations with those that creating it adds."""
-        own = list(pod.tolerations)
-        if self.kind == "DaemonSet":
-            own = daemon_tolerations(own, host_network=bool(pod.spec.host_network))
-        added = missing_defaults(msgspec.to_builtins(own), DEFAULT_SECONDS, DEFAULT_SECONDS)
-        return (*own, *msgspec.convert(added, list[Toleration]))
+    def _of_daemon(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Return a template's spec with the tolerations that the DaemonSet controller adds."""
+        try:
+            own = msgspec.convert(spec.get("tolerations") or [], list[Toleration])
+        except msgspec.ValidationError:
+            return spec  # whoever reads the pod says so
+        found = daemon_tolerations(own, host_network=bool(spec.get("hostNetwork")))
+        return {**spec, "tolerations": msgspec.to_builtins(found)}
 
     def edited(self) -> tuple[Subject, dict[str, Any]]:
         """Return a copy of this subject and, to be changed in place, the pod spec inside the copy."""

@@ -360,7 +360,7 @@ class Cluster:
 
         *stored* says that a document comes from the cluster, as it is or was; a name always does.
         """
-        from weir.client.snapshot import DEVICES
+        from weir.client.snapshot import CREATION, DEVICES, PLACEMENT
         from weir.explain.pod import explain
         from weir.explain.subject import Subject
         from weir.world import World
@@ -371,8 +371,8 @@ class Cluster:
             raise NotFound(f'pods "{pod}" not found')
         if "scheduler" in self._gates.older:  # through its eyes, as with its gates
             document = msgspec.json.decode(forget(msgspec.json.encode(document)))
-        kinds = ("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", *DEVICES)
-        world = World.of({"kind": kind, **each} for kind in kinds for each in self.list(kind))
+        kinds = (*PLACEMENT, *DEVICES, *CREATION)
+        world = World.of(({"kind": kind, **each} for kind in kinds for each in self.list(kind)), kinds)
         return explain(Subject.of({"kind": "Pod", **document}, stored=stored), world, self._gates.scheduler)
 
     def history(self) -> bytes:

@@ -227,8 +227,13 @@ def test_an_extended_resource_is_lowered_in_limit_and_request_alike():
     }
 
 
-def test_overhead_is_left_alone():
-    found = edits(room(cpu="1"), containers=[wants("1")], overhead={"cpu": "250m"})
+def test_the_overhead_of_a_runtime_class_is_counted_and_left_alone():
+    sandbox = {
+        "kind": "RuntimeClass",
+        "metadata": {"name": "sandbox"},
+        "overhead": {"podFixed": {"cpu": "250m"}},
+    }
+    found = edits(room(cpu="1"), sandbox, containers=[wants("1")], runtimeClassName="sandbox")
     assert found == ["request less cpu: 750m in c (1 instead of 1250m)"]
 
 

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from weir.explain.admission import Admission
 from weir.explain.subject import Subject, SubjectError, subjects
+from weir.gates import ALL_FEATURES
 from weir.objects.core import ViewError
 from weir.objects.templates import TEMPLATE_PATHS
+from weir.world import World
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
@@ -27,7 +30,7 @@ def test_every_kind_keeps_its_pod_somewhere(kind):
 
 
 def keys(spec: dict[str, Any], kind: str = "Pod", **flags: Any) -> list[tuple[str, int | None]]:
-    pod = Subject.of(workload(kind, spec), **flags).pod()
+    pod = Admission(World(), ALL_FEATURES).admit(Subject.of(workload(kind, spec), **flags)).pod
     return [(toleration.key, toleration.toleration_seconds) for toleration in pod.tolerations]
 
 

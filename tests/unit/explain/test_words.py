@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from weir.explain.explanation import verdict_line
 from weir.explain.phrases import duration, gates_line, listed
 from weir.explain.pod import explain
+from weir.explain.subject import Subject
 from weir.explain.words import node_sentence, sentence, staying
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Taint, Toleration
@@ -171,7 +172,7 @@ def node(name: str, *taints: str, **status: Any) -> dict[str, Any]:
 
 def message(*documents: dict[str, Any], **spec: Any) -> str:
     pod = {"kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
-    return explain(pod, World.of(documents), ALL_FEATURES).attempt.message
+    return explain(Subject.of(pod, stored=True), World.of(documents), ALL_FEATURES).attempt.message
 
 
 def small(name: str) -> dict[str, Any]:
@@ -300,8 +301,6 @@ def test_the_verdict_is_one_line(names, line):
     ],
 )
 def test_a_stored_pod_is_told_whether_it_may_stay(taint, line):
-    from weir.explain.subject import Subject
-
     known = [{"key": "b", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
     pod = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"nodeName": "n1", "tolerations": known}}
     world = World.of([pod, node("n1", taint)])

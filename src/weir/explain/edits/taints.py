@@ -55,7 +55,6 @@ class AddToleration(Edit):
 class ChangeThreshold(Edit):
     """Move the value of an existing toleration so that it takes the taint in."""
 
-    index: int
     before: Toleration
     value: str
     distance: float = 0.0
@@ -69,10 +68,10 @@ class ChangeThreshold(Edit):
         return f"tolerate {self.before.key} {asks(after)} instead of {asks(self.before)}"
 
     def on_pod(self, spec: dict[str, Any]) -> None:
-        entries = list(spec.get("tolerations") or ())
-        if self.index < len(entries):
-            entries[self.index] = {**entries[self.index], "value": self.value}
-        spec["tolerations"] = entries
+        spec["tolerations"] = [
+            {**entry, "value": self.value} if msgspec.convert(entry, Toleration) == self.before else entry
+            for entry in spec.get("tolerations") or ()
+        ]
 
 
 @dataclass(frozen=True)
@@ -170,8 +169,7 @@ def for_taint(reason: UntoleratedTaint, node: Node, pod: Pod) -> Iterator[Edit]:
         value = moved_threshold(attempt.toleration.operator, taint.value)
         usable = attempt.outcome in (Outcome.NOT_GREATER, Outcome.NOT_LESS)
         if value and usable and attempt.toleration in pod.tolerations:
-            index = pod.tolerations.index(attempt.toleration)
-            yield ChangeThreshold(index, attempt.toleration, value, distance)
+            yield ChangeThreshold(attempt.toleration, value, distance)
     for gate in {gate_of(a.toleration) for a in near if a.outcome is Outcome.GATE_OFF}:
         yield EnableGate(gate)
     yield RemoveTaint(node.name, taint)
