@@ -29,7 +29,6 @@ from weir.objects.kinds import by_kind
 from weir.objects.resource import DeviceClass, ResourceClaim, ResourceSlice
 from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.plugins import device_plugins
 
 GROUP = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
@@ -158,7 +157,7 @@ def placed(nodes: int = NODES, pods: int = PODS) -> tuple[float, dict[str, float
 def decided(nodes: int, pods: int) -> float:
     """Return pods decided per second of processor time, devices promised, without a server."""
     claims = Claims(ALL_FEATURES, lambda: datetime.now(UTC))
-    engine = Engine(ALL_FEATURES, devices=device_plugins(claims, ALL_FEATURES, lambda: ""))
+    engine = Engine(ALL_FEATURES, claims=claims)
     claims.put_class(read(DeviceClass, device_class()))
     for number in range(nodes):
         engine.table.put_node(read(Node, node(number)))

@@ -26,7 +26,7 @@ from weir.controllers.catalog import choose
 from weir.controllers.nodes.lifecycle import NodeLifecycle
 from weir.controllers.runtime.runner import Controllers
 from weir.scheduler.config import SchedulerConfig
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 from weir.scheduler.run import Scheduler
 
 PODS, CLAIMS = "/api/v1/namespaces/golden/pods", "/apis/resource.k8s.io/v1/namespaces/golden/resourceclaims"

@@ -21,7 +21,7 @@ from weir.apiserver.transport.http import Request
 from weir.client.api import Client
 from weir.client.local import LocalTransport
 from weir.scheduler.config import SchedulerConfig
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 from weir.scheduler.run import Scheduler
 
 ANY = [{"operator": "Exists"}]

@@ -15,7 +15,7 @@ from weir.clock import RealClock
 from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
 from weir.scheduler.config import SchedulerConfig
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 from weir.scheduler.run import Scheduler
 
 PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")

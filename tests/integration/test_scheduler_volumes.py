@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.test_scheduler import a_cluster
 from weir.objects.kinds import by_kind
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 
 CLAIMS, VOLUMES = by_kind("v1", "PersistentVolumeClaim"), by_kind("v1", "PersistentVolume")
 CLASSES = by_kind("storage.k8s.io/v1", "StorageClass")

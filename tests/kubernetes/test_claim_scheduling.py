@@ -19,10 +19,9 @@ from weir.scheduler.claim_writes import DEALLOCATED
 from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import PluginError
-from weir.scheduler.plugins import device_plugins
 from weir.scheduler.plugins.claim_reservation import FINALIZER
 from weir.scheduler.preemption import preempt
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 
 GROUP = "resource.k8s.io/v1"
 CLASSES, SLICES = by_kind(GROUP, "DeviceClass"), by_kind(GROUP, "ResourceSlice")
@@ -266,9 +265,7 @@ def using(name, claims):
 def ours(nodes, stored, pending, on):
     """Return the best nodes, or what weir says; and what it would allocate on the node *on*."""
     claims = Claims(GATES, lambda: datetime.now(UTC))
-    engine = Engine(
-        GATES, ProfileArguments(upstream_reasons=True), devices=device_plugins(claims, GATES, lambda: "share")
-    )
+    engine = Engine(GATES, ProfileArguments(upstream_reasons=True), claims=claims, share_id=lambda: "share")
     for each in nodes:
         engine.table.put_node(read(Node, each))
     put = {CLASSES: (DeviceClass, claims.put_class), SLICES: (ResourceSlice, claims.put_slice),
@@ -282,7 +279,7 @@ def ours(nodes, stored, pending, on):
     except PluginError as error:
         return set(), str(error), {}
     if not isinstance(answer, Placement):
-        freed = f" {DEALLOCATED}," if engine.deallocatable(wanted) else ""
+        freed = f" {DEALLOCATED}," if engine.post_filter(wanted) else ""
         return set(), f"{answer.message}{freed} {preempt(engine, wanted, answer, {}).message}", {}
     scores = engine.scores(wanted)
     best = {name for name, score in scores.items() if score == max(scores.values())}

@@ -13,9 +13,8 @@ from weir.client.http import connect
 from weir.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, read
 from weir.objects.kinds import by_kind
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.plugins import volume_plugins
 from weir.scheduler.preemption import preempt
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 from weir.scheduler.volumes import CSIDriver, CSINode, CSIStorageCapacity, Storage
 
 CLAIMS, VOLUMES = by_kind("v1", "PersistentVolumeClaim"), by_kind("v1", "PersistentVolume")
@@ -207,7 +206,7 @@ SITUATIONS = {
 def ours(nodes, stored, pending):
     storage = Storage()
     arguments = ProfileArguments(upstream_reasons=True)
-    engine = Engine(GATES, arguments, volumes=volume_plugins(storage, GATES))
+    engine = Engine(GATES, arguments, storage=storage)
     for each in nodes:
         engine.table.put_node(read(Node, each))
     pods = {}

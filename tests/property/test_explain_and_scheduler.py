@@ -18,7 +18,6 @@ from weir.explain.whatif import place
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Namespace, Node, Pod, read
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.plugins import volume_plugins
 from weir.scheduler.plugins.node_declared_features import RESTART_ALL
 from weir.scheduler.volumes import Storage
 from weir.world import World
@@ -130,7 +129,7 @@ def odd_pod(rng: random.Random, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(150))
 def test_disks_features_preferences_and_resizes_are_judged_as_the_scheduler_judges_them(seed):
     rng = random.Random(seed)
-    engine = Engine(ALL_FEATURES, volumes=volume_plugins(Storage(), ALL_FEATURES))
+    engine = Engine(ALL_FEATURES, storage=Storage())
     documents = []
     for number in range(rng.randrange(1, 5)):
         amounts = {"cpu": rng.choice(["3", "8"]), "memory": "8Gi", "pods": "9"}

@@ -30,7 +30,6 @@ from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine
 from weir.scheduler.default_spread_selector import Controller, DefaultSpreadSelectors, Service
 from weir.scheduler.node_table import NodeTable
-from weir.scheduler.plugins import device_plugins, volume_plugins
 from weir.scheduler.plugins.dynamic_resources import BoundDynamicResources
 from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
 from weir.scheduler.plugins.volume_binding import BoundVolumeBinding
@@ -108,14 +107,13 @@ class Engines:
             labels: Mapping[str, Mapping[str, str]] = {
                 name: each.metadata.labels or {} for name, each in self.world.namespaces.items()
             }
-            claims = self.claims(gates)
             self._engines[key] = Engine(
                 gates,
                 table=self._tables[names],
                 namespaces=labels,
                 default_selector=self.owners(),
-                volumes=volume_plugins(self.storage(), gates),
-                devices=device_plugins(claims, gates, lambda: "") if claims is not None else (),
+                storage=self.storage(),
+                claims=self.claims(gates),
             )
         return self._engines[key]
 
@@ -218,7 +216,7 @@ class EngineJudge:
         self._stays: dict[tuple[tuple[str, str, str], ...], Stay] = {}
         self._blockers: tuple[Reason, ...] = tuple(self._what_blocks())
         if len(self.engine.table):
-            self.engine.attended(pod).reasons(self.engine.table.ordered[:1])  # overflows here, not later
+            self.engine.start_cycle(pod).reasons(self.engine.table.ordered[:1])  # overflows here, not later
 
     @property
     def claims(self) -> Claims | None:
@@ -237,17 +235,17 @@ class EngineJudge:
         if held := tuple(gate.name for gate in self._pod.spec.scheduling_gates or ()):
             yield Gated(held)
         said: set[str] = set()
-        for plugin in self.engine.attended(self._pod).bound.of_pods:
+        for plugin in self.engine.start_cycle(self._pod).plugins.pre_filters:
             if isinstance(plugin, BoundVolumeBinding):
                 for reason in plugin.unusable():
                     said.add(reason.text)
                     yield reason
             elif isinstance(plugin, BoundVolumeZone):
-                status = plugin.prefilter()
+                status = plugin.pre_filter()
                 if status is not None and not said:
                     yield ClaimUnusable("", status.message)
             elif isinstance(plugin, BoundDynamicResources) and not self._pod.spec.node_name:
-                problem = plugin.prefilter()
+                problem = plugin.pre_filter()
                 if problem is not None:
                     yield missing(self._pod, self._world, problem.message)
 
@@ -275,7 +273,7 @@ class EngineJudge:
         known = self._world.nodes.get(node.name)
         if node is self._nodes.get(node.name):
             if self._refusals is None:
-                self._refusals = self.engine.attended(self._pod).reasons(table.ordered)
+                self._refusals = self.engine.start_cycle(self._pod).reasons(table.ordered)
                 for name in self.nominated:
                     if name in table.row_of:
                         self._refusals[table.row_of[name]] = self._with_nominated(name)
@@ -298,7 +296,7 @@ class EngineJudge:
         for key, rival in keys.items():
             table.add_pod(key, rival, name)
         try:
-            return self.engine.attended(self._pod).reasons(np.array([row], np.int64)).get(row, [])
+            return self.engine.start_cycle(self._pod).reasons(np.array([row], np.int64)).get(row, [])
         finally:
             for key in keys:
                 table.remove_pod(key)
@@ -307,7 +305,7 @@ class EngineJudge:
         taints = next(
             (
                 p
-                for p in self.engine.standing_of(self._pod).bound.filters
+                for p in self.engine.feasibility(self._pod).plugins.filters
                 if isinstance(p, BoundTaintToleration)
             ),
             None,

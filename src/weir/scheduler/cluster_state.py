@@ -20,15 +20,15 @@ from weir.clock import Clock
 from weir.devices.tracker import Problem
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, View
-from weir.scheduler.claim_queueing_hints import ClaimQueueingHints
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine
 from weir.scheduler.informers import Informers
 from weir.scheduler.metrics import SchedulerMetrics
 from weir.scheduler.node_table import NodeTable
+from weir.scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from weir.scheduler.pod_class import differently_resized
 from weir.scheduler.queue import SchedulingQueue
-from weir.scheduler.queueing_hints import DEVICES, ClusterEvent, QueueingHints, node_events, pod_events
+from weir.scheduler.queueing_hints import ClusterEvent, QueueingHints, node_events, pod_events
 
 
 class _Metadata(View, frozen=True):
@@ -52,13 +52,13 @@ class ClusterState:
         config: SchedulerConfig,
         metrics: SchedulerMetrics,
         seed: int,
-        troubled: Callable[[Problem], None],
+        on_problem: Callable[[Problem], None],
     ) -> None:
         self._clock, self._gates, self._config, self._metrics = clock, gates, config, metrics
         self.work = asyncio.Event()  #: set when a pod may be waiting for its turn
         self.namespaces: dict[str, dict[str, str]] = {}
         self.table = NodeTable()
-        self.around = Informers(client, clock, gates, self.on_event, seed, troubled)
+        self.around = Informers(client, clock, gates, self.on_event, seed, on_problem)
         self.claims = self.around.claims
         self.engines = {
             profile.name: Engine(
@@ -66,13 +66,17 @@ class ClusterState:
                 profile,
                 table=self.table,
                 namespaces=self.namespaces,
-                default_selector=self.around.owners,
-                volumes=self.around.volume_plugins(profile),
-                devices=self.around.device_plugins(profile),
+                default_selector=self.around.spread_selectors,
+                storage=self.around.storage,
+                claims=self.claims,
+                share_id=self.around.share_id,
+                registry=config.registry,
             )
             for profile in config.profiles
         }
-        self.hints = QueueingHints(gates, self.namespaces, claims=ClaimQueueingHints(self.claims))
+        self.hints = QueueingHints(
+            {name: engine.profile.registered_events() for name, engine in self.engines.items()}
+        )
         self.hints.timed = metrics.note_hint
         self.queue = SchedulingQueue(
             self.hints,
@@ -113,7 +117,7 @@ class ClusterState:
         pod = new or old
         assert pod is not None
         if new is None and self.assumed.pop(pod.key, None) is not None:
-            # Bound and deleted between two looks: nobody saw it on its node, but it is counted there.
+            # Bound and deleted between two looks: no watch showed it on its node, but it is counted there.
             self.table.remove_pod(pod.key)
             self.on_event(ClusterEvent("AssignedPodDelete", pod, None))
         waits = new is not None and not new.spec.node_name and not new.terminated
@@ -166,7 +170,7 @@ class ClusterState:
 
     def _looks_at_claims(self) -> bool:
         """Whether pods wait for their claims: the plugin is there and some profile asks it."""
-        asked = any(DEVICES not in profile.disabled_filters for profile in self._config.profiles)
+        asked = any(DYNAMIC_RESOURCES not in profile.disabled_filters for profile in self._config.profiles)
         return self._gates.enabled("DynamicResourceAllocation") and asked
 
     def engine_of(self, pod: Pod) -> Engine:

@@ -4,7 +4,7 @@ Spec: core.md 3.4, 3.5, 3.7 (plugin arguments). Profiles with their own name, pl
 the arguments of the plugins weir has. A setting that cannot be used is one clear error naming its place; a setting
 weir does not have is refused rather than ignored.
 Not here: single values (.config_fields), the arguments of plugins (.plugin_arguments), what enabling and disabling
-plugins comes to (.plugin_sets).
+plugins comes to (.plugins.registry).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from weir.objects.manifest import read_manifest
 from weir.scheduler.config_fields import ConfigError as ConfigError
 from weir.scheduler.config_fields import Fields
 from weir.scheduler.plugin_arguments import read_arguments
-from weir.scheduler.plugins.registry import ALL, PLUGINS, POINTS, PluginSet, choose
-from weir.scheduler.plugins.registry import FILTERS as FILTERS
-from weir.scheduler.profile import DEFAULT_WEIGHTS, ProfileArguments
+from weir.scheduler.plugins.registry import ALL, IN_TREE_REGISTRY, PluginSet, Registry
+from weir.scheduler.profile_arguments import ProfileArguments
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -30,13 +29,13 @@ _DAY: Final = 86400
 _JITTER: Final = 1.2
 
 
-#: Most of a binding is waiting for the server, which takes 200 writes at once from everybody together.
+#: Most of a binding is waiting for the server, which takes 200 writes at once from all clients together.
 BINDINGS: Final = 96
 
 
 @dataclass(frozen=True)
 class SchedulerConfig:
-    """Everything the scheduler can be told."""
+    """Everything that can be set for the scheduler."""
 
     profiles: tuple[ProfileArguments, ...] = (ProfileArguments(),)
     leader_elect: bool = True
@@ -48,11 +47,14 @@ class SchedulerConfig:
     initial_backoff_seconds: float = 1.0
     max_backoff_seconds: float = 10.0
     parallelism: int = BINDINGS  #: bindings under way at once
+    registry: Registry = IN_TREE_REGISTRY  #: the plugins that profiles choose from
     kubeconfig: str = ""  #: the file that says where the cluster is; "": as the command line says
 
 
-def read_config(text: str | bytes, file: str = "<config>") -> SchedulerConfig:
-    """Return the configuration that *text* holds.
+def read_config(
+    text: str | bytes, file: str = "<config>", registry: Registry = IN_TREE_REGISTRY
+) -> SchedulerConfig:
+    """Return the configuration that *text* holds, with plugins of *registry*.
 
     >>> read_config("apiVersion: kubescheduler.config.k8s.io/v1\\nkind: KubeSchedulerConfiguration").leader_elect
     True
@@ -62,12 +64,16 @@ def read_config(text: str | bytes, file: str = "<config>") -> SchedulerConfig:
         raise ConfigError(f"{file}: one {KIND} is expected")
     document = documents[0].value
     try:
-        return _Reader(file).config(document)
+        return _Reader(file, registry).config(document)
     except ViewError as error:
         raise ConfigError(f"{file}: {error}") from None
 
 
 class _Reader(Fields):
+    def __init__(self, file: str, registry: Registry) -> None:
+        super().__init__(file)
+        self._registry = registry
+
     def config(self, document: dict[str, Any]) -> SchedulerConfig:
         if document.get("apiVersion") != API_VERSION or document.get("kind") != KIND:
             raise self.wrong("apiVersion, kind", f"write apiVersion: {API_VERSION} and kind: {KIND}")
@@ -88,6 +94,7 @@ class _Reader(Fields):
             initial_backoff_seconds=float(initial),
             max_backoff_seconds=float(longest),
             parallelism=self.number(fields.get("parallelism", BINDINGS), "parallelism", 1, 10_000),
+            registry=self._registry,
             kubeconfig=self._kubeconfig(fields.get("clientConnection")),
         )
         return self._election(config, fields.get("leaderElection"))
@@ -164,22 +171,29 @@ class _Reader(Fields):
             if plugin in seen:
                 raise self.wrong(f"{place}.name", f"{plugin} has arguments twice")
             seen.add(plugin)
-            profile = read_arguments(profile, plugin, inner.get("args") or {}, place, self)
+            profile = self._arguments(profile, plugin, inner.get("args") or {}, place)
         return profile
+
+    def _arguments(self, profile: ProfileArguments, plugin: str, args: Any, at: str) -> ProfileArguments:
+        if plugin in self._registry.names and plugin not in IN_TREE_REGISTRY.names:
+            own = {**profile.plugin_config, plugin: args}  # its factory checks them
+            return replace(profile, plugin_config=own)
+        return read_arguments(profile, plugin, args, at, self)
 
     def _plugins(self, profile: ProfileArguments, value: Any, at: str) -> ProfileArguments:
         sets = {
             point: self._plugin_set(choice, f"{at}.{point}", point)
-            for point, choice in self.mapping(value, at, *POINTS).items()
+            for point, choice in self.mapping(value, at, *self._registry.points).items()
         }
-        chosen = choose(sets)
+        chosen = self._registry.choose(sets)
         for point in ("queueSort", "bind"):
             if not chosen.at[point]:
-                raise self.wrong(f"{at}.{point}", f"a profile needs one; there is {', '.join(POINTS[point])}")
+                there = ", ".join(self._registry.points[point])
+                raise self.wrong(f"{at}.{point}", f"a profile needs one; there is {there}")
         return replace(
             profile,
-            disabled_filters=frozenset(FILTERS) - {*chosen.filters},
-            disabled_scores=frozenset(DEFAULT_WEIGHTS) - chosen.scores,
+            disabled_filters=frozenset(self._registry.filters) - {*chosen.filters},
+            disabled_scores=frozenset(self._registry.points["score"]) - chosen.scores,
             filter_order=chosen.filters if sets else (),
             weights=chosen.weights,
             preempts="DefaultPreemption" in chosen.at["postFilter"],
@@ -202,7 +216,7 @@ class _Reader(Fields):
             inner = self.mapping(entry, where, "name", "weight")
             name = self.text(inner.get("name"), f"{where}.name")
             self._known(name, where)
-            if name not in POINTS[point]:
+            if name not in self._registry.points[point]:
                 raise self.wrong(where, f"{name} has nothing to say at {point}")
             if name in enabled:
                 raise self.wrong(where, f"{name} is enabled twice")
@@ -210,5 +224,5 @@ class _Reader(Fields):
         return PluginSet(tuple(enabled.items()), frozenset(disabled))
 
     def _known(self, name: str, at: str) -> None:
-        if name not in PLUGINS:
-            raise self.wrong(at, f"unknown plugin {name!r}; there are {', '.join(PLUGINS)}")
+        if name not in self._registry.names:
+            raise self.wrong(at, f"unknown plugin {name!r}; there are {', '.join(self._registry.names)}")

@@ -1,15 +1,15 @@
 """One pod, all nodes: where does it go, or why nowhere?
 
-Spec: core.md 3.1 "Cycle", 3.3, 3.5. Pure: the engine holds the table and the standings of pod classes, and answers;
-binding, events and retries are the caller's. A known class costs the rows that changed since it was last asked; a
-class whose spread or affinity moves whole domains, a pod with nominated rivals, and sampling take the longer way
-over all rows, through the same filters and scores.
+Spec: core.md 3.1 "Cycle", 3.3, 3.5. Pure: the engine holds the node table and the feasibility of pod classes, and
+answers; binding, events and retries are the caller's. A known class costs the rows that changed since it was last
+asked; a class whose spread or affinity moves whole domains, nominated pods that need room, and sampling take the longer
+way over all rows, through the same filters and scores.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
@@ -19,26 +19,32 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.resource import ResourceClaim
+from weir.scheduler.claims import Claims
 from weir.scheduler.feasibility import Feasibility
-from weir.scheduler.framework import Code, Diagnosis, NoNodes, PluginError, Status
+from weir.scheduler.framework import (
+    Code,
+    DefaultSelector,
+    Diagnosis,
+    Handle,
+    NoNodes,
+    PluginError,
+    Reservation,
+    Scope,
+    Status,
+)
 from weir.scheduler.node_table import Bools, Ints, NodeTable, Rows
-from weir.scheduler.plugins.node_affinity import CONFLICT
+from weir.scheduler.plugins.registry import IN_TREE_REGISTRY, Registry
+from weir.scheduler.plugins.taint_toleration import JudgedTaints
 from weir.scheduler.pod_class import PodClass, PodClasses
 from weir.scheduler.pod_counts import Namespaces, PodCounts
-from weir.scheduler.profile import (
-    DefaultSelector,
-    PluginOfDevices,
-    PluginOfPods,
-    Profile,
-    ProfileArguments,
-    Reservation,
-)
+from weir.scheduler.profile import Profile, ProfileArguments
+from weir.scheduler.volumes import Storage
 from weir.taints.toleration import Evaluate
 
-#: Memory for standings before the least recently used is dropped; each holds about 17 bytes a node.
-_STANDINGS_BYTES: Final = 128 * 2**20
+#: Memory for the feasibility of classes before the least recently used is dropped; each holds about 17 bytes a node.
+_FEASIBILITY_BYTES: Final = 128 * 2**20
 _BYTES_A_NODE: Final = 17
-_LEAST_STANDINGS: Final = 64
+_LEAST_CLASSES: Final = 64
 _LEAST_TO_FIND: Final = 100
 
 
@@ -71,42 +77,51 @@ class Engine:
         namespaces: Namespaces | None = None,
         evaluate: Evaluate | None = None,
         default_selector: DefaultSelector | None = None,
-        volumes: Sequence[PluginOfPods] = (),
-        devices: Sequence[PluginOfDevices] = (),
+        storage: Storage | None = None,
+        claims: Claims | None = None,
+        share_id: Callable[[], str] = lambda: "",
+        registry: Registry = IN_TREE_REGISTRY,
         rng: random.Random | None = None,
     ) -> None:
+        """Without *storage* volumes are not looked at, without *claims* devices are not."""
         self.table = NodeTable() if table is None else table  # an empty table counts as false
-        self.tally = PodCounts(self.table, namespaces)
-        self.profile = Profile(
+        self.pod_counts = PodCounts(self.table, namespaces)
+        self.judged_taints = JudgedTaints(gates, evaluate)
+        handle = Handle(
             self.table,
-            self.tally,
+            self.pod_counts,
             gates,
-            arguments,
-            evaluate=evaluate,
-            default_selector=default_selector,
-            volumes=volumes,
-            devices=devices,
+            arguments or ProfileArguments(),
+            self.judged_taints,
+            evaluate,
+            default_selector,
+            storage,
+            claims,
+            share_id,
         )
+        self.profile = Profile(handle, registry)
         self.classes = PodClasses()
-        self._standings: dict[PodClass, Feasibility] = {}
+        self._feasibilities: dict[PodClass, Feasibility] = {}
         self._rng = rng  #: breaks ties at random when given; the first found wins otherwise
         self._start = 0  #: where sampling looks first
-        nobody = Pod()
-        self._asked = (nobody, self.classes.of(nobody))
+        empty = Pod()
+        self._last = (empty, self.classes.of(empty))
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
     def place(self, pod: Pod, nominated: Mapping[str, list[PodClass]] | None = None) -> Placement | Diagnosis:
-        """Return where *pod* goes, or why nowhere; *nominated* are rivals it must leave room for, by node."""
+        """Return where *pod* goes, or why nowhere; it leaves room for *nominated* pods, by node."""
         if not len(self.table):
             raise NoNodes
-        feasibility = self.attended(pod)
+        feasibility = self.start_cycle(pod)
+        plugins = feasibility.plugins
         short = (
-            not feasibility.bound.moves_domains
-            and not feasibility.bound.only
+            not plugins.needs_all_nodes
+            and not plugins.node_names
+            and not plugins.pre_filters
             and not nominated
             and self._rng is None
-            and not feasibility.bound.unreadable
+            and not plugins.pre_score
             and self.profile.arguments.percentage_of_nodes_to_score is None
         )
         if short:
@@ -121,23 +136,23 @@ class Engine:
     ) -> Placement | Diagnosis:
         rows = self.table.ordered
         absent: Status | None = None
-        if feasibility.bound.only:
+        if feasibility.plugins.node_names:
             narrowed = self._narrow(feasibility)
             if isinstance(narrowed, Diagnosis):
                 return narrowed
             rows, absent = narrowed
-        rejected = self._prefilter(feasibility)
+        rejected = self._pre_filter(feasibility)
         if rejected is not None:
             return rejected
         feasible = self._sampled(self._feasible(feasibility, rows, nominated), rows)
         count = int(np.count_nonzero(feasible))
         if count == 0:
             return self._diagnose(feasibility, rows, absent, nominated)
-        reserves = bool(feasibility.bound.of_pods)
+        reserves = bool(feasibility.plugins.reserves)
         if count == 1:
             return Placement(self._name(int(feasible.argmax())), 1, reserves=reserves)
-        if feasibility.bound.unreadable:
-            raise PluginError(feasibility.bound.unreadable)
+        if feasibility.plugins.pre_score:
+            raise PluginError(feasibility.plugins.pre_score)
         totals = feasibility.totals(feasible)
         row = self._choose(totals, feasible)
         return Placement(self._name(row), count, int(totals[row]), reserves)
@@ -149,60 +164,56 @@ class Engine:
         row = self.table.row_of.get(node)
         if row is None:
             return None
-        feasibility = self.attended(pod)
-        if self._prefilter(feasibility) is not None or feasibility.statuses(np.array([row], np.int64)):
+        feasibility = self.start_cycle(pod)
+        if self._pre_filter(feasibility) is not None or feasibility.statuses(np.array([row], np.int64)):
             return None
-        rivals = (nominated or {}).get(node, [])
-        if rivals and not self._leaves_room(feasibility, row, rivals):
+        here = (nominated or {}).get(node, [])
+        if here and self._statuses_with(feasibility, row, here):
             return None
-        return Placement(node, 1, reserves=bool(feasibility.bound.of_pods))
+        return Placement(node, 1, reserves=bool(feasibility.plugins.reserves))
 
     def scores(self, pod: Pod) -> dict[str, int]:
         """Return the total score of every feasible node, by name."""
-        feasibility = self.attended(pod)
+        feasibility = self.start_cycle(pod)
         feasible = self._feasible(feasibility, self.table.ordered, {})
         totals = feasibility.totals(feasible)
         return {self._name(int(row)): int(totals[row]) for row in np.flatnonzero(feasible)}
 
     def statuses(self, pod: Pod) -> dict[str, Status]:
         """Return the status of every node that refuses the pod, by name."""
-        feasibility = self.attended(pod)
+        feasibility = self.start_cycle(pod)
         found = feasibility.statuses(self.table.ordered)
         return {self._name(row): status for row, status in found.items()}
 
-    def standing_of(self, pod: Pod) -> Feasibility:
-        """Return the standing of the class of *pod*."""
-        return self.feasibility(self._class_of(pod))
+    def start_cycle(self, pod: Pod) -> Feasibility:
+        """Return the feasibility of the class of *pod*, whose plugins answer for this very pod from now on."""
+        feasibility = self.feasibility(pod)
+        for plugin in feasibility.plugins.pre_filters:
+            plugin.start_cycle(pod)
+        return feasibility
 
-    def attended(self, pod: Pod) -> Feasibility:
-        """Return the same with its plugins told which pod of the class is meant now."""
-        feasibility = self.feasibility(self._class_of(pod))
-        for plugin in feasibility.bound.of_pods:
-            if hasattr(plugin, "attend"):
-                plugin.attend(pod)
+    def feasibility(self, pod: Pod) -> Feasibility:
+        """Return the feasibility of the class of *pod*, made when first asked for."""
+        pod_class = self._class_of(pod)
+        feasibility = self._feasibilities.pop(pod_class, None)
+        if feasibility is None or feasibility.plugins.stale:
+            feasibility = Feasibility(pod_class, self.table, self.profile.for_class(pod_class))
+            most = max(_FEASIBILITY_BYTES // (_BYTES_A_NODE * len(self.table.alive)), _LEAST_CLASSES)
+            while len(self._feasibilities) >= most:
+                self._feasibilities.pop(next(iter(self._feasibilities)))
+                self.classes.forget(2 * most)
+        self._feasibilities[pod_class] = feasibility  # the most recently used is last
         return feasibility
 
     def time_plugins(self, feasibility: Feasibility) -> Iterator[tuple[str, float]]:
         """Yield how long each filter takes to judge one node, for a sample of attempts."""
         rows = self.table.ordered[:1]
-        for plugin in feasibility.bound.filters:
-            if getattr(plugin, "lazy", False):
+        for plugin in feasibility.plugins.filters:
+            if plugin.scope is Scope.SEARCH:
                 continue  # judges rows that the attempt did not need
             began = perf_counter()
             plugin.codes(rows)
             yield plugin.name, perf_counter() - began
-
-    def feasibility(self, pod_class: PodClass) -> Feasibility:
-        """Return the standing of a class, made when first asked for."""
-        feasibility = self._standings.pop(pod_class, None)
-        if feasibility is None or feasibility.bound.stale:
-            feasibility = Feasibility(pod_class, self.table, self.profile.bind(pod_class))
-            most = max(_STANDINGS_BYTES // (_BYTES_A_NODE * len(self.table.alive)), _LEAST_STANDINGS)
-            while len(self._standings) >= most:
-                self._standings.pop(next(iter(self._standings)))
-                self.classes.forget(2 * most)
-        self._standings[pod_class] = feasibility  # the most recently used stands last
-        return feasibility
 
     # ── accounting ───────────────────────────────────────────────────────────────────────────────
 
@@ -211,20 +222,18 @@ class Engine:
         self.table.add_pod(key, self._class_of(pod), node)
 
     def _class_of(self, pod: Pod) -> PodClass:
-        if self._asked[0] is not pod:  # a pod is placed and then assumed: work its class out once
-            self._asked = (pod, self.classes.of(pod))
-        return self._asked[1]
+        if self._last[0] is not pod:  # a pod is placed and then assumed: work its class out once
+            self._last = (pod, self.classes.of(pod))
+        return self._last[1]
 
     def reserve(self, pod: Pod, node: str) -> list[Reservation]:
         """Promise *pod* what it needs on *node* beyond room: volumes, devices."""
-        plugins = self.feasibility(self._class_of(pod)).bound.of_pods
-        made = [plugin.reserve(node) for plugin in plugins if hasattr(plugin, "reserve")]
+        made = [plugin.reserve(node) for plugin in self.feasibility(pod).plugins.reserves]
         return [reservation for reservation in made if reservation is not None]
 
-    def deallocatable(self, pod: Pod) -> ResourceClaim | None:
-        """PostFilter: return a claim of *pod* that fits nowhere and that nobody else uses, after `place` said no."""
-        plugins = self.feasibility(self._class_of(pod)).bound.of_pods
-        found = (plugin.deallocatable() for plugin in plugins if hasattr(plugin, "deallocatable"))
+    def post_filter(self, pod: Pod) -> ResourceClaim | None:
+        """Return a claim of *pod* that fits nowhere and that no other pod uses, after `place` found no node."""
+        found = (plugin.post_filter() for plugin in self.feasibility(pod).plugins.post_filters)
         return next((claim for claim in found if claim is not None), None)
 
     def forget(self, key: str) -> None:
@@ -242,35 +251,23 @@ class Engine:
             feasible = np.zeros(self.table.size, np.bool_)
             feasible[rows] = base[rows]
         if feasible.any():
-            for plugin in feasibility.bound.domain_filters:
-                if getattr(plugin, "lazy", False):
+            for plugin in feasibility.plugins.cluster_filters:
+                if plugin.scope is Scope.SEARCH:
                     left = rows[feasible[rows]]
                     feasible[left] = plugin.codes(left) == 0
                 else:
                     feasible &= plugin.codes(slice(0, self.table.size)) == 0
-        for node, rivals in nominated.items():
+        for node, pods in nominated.items():
             row = self.table.row_of.get(node)
-            if row is not None and feasible[row] and not self._leaves_room(feasibility, row, rivals):
+            if row is not None and feasible[row] and self._statuses_with(feasibility, row, pods):
                 feasible[row] = False
         return feasible
 
-    def _leaves_room(self, feasibility: Feasibility, row: int, rivals: list[PodClass]) -> bool:
-        """Return whether the row still takes the pod with the nominated *rivals* counted on it."""
-        name = self._name(row)
-        keys = [f"\x00nominated/{number}" for number in range(len(rivals))]
-        for key, rival in zip(keys, rivals, strict=True):
-            self.table.add_pod(key, rival, name)
-        try:
-            return not feasibility.statuses(np.array([row], np.int64))
-        finally:
-            for key in keys:
-                self.table.remove_pod(key)
-
-    def _prefilter(self, feasibility: Feasibility) -> Diagnosis | None:
+    def _pre_filter(self, feasibility: Feasibility) -> Diagnosis | None:
         """Return why the pod fits nowhere before any node is looked at, or None."""
         statuses: list[Status] = []
-        for plugin in feasibility.bound.of_pods:
-            status = plugin.prefilter()
+        for plugin in feasibility.plugins.pre_filters:
+            status = plugin.pre_filter()
             if status is not None and status.code.rejected:
                 statuses.append(status)
                 if status.code is Code.UNRESOLVABLE:
@@ -285,11 +282,9 @@ class Engine:
         )
 
     def _narrow(self, feasibility: Feasibility) -> tuple[Rows, Status] | Diagnosis:
-        """Return the rows that PreFilter leaves and what it says of the others, or why it leaves none."""
-        plugins = sorted(name for name, _ in feasibility.bound.only)
-        names: set[str] = set.intersection(*(names for _, names in feasibility.bound.only))
-        if any(name == "NodeAffinity" and not left for name, left in feasibility.bound.only):
-            return Diagnosis(len(self.table), prefilter=CONFLICT, plugins=frozenset({"NodeAffinity"}))
+        """Return the rows that PreFilter leaves and the status of the others, or why it leaves none."""
+        plugins = sorted(name for name, _ in feasibility.plugins.node_names)
+        names = frozenset.intersection(*(names for _, names in feasibility.plugins.node_names))
         if not names:
             text = (
                 f"node(s) didn't satisfy plugin {plugins[0]}"
@@ -339,21 +334,24 @@ class Engine:
     ) -> Diagnosis:
         found = feasibility.statuses(rows)
         looked_at = set(rows.tolist()) if nominated else set()
-        for node, rivals in (nominated or {}).items():
+        for node, pods in (nominated or {}).items():
             row = self.table.row_of.get(node)
             if (
                 row is not None and row in looked_at
-            ):  # asked with the rivals first: what is then said is what is told
-                found |= self._statuses_with(feasibility, row, rivals)
+            ):  # asked with the nominated pods first: that status counts
+                found |= self._statuses_with(feasibility, row, pods)
         plugins = {status.plugin for status in found.values()} | ({absent.plugin} if absent else set())
         statuses = {self._name(row): status for row, status in found.items()}
         return Diagnosis(len(self.table), statuses, absent, plugins=frozenset(plugins))
 
-    def _statuses_with(self, feasibility: Feasibility, row: int, rivals: list[PodClass]) -> dict[int, Status]:
+    def _statuses_with(
+        self, feasibility: Feasibility, row: int, nominated: list[PodClass]
+    ) -> dict[int, Status]:
+        """Return the status of the row with the *nominated* pods counted on it, if it refuses the pod then."""
         name = self._name(row)
-        keys = [f"\x00nominated/{number}" for number in range(len(rivals))]
-        for key, rival in zip(keys, rivals, strict=True):
-            self.table.add_pod(key, rival, name)
+        keys = [f"\x00nominated/{number}" for number in range(len(nominated))]
+        for key, pod in zip(keys, nominated, strict=True):
+            self.table.add_pod(key, pod, name)
         try:
             return feasibility.statuses(np.array([row], np.int64))
         finally:

@@ -14,7 +14,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from weir.scheduler.framework import MAX_NODE_SCORE, PluginError, Status
+from weir.scheduler.framework import (
+    MAX_NODE_SCORE,
+    FilterPlugin,
+    Normalize,
+    PluginError,
+    Scope,
+    ScorePlugin,
+    Status,
+)
 from weir.scheduler.node_table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
@@ -31,10 +39,8 @@ from weir.scheduler.node_table import (
     NodeTable,
     Rows,
 )
-from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
-from weir.scheduler.plugins.taint_toleration import BoundTaintToleration
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.profile import Bound
+from weir.scheduler.profile import ClassPlugins, highest, normalized
 from weir.scheduler.reasons import OtherReason, Reason
 from weir.scheduler.resource_scores import IMPROVEMENT, RANK_BITS, Demand, amounts_of, demands_of
 
@@ -51,37 +57,50 @@ _BLOCK_BITS: Final = 5
 _FLAT: Final = 8192
 
 
-class _Highest:
-    """The highest raw score among feasible nodes, kept by counting."""
+class _NormalizedColumn:
+    """The raw scores of one plugin that have to be normalized, and the highest among feasible nodes, by counting."""
 
-    __slots__ = ("_counts", "value")
+    __slots__ = ("_counts", "highest", "plugin", "raw", "reverse", "weight")
 
-    def __init__(self, raw: Any) -> None:
-        values, counts = np.unique(raw, return_counts=True)
-        self._counts: dict[int, int] = dict(zip(values.tolist(), counts.tolist(), strict=True))
-        self.value = max(self._counts, default=0)
+    def __init__(self, plugin: ScorePlugin, weight: int, zeros: Ids) -> None:
+        self.plugin, self.weight = plugin, weight
+        self.reverse = plugin.normalize is Normalize.REVERSED
+        self.raw = zeros  #: shared while there is nothing else in it
+        self._counts: dict[int, int] = {}
+        self.highest = 0
 
-    def move(self, gone: Any, come: Any) -> bool:
-        """Take scores out and in; return whether the highest changed."""
-        for score in come.tolist():
+    def count(self, ok: Bools) -> None:
+        """Begin to count the raw scores of the nodes that are *ok*."""
+        values, counts = np.unique(self.raw[: len(ok)][ok], return_counts=True)
+        self._counts = dict(zip(values.tolist(), counts.tolist(), strict=True))
+        self.highest = max(self._counts, default=0)
+
+    def move(self, gone: Rows, come: Rows) -> bool:
+        """Take the scores of rows out and in; return whether the highest changed."""
+        for score in self.raw[come].tolist():
             self._counts[score] = self._counts.get(score, 0) + 1
-        for score in gone.tolist():
+        for score in self.raw[gone].tolist():
             self._counts[score] -= 1
             if not self._counts[score]:
                 del self._counts[score]
-        highest = max(self._counts, default=0)
-        changed = highest != self.value
-        self.value = highest
+        now = max(self._counts, default=0)
+        changed = now != self.highest
+        self.highest = now
         return changed
+
+    def weighted(self) -> Any:
+        """Return the normalized score of every row times the weight; one number when all are alike."""
+        if not self.highest:
+            return self.weight * MAX_NODE_SCORE if self.reverse else 0
+        scaled = MAX_NODE_SCORE * np.minimum(self.raw, self.highest) // self.highest
+        return self.weight * (MAX_NODE_SCORE - scaled if self.reverse else scaled)
 
 
 class Feasibility:
     """One pod class and every node."""
 
-    def __init__(self, pod: PodClass, table: NodeTable, bound: Bound) -> None:
-        self.pod, self.table, self.bound = pod, table, bound
-        self._taints: BoundTaintToleration | None = bound.taints
-        self._affinity: BoundNodeAffinity | None = bound.affinity
+    def __init__(self, pod: PodClass, table: NodeTable, plugins: ClassPlugins) -> None:
+        self.pod, self.table, self.plugins = pod, table, plugins
         requests = pod.requests
         self._asked = np.array([[requests.get("cpu", 0)], [requests.get("memory", 0)]], np.int64)
         # A resource that is not asked for is never short, however overcommitted the node is.
@@ -90,8 +109,10 @@ class Feasibility:
             [[requests.get("cpu", 0) or never], [requests.get("memory", 0) or never], [1]], np.int64
         )
         self._counted = 100 * np.array([[pod.nonzero_cpu], [pod.nonzero_memory]], np.int64)
-        self._others = tuple(bound.fit.others.items()) if bound.fit is not None else ()
-        self._amounts = amounts_of(pod, balanced=bound.balanced is not None)
+        default = plugins.default_resources
+        self._others = default.others if default is not None else ()
+        self._balanced = default is not None and default.balanced
+        self._amounts = amounts_of(pod, balanced=self._balanced)
         self._demand: Demand | None = None  #: where the scores by resources come from, if they are shared
         self._flips = 0  #: how many of its flips are counted
         self._tops: Ints | None = None  #: the maxima of blocks, in a large cluster
@@ -99,7 +120,7 @@ class Feasibility:
         self._known_offsets: Ints
         self._epoch = -1
         self._cursor = self._static_cursor = -1
-        self.asked = 0  #: rows judged since somebody last read and cleared it
+        self.asked = 0  #: rows judged since it was last read and cleared
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────
 
@@ -122,31 +143,29 @@ class Feasibility:
         """Return the weighted score of every node, normalised over *feasible*; meaningless outside of it."""
         self.sync()
         size = self.table.size
-        if all(_highest(raw[:size], feasible) == watched.value for raw, watched in self._watched):
+        if all(highest(column.raw[:size], feasible) == column.highest for column in self._watched):
             total = self._keys[:size] >> _RANK_BITS  # the highest are the same as among all that take the pod
         else:
-            total = self._normalised_anew(feasible)
-        for plugin in self.bound.domain_scores:
-            score = plugin(feasible)
+            total = self._normalized_anew(feasible)
+        for plugin, weight in self.plugins.cluster_scores:
+            score = plugin.normalized_scores(feasible)
             if score is not None:
-                total += score
+                total += score if weight == 1 else weight * score
         return total
 
-    def _normalised_anew(self, feasible: Bools) -> Ints:
-        """Return the scores with their normalised parts as *feasible* makes them."""
-        size = self.table.size
-        total, weights = self._base(), self.bound.weights
-        if self._taints is not None:
-            total += weights["TaintToleration"] * _normalised(self._soft[:size], feasible, reverse=True)
-        if self._affinity is not None and self._affinity.scores:
-            total += weights["NodeAffinity"] * _normalised(self._preferred[:size], feasible, reverse=False)
+    def _normalized_anew(self, feasible: Bools) -> Ints:
+        """Return the scores with their normalized parts as *feasible* makes them."""
+        total = self._base()
+        for column in self._columns:
+            raw = column.raw[: self.table.size]
+            total += column.weight * normalized(raw, feasible, reverse=column.reverse)
         return total
 
     def statuses(self, rows: Rows) -> dict[int, Status]:
         """Return the status of every refused row: the first filter that refuses decides."""
         found: dict[int, Status] = {}
         open_rows = rows
-        for plugin in self.bound.filters:
+        for plugin in self.plugins.filters:
             codes = plugin.codes(open_rows)
             refused = codes != 0
             if refused.any():
@@ -163,8 +182,8 @@ class Feasibility:
     def reasons(self, rows: Rows) -> dict[int, list[Reason]]:
         """Return what every filter that refuses a row says, not the first alone: for people, not for placing."""
         found: dict[int, list[Reason]] = {}
-        for plugin in self.bound.filters:
-            if getattr(plugin, "lazy", False):
+        for plugin in self.plugins.filters:
+            if plugin.scope is Scope.SEARCH:
                 for row in rows.tolist():
                     if reasons := _alone(plugin, row):
                         found.setdefault(row, []).extend(reasons)
@@ -205,15 +224,20 @@ class Feasibility:
                 self._rebuild()
                 return
             self._judge_static(np.array(list(dict.fromkeys(static)), np.int64))
-            if self._soft is not table.zeros and self._taints is not None:
-                self._rebuild()  # the first disliked taint: from now on its highest count matters
+            if self._has_unwatched():
+                self._rebuild()
                 return
         self._update(rows)
 
+    def _has_unwatched(self) -> bool:
+        """Whether the first raw score above zero has come: from now on the highest of its plugin matters."""
+        return not self._watched and any(column.raw is not self.table.zeros for column in self._columns)
+
     def _shared(self) -> bool:
-        """Whether scores by resources are those of everybody who asks for the same amounts."""
+        """Whether scores by resources are those of all classes that ask for the same amounts."""
         table = self.table
-        plain = self.bound.fused and not self._others and not table.incomplete and table.size == len(table)
+        default = self.plugins.default_resources is not None
+        plain = default and not self._others and not table.incomplete and table.size == len(table)
         return plain and demands_of(table).takes(self._amounts)
 
     def _follow(self, demand: Demand, position: int) -> None:
@@ -226,8 +250,8 @@ class Feasibility:
             static = table.static_log[self._static_cursor - table.static_start :]
             self._static_cursor = table.static_start + len(table.static_log)
             self._judge_static(np.array(list(dict.fromkeys(static)), np.int64))
-            if self._soft is not table.zeros and self._taints is not None:
-                self._rebuild()  # the first disliked taint: from now on its highest count matters
+            if self._has_unwatched():
+                self._rebuild()
                 return
         self.asked += min(position - self._cursor, table.size)
         if table.size > _FLAT:
@@ -262,7 +286,7 @@ class Feasibility:
         gone, come = rows[was & ~now], rows[now & ~was]
         if not len(gone) and not len(come):
             return False
-        moved = [highest.move(raw[gone], raw[come]) for raw, highest in self._watched]
+        moved = [column.move(gone, come) for column in self._watched]
         return any(moved)
 
     def _rebuild(self) -> None:
@@ -278,10 +302,11 @@ class Feasibility:
         self._blocks = self._keys.reshape(blocks, 1 << self._block_bits)
         self._tops = None
         self._suitable: Bools = np.zeros(capacity, np.bool_)
-        self._soft = self._preferred = self._images = table.zeros
+        self._columns = [_NormalizedColumn(*score, table.zeros) for score in self.plugins.normalized_scores]
+        self._node_scores = table.zeros  #: final scores that the node alone decides
         self._fixed: Ids | int = 0  #: one number while no raw score is watched
         self._offset: Ints = np.zeros(capacity, np.int64)
-        self._watched: list[tuple[Ids, _Highest]] = []
+        self._watched: list[_NormalizedColumn] = []  #: those with a raw score above zero
         everything = slice(0, size)
         self._judge_static(everything)
         self._demand = None
@@ -302,11 +327,9 @@ class Feasibility:
 
     def _watch(self, ok: Bools) -> None:
         """Count the raw scores whose highest decides the normalised ones."""
-        size = self.table.size
-        if self._taints is not None and self._soft[:size].any():
-            self._watched.append((self._soft, _Highest(self._soft[:size][ok])))
-        if self._affinity is not None and self._affinity.scores:
-            self._watched.append((self._preferred, _Highest(self._preferred[:size][ok])))
+        self._watched = [column for column in self._columns if column.raw is not self.table.zeros]
+        for column in self._watched:
+            column.count(ok)
 
     def _score(self, ok: Bools, base: Ints) -> None:
         """Score every row, the normalised parts with the highest raw scores as they are now."""
@@ -319,22 +342,12 @@ class Feasibility:
 
     def _set_fixed(self) -> None:
         """Work out the normalised scores, and with them what is added to every score."""
-        weights = self.bound.weights
-        fixed: Any = 0
-        if self._taints is not None:
-            highest = next((w.value for raw, w in self._watched if raw is self._soft), 0)
-            lost = MAX_NODE_SCORE * np.minimum(self._soft, highest) // highest if highest else 0
-            fixed = fixed + weights["TaintToleration"] * (MAX_NODE_SCORE - lost)
-        highest = next((w.value for raw, w in self._watched if raw is self._preferred), 0)
-        if highest:
-            won = MAX_NODE_SCORE * np.minimum(self._preferred, highest) // highest
-            fixed = fixed + weights["NodeAffinity"] * won
-        self._fixed = fixed
+        self._fixed = sum(column.weighted() for column in self._columns)
         self._set_offsets(slice(0, len(self._offset)))
 
     def _set_offsets(self, rows: Any) -> None:
         """Put together what is added to every score; a node that never takes the pod gets far below zero."""
-        offset = self._images[rows].astype(np.int64)
+        offset = self._node_scores[rows].astype(np.int64)
         offset += self._fixed if isinstance(self._fixed, int) else self._fixed[rows]
         offset <<= _RANK_BITS
         offset += _RANK_MASK
@@ -365,7 +378,7 @@ class Feasibility:
                 self._set_fixed()
                 self._add_up(demand)
             else:
-                base = self._base() - self._images[: self.table.size]
+                base = self._base() - self._node_scores[: self.table.size]
                 self._score(self._keys[: self.table.size] >= 0, base)
             return
         if self._tops is None:
@@ -381,16 +394,14 @@ class Feasibility:
     def _judge_static(self, rows: Any) -> None:
         """Judge what only the node decides."""
         suitable = self.table.alive[rows].copy()
-        for plugin in self.bound.static_filters:
+        for plugin in self.plugins.node_filters:
             suitable &= plugin.codes(rows) == 0
         self._suitable[rows] = suitable
-        if self._taints is not None:
-            self._soft = self._changed(self._soft, rows, self._taints.raw(rows))
-        if self._affinity is not None and self._affinity.scores:
-            self._preferred = self._changed(self._preferred, rows, self._affinity.raw(rows))
-        if self.bound.images is not None:
-            images = self.bound.images.raw(rows) * self.bound.weights["ImageLocality"]
-            self._images = self._changed(self._images, rows, images)
+        for column in self._columns:
+            column.raw = self._changed(column.raw, rows, column.plugin.score(rows))
+        if self.plugins.node_scores:
+            total = sum(weight * score.score(rows) for score, weight in self.plugins.node_scores)
+            self._node_scores = self._changed(self._node_scores, rows, total)
         if not isinstance(rows, slice):
             self._set_offsets(rows)
 
@@ -406,19 +417,17 @@ class Feasibility:
     def _judge(self, rows: Any) -> tuple[Bools, Ints]:
         """Return which rows take the pod as far as their own pods decide, and their unnormalised score."""
         gaps = isinstance(rows, slice) and self.table.size != len(self.table)
-        if self.bound.fused and not self.table.incomplete and not gaps:
-            return self._judge_fused(rows)
+        if self.plugins.default_resources is not None and not self.table.incomplete and not gaps:
+            return self._judge_default_resources(rows)
         ok = np.ones(len(self.table.alive[rows]), np.bool_)
-        for plugin in self.bound.dynamic_filters:
+        for plugin in self.plugins.pods_filters:
             ok &= plugin.codes(rows) == 0
         base = np.zeros(len(ok), np.int64)
-        if self.bound.fit is not None:
-            base += self.bound.fit.raw(rows) * self.bound.weights["NodeResourcesFit"]
-        if self.bound.balanced is not None:
-            base += self.bound.balanced.raw(rows) * self.bound.weights["NodeResourcesBalancedAllocation"]
+        for score, weight in self.plugins.pods_scores:
+            base += weight * score.score(rows)
         return ok, base
 
-    def _judge_fused(self, rows: Any) -> tuple[Bools, Ints]:
+    def _judge_default_resources(self, rows: Any) -> tuple[Bools, Ints]:
         """Return the same for the default plugins, in fewer steps: this is where the time goes."""
         table = self.table
         state = table.state[:, rows] if isinstance(rows, slice) else table.state.take(rows, axis=1)
@@ -432,7 +441,7 @@ class Feasibility:
         np.maximum(left, 0, out=left)
         base = left[0] + left[1]
         base >>= 1
-        if self.bound.balanced is not None:
+        if self._balanced:
             shares = (state[USED_CPU : USED_MEMORY + 1] + self._asked) / capacity
             if table.overcommitted:  # elsewhere a share above 1 is on a node that does not take the pod
                 np.minimum(shares, 1.0, out=shares)
@@ -448,25 +457,10 @@ class Feasibility:
         return ok, base
 
 
-def _highest(raw: Ids, feasible: Bools) -> int:
-    """Return the highest raw score among *feasible*, 0 when there is none; no raw score is negative."""
-    open_raw = raw * feasible  # a maximum with `where` takes ten times as long
-    return int(open_raw[open_raw.argmax()]) if len(raw) else 0
-
-
-def _alone(plugin: Any, row: int) -> tuple[Reason, ...]:
+def _alone(plugin: FilterPlugin, row: int) -> tuple[Reason, ...]:
     """Return what a plugin says against one row; what breaks it there does not keep the others from answering."""
     try:
         code = int(plugin.codes(np.array([row], np.int64))[0])
     except PluginError as error:
         return (OtherReason(plugin.name, str(error)),)
     return plugin.reasons(row, code) if code else ()
-
-
-def _normalised(raw: Ids, feasible: Bools, *, reverse: bool) -> Ints:
-    """Return raw scores scaled by the highest among *feasible*."""
-    highest = _highest(raw, feasible)
-    if highest == 0:
-        return np.full(len(raw), MAX_NODE_SCORE if reverse else 0, np.int64)
-    scaled = MAX_NODE_SCORE * np.minimum(raw, highest) // highest
-    return MAX_NODE_SCORE - scaled if reverse else scaled

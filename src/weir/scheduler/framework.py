@@ -1,7 +1,7 @@
 """What does a plugin implement? The extension points as types, the statuses plugins return, a failed attempt's text.
 
 Spec: core.md 3.2 "Status codes", 3.3 "Extension point rules", 3.10 "Events and conditions". The names are those of the
-kube-scheduler framework: PreFilter, Filter, PostFilter, Score, Reserve, EnqueueExtensions, QueueingHint, Status,
+kube-scheduler framework: Plugin, Handle, PreFilter, Filter, PostFilter, Score, Reserve, QueueingHint, Status and
 Diagnosis. A rejected node always carries the reason and the plugin it comes from; counting reasons into the message
 users know happens here, once.
 What surprises: pods that nothing distinguishes form a class (weir.scheduler.pod_class), and a plugin is asked about a
@@ -21,10 +21,18 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from weir.scheduler.reasons import OtherReason, Reason
 
 if TYPE_CHECKING:
-    from weir.objects.core import Pod
+    from weir.gates import Gates
+    from weir.objects.core import LabelSelector, Pod
     from weir.objects.resource import ResourceClaim
-    from weir.scheduler.node_table import Bools, Ids, Ints
+    from weir.scheduler.claims import Claims
+    from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
+    from weir.scheduler.plugins.taint_toleration import JudgedTaints
+    from weir.scheduler.pod_class import PodClass
+    from weir.scheduler.pod_counts import PodCounts
+    from weir.scheduler.profile_arguments import ProfileArguments
     from weir.scheduler.queueing_hints import ClusterEvent
+    from weir.scheduler.volumes import Storage
+    from weir.taints.toleration import Evaluate
 
 MAX_NODE_SCORE: Final = 100
 
@@ -108,6 +116,7 @@ class PreFilterPlugin(Protocol):
 
     def start_cycle(self, pod: Pod) -> None:
         """Answer for *pod* from now on: pods of one class may have claims of their own."""
+        return
 
     def pre_filter(self) -> Status | None:
         """Return why no node can take the pod, or None."""
@@ -138,7 +147,7 @@ class ScorePlugin(Protocol):
     normalize: Normalize
 
     def score(self, rows: Any) -> Ids | Ints:
-        """Return the raw score of each of *rows*, never negative."""
+        """Return the raw score of each of *rows*: from 0 to 2**24."""
 
 
 class ClusterScorePlugin(Protocol):
@@ -175,13 +184,55 @@ class ReservePlugin(Protocol):
 QueueingHint = Callable[["Pod", "ClusterEvent"], bool]
 
 
-class EnqueueExtensions(Protocol):
-    """Which events may make pods schedulable that a plugin rejected."""
+@dataclass(frozen=True)
+class Extensions:
+    """The extension points at which a plugin has something to say about pods of one class; None is Skip."""
+
+    pre_filter: PreFilterPlugin | None = None
+    node_names: frozenset[str] | None = None  #: PreFilterResult: the only nodes worth looking at
+    filter: FilterPlugin | None = None
+    post_filter: PostFilterPlugin | None = None
+    pre_score: str = ""  #: PreScore: why the nodes cannot be scored for this class
+    score: ScorePlugin | None = None
+    cluster_score: ClusterScorePlugin | None = None
+    reserve: ReservePlugin | None = None
+    stale: Callable[[], bool] | None = None  #: whether the class has to be asked about anew
+
+
+class Plugin(Protocol):
+    """A plugin of one profile, made once by its factory (weir.scheduler.plugins.registry)."""
 
     name: str
 
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return what the plugin has to say about *pod*."""
+
     def events_to_register(self) -> Mapping[str, QueueingHint]:
-        """Return a hint for every event (weir.scheduler.queueing_hints) the plugin wants to be asked about."""
+        """EnqueueExtensions: return a hint for every event that may help pods the plugin rejected."""
+
+
+class DefaultSelector(Protocol):
+    """Gives the selector by which pods without spread constraints of their own are spread."""
+
+    version: int  #: changes whenever any answer may
+
+    def __call__(self, pod: PodClass) -> LabelSelector | None: ...
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What a plugin's factory builds from: the state its profile shares, and the profile's arguments."""
+
+    table: NodeTable
+    pod_counts: PodCounts
+    gates: Gates
+    arguments: ProfileArguments
+    judged_taints: JudgedTaints
+    evaluate: Evaluate | None = None
+    default_selector: DefaultSelector | None = None
+    storage: Storage | None = None  #: None: volumes are not looked at
+    claims: Claims | None = None  #: None: devices are not looked at
+    share_id: Callable[[], str] = lambda: ""  #: names a share of a device
 
 
 @dataclass(frozen=True)

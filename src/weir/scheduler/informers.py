@@ -1,7 +1,8 @@
 """What else than nodes and pods does the scheduler watch? Storage, devices and their claims, services, controllers.
 
-Each kind has a watch that keeps one object up to date (weir.scheduler.volumes, .claims, .owners) and tells the queue
-what happened, so that a claim that gets its volume, or a device that loses its taint, wakes the pod that waits for it.
+Each kind has a watch that keeps one object up to date (weir.scheduler.volumes, .claims, .default_spread_selector) and
+reports events to the queue, so that a claim that gets its volume, or a device that loses its taint, wakes the pod that
+waits for it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,6 @@ from weir.objects.kinds import by_kind
 from weir.objects.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from weir.scheduler.claims import Claims
 from weir.scheduler.default_spread_selector import Controller, DefaultSpreadSelectors, Service
-from weir.scheduler.plugins import device_plugins, volume_plugins
-from weir.scheduler.profile import PluginOfDevices, PluginOfPods, ProfileArguments
 from weir.scheduler.queueing_hints import SLICE_ADD, SLICE_UPDATE, ClusterEvent, object_events
 from weir.scheduler.volumes import CSIDriver, CSINode, CSIStorageCapacity, Storage, VolumeAttachment
 
@@ -59,14 +58,14 @@ class Informers:
         gates: Gates,
         on_event: Callable[[ClusterEvent], None],
         seed: int = 0,
-        troubled: Callable[[Problem], None] = lambda problem: None,
+        on_problem: Callable[[Problem], None] = lambda problem: None,
     ) -> None:
-        """*happened* hears what waiting pods may wait for, *troubled* of rules that could not be applied."""
-        self.storage, self.owners = Storage(), DefaultSpreadSelectors()
+        """*on_event* receives what pods may wait for, *on_problem* the rules that could not be applied."""
+        self.storage, self.spread_selectors = Storage(), DefaultSpreadSelectors()
         self.claims = Claims(gates, clock.now)
         self.claims.changed = self._claim_differs
-        self._gates, self._ids = gates, random.Random(seed + 3)
-        self._happened, self._troubled = on_event, troubled
+        self._ids = random.Random(seed + 3)
+        self._on_event, self._on_problem = on_event, on_problem
         self.informers: dict[str, Informer[Any]] = {}
         self._listeners: list[tuple[Informer[Any], Callable[[Any, Any], None]]] = []
 
@@ -93,19 +92,9 @@ class Informers:
             kind for kind, informer in self.informers.items() if informer.kind.group == "resource.k8s.io"
         ]
 
-    def volume_plugins(self, profile: ProfileArguments) -> tuple[PluginOfPods, ...]:
-        """Return the plugins that look at volumes, with the arguments of one profile."""
-        return volume_plugins(self.storage, self._gates, profile.volume_shape)
-
-    def device_plugins(self, profile: ProfileArguments) -> tuple[PluginOfDevices, ...]:
-        """Return the plugins that look at devices, with the arguments of one profile."""
-        return device_plugins(
-            self.claims,
-            self._gates,
-            lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
-            filter_seconds=profile.claim_filter_seconds,
-            binding_seconds=profile.claim_binding_seconds,
-        )
+    def share_id(self) -> str:
+        """Return a new name for a share of a device."""
+        return str(uuid.UUID(int=self._ids.getrandbits(128), version=4))
 
     async def unserved(self) -> set[str]:
         """Return the kinds about devices that the server does not have, or does not show to us.
@@ -120,7 +109,7 @@ class Informers:
             except (NotFound, Forbidden):
                 found.add(kind)
             except (WeirError, OSError, TimeoutError):
-                continue  # it may have them: their watches will tell
+                continue  # it may have them: their watches will show
         return found
 
     def listen(self) -> None:
@@ -131,13 +120,13 @@ class Informers:
     def _storage_changed(self, kind: str, place: str, old: Any, new: Any) -> None:
         self.storage.put(place, old, new)
         for event in object_events(kind, old, new):
-            self._happened(event)
+            self._on_event(event)
 
     def _owner_changed(self, kind: str, old: Any, new: Any) -> None:
         if kind == "Service":
-            self.owners.put_service(old, new)
+            self.spread_selectors.put_service(old, new)
         else:
-            self.owners.put_controller(kind, old, new)
+            self.spread_selectors.put_controller(kind, old, new)
 
     # ── devices ──────────────────────────────────────────────────────────────────────────────────
 
@@ -148,7 +137,7 @@ class Informers:
             self.claims.remove_claim(old.key)
 
     def _claim_differs(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Tell what became of a claim: whoever frees one may help every pod that waits for devices."""
+        """Report a changed claim: one that is freed may help every pod that waits for devices."""
         claim = new or old
         assert claim is not None
         freed = old is not None and old.status.allocation is not None
@@ -156,18 +145,18 @@ class Informers:
         pods: Collection[str] = self.claims.waiting if frees else self.claims.waiting_for(claim)
         if pods:
             for event in object_events("ResourceClaim", old, new):
-                self._happened(ClusterEvent(event.label, old, new, pods))
+                self._on_event(ClusterEvent(event.label, old, new, pods))
 
     def devices_changed(self, pools: frozenset[PoolKey], label: str = SLICE_UPDATE) -> None:
-        """Tell that devices of *pools* are others now, have other taints, or are free again."""
+        """Report that devices of *pools* are others now, have other taints, or are free again."""
         if pools and self.claims.waiting:
-            self._happened(ClusterEvent(label, None, pools, self.claims.waiting))
+            self._on_event(ClusterEvent(label, None, pools, self.claims.waiting))
 
     def _class_changed(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         if new is not None:
             self._tracked(self.claims.put_class(new))
             for event in object_events("DeviceClass", old, new):
-                self._happened(event)
+                self._on_event(event)
         elif old is not None:
             self._tracked(self.claims.remove_class(old.name))
 
@@ -186,9 +175,9 @@ class Informers:
     def _tracked(
         self, update: Update, rule: DeviceTaintRule | None = None, label: str = SLICE_UPDATE
     ) -> None:
-        """Tell which pools a change was about, and what went wrong with rules."""
+        """Report the pools a change was about, and what went wrong with rules."""
         for problem in update.problems:
-            self._troubled(problem)
+            self._on_problem(problem)
         pools = self.claims.pools_of(update)
         if rule is not None and self.claims.waiting:
             pools |= self.claims.unpublished_pools()

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from weir.objects.resource import DeviceRequestAllocationResult
 from weir.observe.metrics import Registry, exponential
 from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.feasibility import Feasibility
 from weir.scheduler.framework import Diagnosis
 from weir.scheduler.queue import SchedulingQueue
 
@@ -127,7 +128,7 @@ class SchedulerMetrics:
             "ResourceClaims made for extended resources, by outcome, admin access and owner.",
             ("status", "admin_access", "owner_api_group", "owner_api_kind"),
         )
-        self._told: set[tuple[str, str]] = set()  # plugins and profiles that had sleeping pods once
+        self._published: set[tuple[str, str]] = set()  # plugins and profiles that had sleeping pods once
 
     # ── noting ──
 
@@ -151,7 +152,7 @@ class SchedulerMetrics:
                 self.conditions_allocations.child(profile, result.driver, outcome).inc()
 
     def note_decision(
-        self, engine: Engine, feasibility: Any, answer: Placement | Diagnosis, profile: str, seconds: float
+        self, feasibility: Feasibility, answer: Placement | Diagnosis, profile: str, seconds: float
     ) -> None:
         """Count what deciding one attempt asked of the plugins."""
         placed = isinstance(answer, Placement)
@@ -160,13 +161,13 @@ class SchedulerMetrics:
         evaluated = self.plugin_evaluations.child
         asked, feasibility.asked = feasibility.asked or 1, 0
         if placed:
-            bound = feasibility.bound
-            if bound.counters is None:  # found once a class: this is done for every pod
-                bound.counters = [
-                    *(evaluated(p.name, "Filter", profile, "Success") for p in bound.filters),
-                    *(evaluated(name, "Score", profile, "Success") for name in bound.scoring),
+            plugins = feasibility.plugins
+            if plugins.counters is None:  # found once a class: this is done for every pod
+                plugins.counters = [
+                    *(evaluated(p.name, "Filter", profile, "Success") for p in plugins.filters),
+                    *(evaluated(p.name, "Score", profile, "Success") for p, _ in plugins.scores),
                 ]
-            for counter in bound.counters:
+            for counter in plugins.counters:
                 counter.value += asked
             return
         assert isinstance(answer, Diagnosis)
@@ -183,11 +184,11 @@ class SchedulerMetrics:
         for place, count in queue.counts().items():
             self.pending.child(place).set(count)
         rejecting = queue.rejecting()
-        self._told |= rejecting.keys()
-        for plugin, profile in self._told:
+        self._published |= rejecting.keys()
+        for plugin, profile in self._published:
             self.unschedulable.child(plugin, profile).set(rejecting[plugin, profile])
         for kind, size in sizes.items():
             self.cache_size.child(kind).set(size)
         for profile, engine in engines:
-            for (operator, result), count in engine.profile.taint_toleration.judge.numeric.items():
+            for (operator, result), count in engine.judged_taints.judge.numeric.items():
                 self.numeric_evaluations.child(operator, result, profile).value = count

@@ -1,4 +1,4 @@
-"""What can a plugin be told? The arguments in `pluginConfig`, checked as Kubernetes checks them.
+"""Which arguments does a plugin take? Those in `pluginConfig`, checked as Kubernetes checks them.
 
 Spec: core.md 3.5, 3.7 (the arguments of each plugin). A plugin without arguments takes none.
 Not here: which plugins are on (weir.scheduler.plugins.registry), the rest of the file (weir.scheduler.config).
@@ -13,7 +13,7 @@ from typing import Any, Final
 from weir.objects.core import NodeAffinity, TopologySpreadConstraint, read
 from weir.scheduler.config_fields import Fields
 from weir.scheduler.plugins.node_resources_fit import FitArguments
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 from weir.validate.affinity import validate_affinity, validate_spread_constraints
 from weir.validate.ratchet import Options
 

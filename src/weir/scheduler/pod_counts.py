@@ -87,7 +87,7 @@ def _with_label_keys(term: PodAffinityTerm, owner: PodClass) -> LabelSelector | 
     return LabelSelector(selector.match_labels, (*(selector.match_expressions or ()), *missing))
 
 
-class Count:
+class PodCount:
     """Pods by row, and by the value of a label: sums over domains are kept as pods come and go."""
 
     __slots__ = ("_sums", "rows", "total")
@@ -136,22 +136,22 @@ class PodCounts:
     def __init__(self, table: NodeTable, namespaces: Namespaces | None = None) -> None:
         self.table = table
         self.namespaces: Namespaces = {} if namespaces is None else namespaces  # filled later by its owner
-        self._selectors: dict[Hashable, tuple[Any, Count]] = {}
-        self._matching: dict[PodClass, tuple[int, list[Count]]] = {}
+        self._selectors: dict[Hashable, tuple[Any, PodCount]] = {}
+        self._matching: dict[PodClass, tuple[int, list[PodCount]]] = {}
         #: terms that pods on nodes carry: (what it is for, term key, weight) → term and count
-        self.carried: dict[tuple[str, Hashable, int], tuple[Term, int, Count]] = {}
-        self._carries: dict[PodClass, list[Count]] = {}
-        self._about: dict[tuple[PodClass, str], tuple[int, list[tuple[Term, int, Count]]]] = {}
+        self.carried: dict[tuple[str, Hashable, int], tuple[Term, int, PodCount]] = {}
+        self._carries: dict[PodClass, list[PodCount]] = {}
+        self._about: dict[tuple[PodClass, str], tuple[int, list[tuple[Term, int, PodCount]]]] = {}
         self.version = 0  #: changes when a new carried term appears
         table.listen(self._moved)
 
     # ── pods selected ────────────────────────────────────────────────────────────────────────────
 
-    def selected(self, key: Hashable, selects: Any) -> Count:
+    def selected(self, key: Hashable, selects: Any) -> PodCount:
         """Return the count of pods for which *selects* is true; *key* stands for it."""
         found = self._selectors.get(key)
         if found is None:
-            count = Count(len(self.table.alive))
+            count = PodCount(len(self.table.alive))
             for row, pods in enumerate(self.table.pods):
                 for pod in pods.values():
                     if selects(pod):
@@ -163,7 +163,7 @@ class PodCounts:
 
     # ── terms carried ────────────────────────────────────────────────────────────────────────────
 
-    def terms_about(self, pod: PodClass, purpose: str) -> list[tuple[Term, int, Count]]:
+    def terms_about(self, pod: PodClass, purpose: str) -> list[tuple[Term, int, PodCount]]:
         """Return the terms that pods on nodes carry for *purpose* and that select *pod*."""
         known = self._about.get((pod, purpose))
         if known is None or known[0] != self.version:
@@ -175,12 +175,12 @@ class PodCounts:
             known = self._about[pod, purpose] = (self.version, about)
         return [found for found in known[1] if found[2].total]
 
-    def _carried_by(self, pod: PodClass) -> list[Count]:
-        counts: list[Count] = []
+    def _carried_by(self, pod: PodClass) -> list[PodCount]:
+        counts: list[PodCount] = []
         for purpose, term, weight in carried_terms(pod, self.namespaces):
             key = (purpose, term.key, weight)
             if key not in self.carried:
-                self.carried[key] = (term, weight, Count(len(self.table.alive)))
+                self.carried[key] = (term, weight, PodCount(len(self.table.alive)))
                 self.version += 1
             counts.append(self.carried[key][2])
         return counts

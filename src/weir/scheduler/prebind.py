@@ -17,11 +17,10 @@ from weir.clock import Clock
 from weir.errors import WeirError
 from weir.objects.kinds import by_kind
 from weir.scheduler.claim_writes import reserve_claims, unreserve
-from weir.scheduler.framework import PluginError
+from weir.scheduler.framework import PluginError, Reservation
 from weir.scheduler.metrics import SchedulerMetrics
 from weir.scheduler.plugins.claim_reservation import ClaimReservation, NotReady
-from weir.scheduler.plugins.volume_reservation import Reservation as VolumeReservation
-from weir.scheduler.profile import Reservation
+from weir.scheduler.plugins.volume_reservation import VolumeReservation
 from weir.scheduler.status_reporter import StatusReporter
 
 _CHECK_SECONDS: Final = 0.2

@@ -161,7 +161,7 @@ def _dry_run(
 ) -> Preemption | Status:
     table = engine.table
     row = table.row_of[node]
-    feasibility = engine.attended(pod)
+    feasibility = engine.start_cycle(pod)
     pool = {
         key: known
         for key, known in table.pods[row].items()

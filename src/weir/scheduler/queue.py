@@ -17,15 +17,15 @@ from typing import Final
 
 from weir.objects.core import Pod
 from weir.scheduler.claims import Claims
+from weir.scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
+from weir.scheduler.plugins.scheduling_gates import NAME as SCHEDULING_GATES
 from weir.scheduler.queueing_hints import (
     ATTEMPT_FAILED,
     BACKOFF_OVER,
-    DEVICES,
     FORCED,
     NEW_POD,
     POPPED_EARLY,
     TIMEOUT,
-    WATCHED,
     WILDCARDS,
     ClusterEvent,
     QueueingHints,
@@ -208,7 +208,9 @@ class SchedulingQueue:
         gates = bool(item.pod.spec.scheduling_gates) and item.pod.spec.scheduler_name not in self._ungated
         missing = not gates and self._claims is not None and self._claims.gate(item.pod)
         if gates or missing or item.key in self.held:
-            item.gated_by = "SchedulingGates" if gates else DEVICES if missing else "DefaultPreemption"
+            item.gated_by = (
+                SCHEDULING_GATES if gates else DYNAMIC_RESOURCES if missing else "DefaultPreemption"
+            )
             self._fall_asleep(item)
             self._incoming("gated", event)
             return
@@ -291,7 +293,7 @@ class SchedulingQueue:
     def on_event(self, event: ClusterEvent, now: float) -> int:
         """Wake the pods that *event* can help and return how many; pods in flight will hear of it."""
         self._record(event)
-        if not self._concerns_anybody(event.label):
+        if not self._is_registered(event.label):
             return 0
         if event.pods is None:
             candidates: Iterable[QueuedPod] = self._asleep.values()
@@ -302,11 +304,11 @@ class SchedulingQueue:
             self._wake(item, event, now)
         return len(woken)
 
-    def _concerns_anybody(self, label: str) -> bool:
-        """Return whether a plugin that keeps some pod asleep hears of such events at all."""
+    def _is_registered(self, label: str) -> bool:
+        """Return whether a plugin that keeps some pod asleep registered such events."""
         if label in WILDCARDS:
             return True
-        return any(plugin not in WATCHED or label in WATCHED[plugin] for plugin in self._kept_by)
+        return any(self._hints.registers(plugin, label) for plugin in self._kept_by)
 
     def _fall_asleep(self, item: QueuedPod) -> None:
         self._get_up(item.key)

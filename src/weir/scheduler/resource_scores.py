@@ -12,11 +12,13 @@ such a class judges for itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from weir.scheduler.framework import MAX_NODE_SCORE
+from weir.scheduler.framework import MAX_NODE_SCORE, FilterPlugin, ScorePlugin
 from weir.scheduler.node_table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
@@ -32,6 +34,8 @@ from weir.scheduler.node_table import (
     NodeTable,
     Rows,
 )
+from weir.scheduler.plugins.node_resources_balanced_allocation import BalancedScore
+from weir.scheduler.plugins.node_resources_fit import BoundNodeResourcesFit, FitArguments
 from weir.scheduler.pod_class import PodClass
 
 #: A score lies above these bits; below is room for the order of nodes that score the same.
@@ -52,6 +56,34 @@ IMPROVEMENT: Final = np.array(
     [50 + int((50 + gain) / 2) for gain in (*range(101), *range(-100, 0))], np.int64
 )
 _IMPROVEMENT: Final[list[int]] = IMPROVEMENT.tolist()
+
+
+@dataclass(frozen=True)
+class DefaultResources:
+    """That a class is judged by NodeResourcesFit and NodeResourcesBalancedAllocation at their defaults alone."""
+
+    others: tuple[tuple[str, int], ...]  #: requests beyond CPU and memory
+    balanced: bool  #: whether NodeResourcesBalancedAllocation scores
+
+
+def default_resources(
+    filters: Sequence[FilterPlugin], scores: Sequence[tuple[ScorePlugin, int]]
+) -> DefaultResources | None:
+    """Return how the faster twin stands in for these plugins, all that look at pods on nodes; None: it cannot."""
+    fit = filters[0] if len(filters) == 1 else None
+    if not isinstance(fit, BoundNodeResourcesFit) or fit.delegated or fit.arguments != FitArguments():
+        return None
+    balanced = False
+    for plugin, weight in scores:
+        if isinstance(plugin, BalancedScore) and plugin.resources == ("cpu", "memory"):
+            balanced = True
+        elif plugin is not fit:
+            return None
+        if weight != 1:
+            return None
+    if all(plugin is not fit for plugin, _ in scores):
+        return None
+    return DefaultResources(tuple(fit.others.items()), balanced)
 
 
 class Amounts(NamedTuple):

@@ -36,16 +36,16 @@ from weir.scheduler.claim_writes import give_up
 from weir.scheduler.cluster_state import ClusterState, Namespace
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
+from weir.scheduler.framework import Diagnosis, NoNodes, PluginError, Reservation
 from weir.scheduler.metrics import SAMPLE, SchedulerMetrics
 from weir.scheduler.plugins.claim_reservation import ClaimReservation
+from weir.scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption import NoPreemption, preempt, priority
 from weir.scheduler.preemption_eviction import Budget, disruption_budgets, send_away
-from weir.scheduler.profile import Reservation
 from weir.scheduler.queue import QueuedPod
-from weir.scheduler.queueing_hints import DEVICES, ClusterEvent
+from weir.scheduler.queueing_hints import ClusterEvent
 from weir.scheduler.status_reporter import PODS, StatusReporter
 from weir.taints.operators import NUMERIC
 
@@ -248,14 +248,14 @@ class Scheduler:
             promises = engine.reserve(pod, answer.node) if answer.reserves else []
             self._start(self._bind(item, answer.node, started, promises))
         else:
-            frees = DEVICES in answer.plugins and engine.profile.arguments.frees_claims
-            idle = engine.deallocatable(pod) if frees else None
+            frees = DYNAMIC_RESOURCES in answer.plugins and engine.profile.arguments.frees_claims
+            idle = engine.post_filter(pod) if frees else None
             self._start(self._after_rejection(item, engine, answer, rivals, started, idle))
 
     def _note_decision(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis, seconds: float) -> None:
         profile = pod.spec.scheduler_name
-        feasibility = engine.standing_of(pod)
-        self.metrics.note_decision(engine, feasibility, answer, profile, seconds)
+        feasibility = engine.feasibility(pod)
+        self.metrics.note_decision(feasibility, answer, profile, seconds)
         self._decisions += 1
         if self._decisions % SAMPLE == 0:
             for plugin, took in engine.time_plugins(feasibility):
@@ -443,7 +443,7 @@ class Scheduler:
         )
         if self._waits_no_more(item):
             return
-        if DEVICES in diagnosis.plugins:
+        if DYNAMIC_RESOURCES in diagnosis.plugins:
             self.known.claims.note_waiting(item.pod)
         self.known.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
         self.known.work.set()

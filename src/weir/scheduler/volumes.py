@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,9 @@ from weir.objects.core import (
     View,
 )
 from weir.values.quantity import find_quantity
+
+if TYPE_CHECKING:
+    from weir.scheduler.queueing_hints import ClusterEvent
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
@@ -98,6 +101,14 @@ def pod_claims(pod: Pod) -> Iterator[PodClaim]:
             yield PodClaim(volume.persistent_volume_claim.claim_name, False)
         elif volume.ephemeral is not None:
             yield PodClaim(f"{pod.metadata.name}-{volume.name}", True)
+
+
+def is_claim_of_pod(pod: Pod, event: ClusterEvent) -> bool:
+    """A hint: the event is about a claim that *pod* uses."""
+    metadata = (event.new or event.old).metadata
+    return metadata.namespace == pod.metadata.namespace and any(
+        metadata.name == claim.name for claim in pod_claims(pod)
+    )
 
 
 def storage_class_of(claim: PersistentVolumeClaim) -> str:

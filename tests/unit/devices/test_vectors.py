@@ -205,7 +205,7 @@ def run_schedule(vector: dict[str, Any]) -> None:
         scene.put(rule("r", {"pool": pool}, text))
     wanted = claiming("p", "c")
     assert scene.why(wanted) == f"0/2 nodes are available: {vector['message']}."
-    assert (scene.engine.deallocatable(wanted) is not None) == vector["frees"]
+    assert (scene.engine.post_filter(wanted) is not None) == vector["frees"]
     if vector["frees"]:
         scene.claim("c")
         assert scene.schedule(wanted)[0] == vector["then"]

@@ -13,7 +13,6 @@ from weir.objects.resource import DeviceClass, DeviceTaintRule, ResourceClaim, R
 from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis
-from weir.scheduler.plugins import device_plugins
 from weir.scheduler.plugins.claim_reservation import ClaimReservation
 
 Document = dict[str, Any]
@@ -26,7 +25,7 @@ class Scene:
         self.now: datetime = T0
         self._version = 0
         self.claims = Claims(gates, lambda: self.now)
-        self.engine = Engine(gates, devices=device_plugins(self.claims, gates, lambda: "share"))
+        self.engine = Engine(gates, claims=self.claims, share_id=lambda: "share")
         self.claims.put_class(device_class("gpu"))
         for number in range(1, nodes + 1):
             self.node(f"node-{number}")

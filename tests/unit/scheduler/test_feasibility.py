@@ -46,9 +46,9 @@ def test_a_node_that_shrinks_is_left_alone():
     assert engine.place(POD).node == "b"
 
 
-def test_standings_beyond_their_memory_are_dropped_and_made_again(monkeypatch):
-    monkeypatch.setattr("weir.scheduler.cycle._STANDINGS_BYTES", 0)
-    monkeypatch.setattr("weir.scheduler.cycle._LEAST_STANDINGS", 2)
+def test_answers_beyond_their_memory_are_dropped_and_made_again(monkeypatch):
+    monkeypatch.setattr("weir.scheduler.cycle._FEASIBILITY_BYTES", 0)
+    monkeypatch.setattr("weir.scheduler.cycle._LEAST_CLASSES", 2)
     engine = known(node("a"))
     pods = [read(Pod, {"metadata": {"name": "p", "labels": {"n": str(n)}}}) for n in range(6)]
     assert [engine.place(pod).node for pod in pods * 2] == ["a"] * 12

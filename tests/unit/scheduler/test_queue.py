@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from weir.gates import ALL_FEATURES
+from tests.unit.scheduler.hints import hints_of
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.queue import LONGEST_SLEEP_SECONDS, SchedulingQueue
-from weir.scheduler.queueing_hints import QueueingHints, node_events, pod_events
+from weir.scheduler.queueing_hints import node_events, pod_events
 
 NONE = frozenset()
 TAINTS = frozenset({"TaintToleration"})
@@ -29,7 +29,7 @@ def node(name="n", *taints, **spec):
 
 @pytest.fixture
 def queue():
-    return SchedulingQueue(QueueingHints(ALL_FEATURES))
+    return SchedulingQueue(hints_of())
 
 
 def names(queue, now=0.0):
@@ -145,7 +145,7 @@ def test_a_deleted_pod_is_forgotten_wherever_it_waits(queue):
 
 
 def test_gates_hold_nobody_back_when_the_plugin_is_switched_off():
-    queue = SchedulingQueue(QueueingHints(ALL_FEATURES), ungated=frozenset({"default-scheduler"}))
+    queue = SchedulingQueue(hints_of(), ungated=frozenset({"default-scheduler"}))
     queue.add(pod("a", schedulingGates=[{"name": "example.com/wait"}]), 0.0)
     assert names(queue) == ["a"]
 

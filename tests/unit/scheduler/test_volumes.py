@@ -6,8 +6,7 @@ from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
 from weir.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, read
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import PluginError
-from weir.scheduler.plugins import volume_plugins
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 from weir.scheduler.volumes import (
     SELECTED_NODE,
     CSIDriver,
@@ -26,7 +25,7 @@ NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 class Cluster:
     def __init__(self, gates=ALL_FEATURES, **labels_by_node):
         self.storage = Storage()
-        self.engine = Engine(gates, ProfileArguments(), volumes=volume_plugins(self.storage, gates))
+        self.engine = Engine(gates, ProfileArguments(), storage=self.storage)
         for name, labels in (labels_by_node or {"n1": {}, "n2": {}}).items():
             self.node(name, **labels)
 
@@ -438,8 +437,7 @@ def test_the_volume_that_is_filled_least_scores_best():
 def test_a_pool_is_shared_by_all_claims_of_its_class_and_the_shape_says_what_is_best(shape, difference):
     cluster = Cluster(n1={"zone": "a"}, n2={"zone": "b"})
     arguments = ProfileArguments(volume_shape=shape)
-    plugins = volume_plugins(cluster.storage, ALL_FEATURES, shape)
-    cluster.engine = Engine(ALL_FEATURES, arguments, table=cluster.engine.table, volumes=plugins)
+    cluster.engine = Engine(ALL_FEATURES, arguments, table=cluster.engine.table, storage=cluster.storage)
     cluster.storage_class(provisioner="csi.example")
     driver = {"metadata": {"name": "csi.example"}, "spec": {"storageCapacity": True}}
     cluster.storage.put("csi_drivers", None, read(CSIDriver, driver))

@@ -15,7 +15,7 @@ from weir.devices.claims import reserved_for
 from weir.objects.core import Pod
 from weir.objects.resource import DeviceRequestAllocationResult, ResourceClaim
 from weir.scheduler.claims import BINDING_TIMEOUT_SECONDS, BindingFailed, Claims, Readiness
-from weir.scheduler.framework import PluginError
+from weir.scheduler.framework import PluginError, Reservation
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
@@ -85,7 +85,7 @@ class Extended:
     written: ResourceClaim | None = None  #: the claim once it exists
 
 
-class ClaimReservation:
+class ClaimReservation(Reservation):
     """What was promised for one pod's claims on one node."""
 
     plugin = "DynamicResources"

@@ -4,7 +4,7 @@ Spec: KEP-4381 "Scheduling", KEP-5055; dra.md 4.1–4.5, D-09. PreFilter looks a
 against each node and searches devices for the others, Score prefers nodes where alternatives further up were met,
 Reserve promises the devices found on the chosen node.
 What surprises: everything here is beyond preemption's help. An allocated claim that fits nowhere is deallocated
-when nobody else uses it (PostFilter), also when its devices have to be left because of a taint.
+when no other pod uses it (PostFilter), also when its devices have to be left because of a taint.
 Not here: the search (weir.devices.allocation), its answers by node (weir.scheduler.claim_feasibility), writing
 (weir.scheduler.claim_writes), the claim for extended resources (.extended_resources).
 """
@@ -12,7 +12,7 @@ Not here: the search (weir.devices.allocation), its answers by node (weir.schedu
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,25 +28,58 @@ from weir.devices.outcome import (
     DeviceRefusal,
     Unallocatable,
 )
+from weir.devices.result import Ask
 from weir.gates import Gates
 from weir.objects.core import Node, Pod
-from weir.objects.resource import ResourceClaim
+from weir.objects.requests import pod_requests
+from weir.objects.resource import DeviceSubRequest, ResourceClaim
 from weir.scheduler.claim_feasibility import INVALID, REFUSED, ClaimFeasibilities, ClaimFeasibility
 from weir.scheduler.claims import BindingFailed, Claims, Readiness, requests_of, reservable
 from weir.scheduler.device_reasons import ClaimTied, NoDevices
-from weir.scheduler.framework import MAX_NODE_SCORE, Code, PluginError, Status
+from weir.scheduler.framework import (
+    MAX_NODE_SCORE,
+    ClusterScorePlugin,
+    Code,
+    Extensions,
+    FilterPlugin,
+    Plugin,
+    PluginError,
+    PostFilterPlugin,
+    PreFilterPlugin,
+    QueueingHint,
+    ReservePlugin,
+    Scope,
+    Status,
+)
 from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.plugins.claim_reservation import ClaimBinding, ClaimReservation, Extended
 from weir.scheduler.plugins.extended_resources import (
     NO_SUCH_RESOURCE,
     STALE,
     Document,
+    class_offers,
     may_be_offered,
+    offered_by_devices,
     requests_and_mappings,
     unwritten_claim,
 )
 from weir.scheduler.plugins.node_affinity import LabelJudge
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import (
+    DEVICE_CLASS_ADD,
+    DEVICE_CLASS_UPDATE,
+    NODE_ADD,
+    NODE_ALLOCATABLE,
+    NODE_LABEL,
+    OWN_CLAIMS,
+    RESOURCE_CLAIM_ADD,
+    RESOURCE_CLAIM_DELETE,
+    RESOURCE_CLAIM_UPDATE,
+    SLICE_ADD,
+    SLICE_UPDATE,
+    ClusterEvent,
+    always,
+)
 from weir.scheduler.reasons import Reason as FilterReason
 
 NAME: Final = "DynamicResources"
@@ -84,52 +117,150 @@ class _Plan:
     mappings: list[Document]
 
 
-class DynamicResources:
+class DynamicResources(Plugin):
     """The plugin over one cluster's claims."""
 
     name = NAME
 
     def __init__(
         self,
+        table: NodeTable,
         claims: Claims,
         gates: Gates,
         share_id: Callable[[], str] = lambda: "",
         limits: Limits | None = None,
     ) -> None:
-        self._claims, self._gates, self._share_id = claims, gates, share_id
+        self._table, self._claims, self._gates, self._share_id = table, claims, gates, share_id
         self._limits = limits or Limits()
-        self._standings: tuple[NodeTable, ClaimFeasibilities] | None = None
+        self._feasibilities = ClaimFeasibilities(claims, table, self._limits.steps)
 
-    def delegated(self, pod: PodClass) -> frozenset[str]:
-        """Return the resources *pod* asks for that devices offer on nodes without a plugin of the old kind."""
-        extended = self._claims.extended
-        return frozenset(name for name, amount in pod.requests.items() if amount and name in extended)
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod that needs no devices, until they offer a resource it asks for."""
+        delegated, stale = offered_by_devices(pod, self._claims), self._watch_offers(pod)
+        if not pod.pod.spec.resource_claims and not delegated:
+            return Extensions(stale=stale)
+        bound = BoundDynamicResources(
+            self._claims,
+            pod,
+            self._table,
+            self._gates,
+            self._feasibilities,
+            self._share_id,
+            delegated,
+            self._limits,
+        )
+        return Extensions(
+            pre_filter=bound,
+            filter=bound,
+            post_filter=bound,
+            cluster_score=bound,
+            reserve=bound,
+            stale=stale,
+        )
 
-    def watch_delegated(self, pod: PodClass) -> Callable[[], bool] | None:
-        """Return what tells whether that has changed since now; None when it never can."""
+    def _watch_offers(self, pod: PodClass) -> Callable[[], bool] | None:
+        """Return what says whether devices offer other resources than now; None when that never concerns *pod*."""
         if not any(map(may_be_offered, pod.requests)):
             return None
         claims, version = self._claims, self._claims.extended_version
         return lambda: claims.extended_version != version
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundDynamicResources | None:
-        """Return the check, or None for a pod that needs no devices."""
-        delegated = self.delegated(pod)
-        if not pod.pod.spec.resource_claims and not delegated:
-            return None
-        if self._standings is None or self._standings[0] is not table:
-            self._standings = (table, ClaimFeasibilities(self._claims, table, self._limits.steps))
-        return BoundDynamicResources(
-            self._claims, pod, table, self._gates, self._standings[1], self._share_id, delegated, self._limits
+    # ── queueing hints ───────────────────────────────────────────────────────────────────────────
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {
+            NODE_ADD: always,
+            NODE_LABEL: always,
+            NODE_ALLOCATABLE: always,
+            RESOURCE_CLAIM_ADD: self._claim_helps,
+            RESOURCE_CLAIM_UPDATE: self._claim_helps,
+            RESOURCE_CLAIM_DELETE: self._claim_helps,
+            OWN_CLAIMS: self._has_its_claims,
+            DEVICE_CLASS_ADD: self._class_helps,
+            DEVICE_CLASS_UPDATE: self._class_helps,
+            SLICE_ADD: self._devices_help,
+            SLICE_UPDATE: self._devices_help,
+        }
+
+    def _has_its_claims(self, pod: Pod, event: ClusterEvent) -> bool:
+        """All claims of the pod are there and usable."""
+        return not self._claims.gate(event.new)
+
+    def _claim_helps(self, pod: Pod, event: ClusterEvent) -> bool:
+        """A claim was freed, which may help any pod, or changed otherwise, which helps the pods that use it."""
+        old, new = event.old, event.new
+        freed = old is not None and old.status.allocation is not None
+        if new is None:
+            return freed
+        found = self._claims.of_pod(pod)
+        if isinstance(found, str):
+            return False  # another of its claims is missing
+        if freed and new.status.allocation is None:
+            return True
+        if all(claim.metadata.uid != new.metadata.uid for claim in found):
+            return False
+        return old is None or old.status != new.status
+
+    def _class_helps(self, pod: Pod, event: ClusterEvent) -> bool:
+        """A class is new or changed that a request of the pod names, or that offers a resource it asks for."""
+        if event.old is not None and event.old.spec == event.new.spec:
+            return False
+        return class_offers(event.new, pod) or any(
+            asked.device_class_name == event.new.name for _, asked in self._requests(pod)
         )
 
+    def _devices_help(self, pod: Pod, event: ClusterEvent) -> bool:
+        """Devices of the pools that changed could be taken by a request, or are held by a claim, of the pod.
 
-class BoundDynamicResources:
-    """The check for pods of one class; `attend` says which of them is meant."""
+        A slice that completes its pool makes all devices of the pool available, so a change of one slice is a
+        change of the pool. The hint may be wrong in waking a pod, never in letting it sleep.
+        """
+        claims, pools = self._claims, event.new
+        found = claims.of_pod(pod)
+        if isinstance(found, str):
+            return False
+        for claim in found:
+            if any(result.id[:2] in pools for result in claim.results) and not claims.tainted(claim, pod):
+                return True  # it may have been refused because of their taints, and need not be any more
+        devices = [device for key in pools for device in claims.allocator.candidates.devices_in(key)]
+        for label, asked in (*self._requests(pod), *self._extended_requests(pod)):
+            device_class = claims.classes.get(asked.device_class_name)
+            if device_class is None:
+                continue
+            ask = Ask("", label, asked, device_class)
+            try:
+                if any(
+                    claims.allocator.selected(ask, device) is None
+                    and not claims.allocator.untolerated(ask, device)
+                    for device in devices
+                ):
+                    return True
+            except AllocationError:
+                return True  # the attempt reports what is wrong
+        return False
+
+    def _requests(self, pod: Pod) -> Iterator[tuple[str, Any]]:
+        """Yield what the pod's unallocated claims ask for."""
+        found = self._claims.of_pod(pod)
+        for claim in found if not isinstance(found, str) else ():
+            if claim.status.allocation is None:
+                yield from requests_of(claim)
+
+    def _extended_requests(self, pod: Pod) -> Iterator[tuple[str, Any]]:
+        """Yield the same for extended resources that devices offer."""
+        for name, amount in pod_requests(pod).items():
+            offered = self._claims.extended.get(name) if amount else None
+            if offered is not None:
+                yield name, DeviceSubRequest(device_class_name=offered)
+
+
+class BoundDynamicResources(
+    FilterPlugin, PreFilterPlugin, PostFilterPlugin, ClusterScorePlugin, ReservePlugin
+):
+    """The check for pods of one class; `start_cycle` says which of them is meant."""
 
     name = NAME
-    dynamic = True
-    lazy = True  #: asks only about rows that nobody else refused
+    scope = Scope.SEARCH
 
     def __init__(
         self,
@@ -144,14 +275,14 @@ class BoundDynamicResources:
     ) -> None:
         self._limits = limits
         self._claims, self._table, self._gates = claims, table, gates
-        self._standings, self._share_id = feasibilities, share_id
+        self._feasibilities, self._share_id = feasibilities, share_id
         self._delegated = sorted(delegated)
         self._others = [
             name for name, n in pod.requests.items() if n and may_be_offered(name) and name not in delegated
         ]
-        self.attend(pod.pod)
+        self.start_cycle(pod.pod)
 
-    def attend(self, pod: Pod) -> None:
+    def start_cycle(self, pod: Pod) -> None:
         """From now on answer for *pod*: pods of one class have claims of their own."""
         self._pod = pod
         self._allocated: list[ResourceClaim] = []
@@ -164,7 +295,7 @@ class BoundDynamicResources:
 
     # ── PreFilter ────────────────────────────────────────────────────────────────────────────────
 
-    def prefilter(self) -> Status | None:
+    def pre_filter(self) -> Status | None:
         """Return why no node can take the pod, or None."""
         self._seen = True
         self._unavailable = {}
@@ -206,7 +337,7 @@ class BoundDynamicResources:
     def codes(self, rows: Any) -> Ids:
         """Return 0, or what speaks against each node; raises PluginError when a search breaks."""
         if not self._seen:
-            self.prefilter()
+            self.pre_filter()
         picked = np.arange(self._table.size)[rows]
         if self._problem is not None:  # asked in spite of PreFilter: nothing can be had anywhere
             return np.full(len(picked), REFUSED, np.int32)
@@ -257,7 +388,7 @@ class BoundDynamicResources:
                 names = [name for bit, name in enumerate(self._delegated) if needed >> bit & 1]
                 requests, mappings = requests_and_mappings(self._pod, names, self._claims.extended)
                 wanted.append(unwritten_claim(self._pod, requests))
-            feasibility = self._standings.of(wanted) if wanted else None
+            feasibility = self._feasibilities.of(wanted) if wanted else None
             plan = self._plans[needed] = _Plan(wanted, feasibility, requests, mappings)
         return plan
 
@@ -306,7 +437,7 @@ class BoundDynamicResources:
 
     # ── Score ────────────────────────────────────────────────────────────────────────────────────
 
-    def normalised(self, feasible: Bools) -> Ints | None:
+    def normalized_scores(self, feasible: Bools) -> Ints | None:
         """Return 0…100 by how far up in their lists the alternatives stand that each node meets."""
         size = self._table.size
         raw: Ints = np.zeros(size, np.int64)
@@ -319,8 +450,8 @@ class BoundDynamicResources:
 
     # ── PostFilter, Reserve ──────────────────────────────────────────────────────────────────────
 
-    def deallocatable(self) -> ResourceClaim | None:
-        """PostFilter: return a claim that stood in the way on some node and that nobody else uses.
+    def post_filter(self) -> ResourceClaim | None:
+        """Return a claim that stood in the way on some node and that no other pod uses.
 
         Of an earlier attempt for extended resources it is that attempt's claim.
         """

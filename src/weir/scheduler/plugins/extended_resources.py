@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from weir.objects.core import Container, Pod, read
-from weir.objects.requests import container_requests, restarts
-from weir.objects.resource import ResourceClaim
-from weir.scheduler.claims import EXTENDED_CLAIM, IMPLICIT_PREFIX
+from weir.objects.requests import container_requests, pod_requests, restarts
+from weir.objects.resource import DeviceClass, ResourceClaim
+from weir.scheduler.claims import EXTENDED_CLAIM, IMPLICIT_PREFIX, Claims
+from weir.scheduler.pod_class import PodClass
 from weir.validate.resources import is_extended
 
 Document = dict[str, Any]
@@ -36,6 +37,21 @@ def may_be_offered(resource: str) -> bool:
     [True, False, False, False]
     """
     return resource.startswith(IMPLICIT_PREFIX) or is_extended(resource)
+
+
+def offered_by_devices(pod: PodClass, claims: Claims) -> frozenset[str]:
+    """Return the resources *pod* asks for that devices offer, on nodes whose device plugins do not."""
+    extended = claims.extended
+    return frozenset(name for name, amount in pod.requests.items() if amount and name in extended)
+
+
+def class_offers(device_class: DeviceClass, pod: Pod) -> bool:
+    """Return whether *device_class* offers an extended resource that *pod* asks for."""
+    wanted = pod_requests(pod)
+    if wanted.get(f"{IMPLICIT_PREFIX}{device_class.name}"):
+        return True
+    offered = device_class.spec.extended_resource_name
+    return bool(offered and wanted.get(offered))
 
 
 def requests_and_mappings(

@@ -6,11 +6,20 @@ rare image does not attract every pod.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from weir.scheduler.framework import MAX_NODE_SCORE
+from weir.scheduler.framework import (
+    MAX_NODE_SCORE,
+    Extensions,
+    Normalize,
+    Plugin,
+    QueueingHint,
+    Scope,
+    ScorePlugin,
+)
 from weir.scheduler.node_table import Ints, NodeTable
 from weir.scheduler.pod_class import PodClass
 
@@ -20,21 +29,28 @@ _LEAST: Final = 23 * _MIB
 _MOST: Final = 1000 * _MIB
 
 
-class ImageLocality:
+class ImageLocality(Plugin):
     name = NAME
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundImageLocality:
-        return BoundImageLocality(pod.images, table)
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+
+    def for_class(self, pod: PodClass) -> Extensions:
+        return Extensions(score=_Score(pod.images, self._table))
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {}  # it rejects no pod
 
 
-class BoundImageLocality:
+class _Score(ScorePlugin):
     name = NAME
+    scope = Scope.NODE
+    normalize = Normalize.NONE
 
     def __init__(self, images: tuple[str, ...], table: NodeTable) -> None:
         self._images, self._table = images, table
 
-    def raw(self, rows: Any) -> Ints:
-        """Return each node's score, which is final: this plugin has no normaliser."""
+    def score(self, rows: Any) -> Ints:
         if not any(self._table.images.get(image) for image in self._images):
             return np.zeros(len(self._table.alive[rows]), np.int64)
         total = np.zeros(len(self._table.alive), np.int64)

@@ -7,14 +7,36 @@ What surprises: the first pod of a group that wants its own kind near may go any
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from weir.scheduler.framework import Code, Status
+from weir.objects.core import Pod
+from weir.scheduler.framework import (
+    MAX_NODE_SCORE,
+    ClusterScorePlugin,
+    Code,
+    Extensions,
+    FilterPlugin,
+    Plugin,
+    QueueingHint,
+    Scope,
+    Status,
+)
 from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
-from weir.scheduler.pod_class import PodClass
-from weir.scheduler.pod_counts import Count, PodCounts, Term, read_term
+from weir.scheduler.pod_class import PodClass, build
+from weir.scheduler.pod_counts import PodCount, PodCounts, Term, carried_terms, read_term
+from weir.scheduler.queueing_hints import (
+    NODE_ADD,
+    NODE_LABEL,
+    OWN_LABEL,
+    POD_ADD,
+    POD_DELETE,
+    POD_LABEL,
+    ClusterEvent,
+    always,
+)
 from weir.scheduler.reasons import AvoidedByPodNear, AvoidedPodNear, NoPodNear, Reason
 
 NAME: Final = "InterPodAffinity"
@@ -28,46 +50,106 @@ def by_domain(table: NodeTable, topology_key: str, sums: Any) -> Any:
     return sums.take(table.label(topology_key).ids[: table.size], mode="wrap")
 
 
-def anybody_near(table: NodeTable, topology_key: str, count: Count) -> Bools:
+def has_pod_in_domain(table: NodeTable, topology_key: str, count: PodCount) -> Bools:
     """Return, for each node, whether its topology domain has a pod that is counted."""
     near: Bools = by_domain(table, topology_key, count.by_label(topology_key, table) > 0)
     return near
 
 
-class InterPodAffinity:
+class InterPodAffinity(Plugin):
     name = NAME
 
     def __init__(
-        self, tally: PodCounts, hard_weight: int = 1, *, ignore_preferred_of_existing: bool = False
+        self, pod_counts: PodCounts, hard_weight: int = 1, *, ignore_preferred_of_existing: bool = False
     ) -> None:
-        self._tally, self._hard_weight = tally, hard_weight
+        self._counts, self._hard_weight = pod_counts, hard_weight
         self._ignore_preferred = ignore_preferred_of_existing
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundInterPodAffinity:
-        return BoundInterPodAffinity(pod, table, self._tally, self._hard_weight, self._ignore_preferred)
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod that no term concerns, until one does."""
+        bound = BoundInterPodAffinity(pod, self._counts, self._hard_weight, self._ignore_preferred)
+        return (
+            Extensions(filter=bound, cluster_score=bound)
+            if bound.active()
+            else Extensions(stale=bound.active)
+        )
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {
+            NODE_ADD: self._has_affinity_keys,
+            NODE_LABEL: self._has_affinity_keys,
+            POD_ADD: self._moves_affinity,
+            POD_DELETE: self._moves_affinity,
+            POD_LABEL: self._moves_affinity,
+            OWN_LABEL: always,
+        }
+
+    def _required(self, pod: PodClass) -> tuple[list[Term], list[Term]]:
+        """Return the terms *pod* must be near to and away from."""
+        terms = carried_terms(pod, self._counts.namespaces)
+        near = [term for purpose, term, _ in terms if purpose == "affinity"]
+        return near, [term for purpose, term, _ in terms if purpose == "anti-affinity"]
+
+    def _moves_affinity(self, pod: Pod, event: ClusterEvent) -> bool:
+        """A pod to be near to has come, or one to be away from has gone."""
+        mine = build(pod)
+        near, apart = self._required(mine)
+        old, new = (build(version) if version is not None else None for version in (event.old, event.new))
+        liked = [version is not None and _selected_by_all(near, version) for version in (old, new)]
+        disliked = [version is not None and any(t.selects(version) for t in apart) for version in (old, new)]
+        if (liked[1] and not liked[0]) or (disliked[0] and not disliked[1]):
+            return True
+        if liked[0] and not liked[1] and _selected_by_all(near, mine):
+            return True  # the first of a kind may go anywhere, once no other is left
+        # a pod that leaves takes its own anti-affinity along
+        left = old if new is None else None
+        return left is not None and any(term.selects(mine) for term in self._required(left)[1])
+
+    def _has_affinity_keys(self, pod: Pod, event: ClusterEvent) -> bool:
+        """The node may be where the pod can be near to, or away from, those it must."""
+        near, apart = self._required(build(pod))
+        if not near and not apart:
+            return True  # another pod's term rejected it; its topology may be this node's
+        labels = event.new.labels
+        if event.old is None:  # a node without the label of an anti-affinity is away from every pod
+            return all(term.topology_key in labels for term in near)
+        before = event.old.labels
+        return any(
+            term.topology_key in labels and labels[term.topology_key] != before.get(term.topology_key)
+            for term in near
+        ) or any(
+            term.topology_key in before and before[term.topology_key] != labels.get(term.topology_key)
+            for term in apart
+        )
 
 
-class BoundInterPodAffinity:
+def _selected_by_all(terms: list[Term], pod: PodClass) -> bool:
+    return bool(terms) and all(term.selects(pod) for term in terms)
+
+
+class BoundInterPodAffinity(FilterPlugin, ClusterScorePlugin):
     """The plugin for one pod class. Domains move as a whole, so nothing is kept: sums are made when asked."""
 
     name = NAME
-    dynamic = True
+    scope = Scope.CLUSTER
 
     def __init__(
-        self, pod: PodClass, table: NodeTable, tally: PodCounts, hard_weight: int, ignore_preferred: bool
+        self, pod: PodClass, pod_counts: PodCounts, hard_weight: int, ignore_preferred: bool
     ) -> None:
-        self._pod, self._table, self._tally = pod, table, tally
+        self._pod, self._table, self._counts = pod, pod_counts.table, pod_counts
         self._hard_weight, self._ignore_preferred = hard_weight, ignore_preferred
         affinity = pod.affinity
         near = affinity.pod_affinity if affinity else None
         apart = affinity.pod_anti_affinity if affinity else None
-        self._near = [read_term(t, pod, tally.namespaces) for t in (near.required or () if near else ())]
-        self._apart = [read_term(t, pod, tally.namespaces) for t in (apart.required or () if apart else ())]
+        self._near = [read_term(t, pod, pod_counts.namespaces) for t in (near.required or () if near else ())]
+        self._apart = [
+            read_term(t, pod, pod_counts.namespaces) for t in (apart.required or () if apart else ())
+        ]
         self._prefers = [
-            (read_term(t.pod_affinity_term, pod, tally.namespaces), t.weight)
+            (read_term(t.pod_affinity_term, pod, pod_counts.namespaces), t.weight)
             for t in (near.preferred or () if near else ())
         ] + [
-            (read_term(t.pod_affinity_term, pod, tally.namespaces), -t.weight)
+            (read_term(t.pod_affinity_term, pod, pod_counts.namespaces), -t.weight)
             for t in (apart.preferred or () if apart else ())
         ]
         self._seen = (-1, False)
@@ -76,9 +158,9 @@ class BoundInterPodAffinity:
         """Return whether any term concerns this class: its own, or one of a pod already placed."""
         if self._near or self._apart or self._prefers:
             return True
-        if self._seen[0] != self._tally.version:
-            about = any(term.selects(self._pod) for term, _, _ in self._tally.carried.values())
-            self._seen = (self._tally.version, about)
+        if self._seen[0] != self._counts.version:
+            about = any(term.selects(self._pod) for term, _, _ in self._counts.carried.values())
+            self._seen = (self._counts.version, about)
         return self._seen[1]
 
     # ── filter ───────────────────────────────────────────────────────────────────────────────────
@@ -87,17 +169,17 @@ class BoundInterPodAffinity:
         """Return 0, or 1 affinity not met, 2 own anti-affinity, 3 anti-affinity of a pod there."""
         size = self._table.size
         codes = np.zeros(size, np.int32)
-        for term, _, count in self._tally.terms_about(self._pod, "anti-affinity"):
-            np.putmask(codes, anybody_near(self._table, term.topology_key, count), 3)
+        for term, _, count in self._counts.terms_about(self._pod, "anti-affinity"):
+            np.putmask(codes, has_pod_in_domain(self._table, term.topology_key, count), 3)
         for term in self._apart:
-            np.putmask(codes, anybody_near(self._table, term.topology_key, self._selected(term)), 2)
+            np.putmask(codes, has_pod_in_domain(self._table, term.topology_key, self._selected(term)), 2)
         if self._near:
             codes[~self._near_enough()] = 1
         return codes[rows]
 
-    def _wanted_near(self) -> Count:
+    def _wanted_near(self) -> PodCount:
         """Return the pods that all affinity terms select: upstream counts only those."""
-        return self._tally.selected(
+        return self._counts.selected(
             ("all", tuple(term.key for term in self._near)),
             lambda pod, terms=tuple(self._near): all(term.selects(pod) for term in terms),
         )
@@ -110,15 +192,15 @@ class BoundInterPodAffinity:
         for term in self._near:
             ids = self._table.label(term.topology_key).ids[: self._table.size]
             labelled &= ids >= 0
-            here = anybody_near(self._table, term.topology_key, everyone)
+            here = has_pod_in_domain(self._table, term.topology_key, everyone)
             anywhere = anywhere or bool(here.any())
             met &= here
         if not anywhere and all(term.selects(self._pod) for term in self._near):
-            return labelled  # the first of its kind has nobody to be near to
+            return labelled  # the first of its kind has no pod to be near to
         return labelled & met
 
-    def _selected(self, term: Term) -> Count:
-        return self._tally.selected(("term", term.key[1:]), term.selects)  # type: ignore[index]
+    def _selected(self, term: Term) -> PodCount:
+        return self._counts.selected(("term", term.key[1:]), term.selects)  # type: ignore[index]
 
     def status(self, code: int) -> Status:
         return {1: _AFFINITY, 2: _ANTI, 3: _EXISTING}[code]
@@ -131,45 +213,57 @@ class BoundInterPodAffinity:
             lacking = [
                 NoPodNear(index, term.topology_key)
                 for index, term in enumerate(self._near)
-                if not anybody_near(self._table, term.topology_key, everyone)[row]
+                if not has_pod_in_domain(self._table, term.topology_key, everyone)[row]
             ]
             found += lacking
         found += [
             AvoidedPodNear(index, term.topology_key)
             for index, term in enumerate(self._apart)
-            if anybody_near(self._table, term.topology_key, self._selected(term))[row]
+            if has_pod_in_domain(self._table, term.topology_key, self._selected(term))[row]
         ]
         keys = dict.fromkeys(
             term.topology_key
-            for term, _, count in self._tally.terms_about(self._pod, "anti-affinity")
-            if anybody_near(self._table, term.topology_key, count)[row]
+            for term, _, count in self._counts.terms_about(self._pod, "anti-affinity")
+            if has_pod_in_domain(self._table, term.topology_key, count)[row]
         )
         return (*found, *map(AvoidedByPodNear, keys))
 
     # ── score ────────────────────────────────────────────────────────────────────────────────────
 
-    def raw(self, rows: Any) -> Ints | None:
+    def normalized_scores(self, feasible: Bools) -> Ints | None:
+        """Return 0 for the lowest weight sum among *feasible* and 100 for the highest."""
+        raw = self._weight_sums()
+        if raw is None or not feasible.any():
+            return None
+        open_raw = raw[feasible]
+        high, low = int(open_raw[open_raw.argmax()]), int(open_raw[open_raw.argmin()])
+        if high == low:
+            return None
+        scaled = (raw - low) / (high - low)
+        scaled *= float(MAX_NODE_SCORE)
+        return scaled.astype(np.int64)
+
+    def _weight_sums(self) -> Ints | None:
         """Return each node's weight sum, or None when no term says anything."""
         if self._ignore_preferred and not self._prefers:
-            return None  # who prefers nothing is not asked about the others, not even about what they require
-        sums: dict[
-            str, Ints
-        ] = {}  # by topology key, since what lies in one domain is added up once for all its nodes
+            return None  # a pod that prefers nothing is not scored by the terms of others, not even required ones
+        # by topology key, since what lies in one domain is added up once for all its nodes
+        sums: dict[str, Ints] = {}
 
-        def say(key: str, weight: int, count: Count) -> None:
-            said = weight * count.by_label(key, self._table)
-            sums[key] = sums[key] + said if key in sums else said
+        def add(key: str, weight: int, count: PodCount) -> None:
+            weighed = weight * count.by_label(key, self._table)
+            sums[key] = sums[key] + weighed if key in sums else weighed
 
         for term, weight in self._prefers:
             count = self._selected(term)
             if count.total:
-                say(term.topology_key, weight, count)
+                add(term.topology_key, weight, count)
         sources = [("affinity", self._hard_weight)] if self._hard_weight else []
         sources += [("prefers", 1), ("avoids", -1)]
         for purpose, sign in sources:
-            for term, weight, count in self._tally.terms_about(self._pod, purpose):
-                say(term.topology_key, sign * weight, count)
+            for term, weight, count in self._counts.terms_about(self._pod, purpose):
+                add(term.topology_key, sign * weight, count)
         if not sums:
             return None
         total: Ints = sum(by_domain(self._table, key, each) for key, each in sums.items())
-        return total[rows]
+        return total

@@ -23,9 +23,21 @@ from weir.objects.core import (
     Pod,
     PreferredSchedulingTerm,
 )
-from weir.scheduler.framework import Code, Status
+from weir.scheduler.framework import (
+    Code,
+    Extensions,
+    FilterPlugin,
+    Normalize,
+    Plugin,
+    PreFilterPlugin,
+    QueueingHint,
+    Scope,
+    ScorePlugin,
+    Status,
+)
 from weir.scheduler.node_table import Bools, Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import NODE_ADD, NODE_LABEL, ClusterEvent
 from weir.scheduler.reasons import (
     Reason,
     Unmet,
@@ -40,6 +52,7 @@ from weir.selectors.node import (
     match_field,
     match_requirement,
     match_term,
+    pod_selects_node,
     preferred_terms,
     required_selector,
 )
@@ -48,24 +61,50 @@ from weir.values.integer import IntegerError, parse_int64
 NAME: Final = "NodeAffinity"
 _REJECTED: Final = Status(Code.UNRESOLVABLE, (WrongLabel.words,), NAME)
 _ENFORCED: Final = Status(Code.UNRESOLVABLE, (UnmetProfileAffinity.words,), NAME)
-CONFLICT: Final = "pod affinity terms conflict"
+_CONFLICT: Final = Status(Code.UNRESOLVABLE, ("pod affinity terms conflict",), NAME)
 
 
-class NodeAffinity:
+class NodeAffinity(Plugin):
     """The plugin; `added` is the profile's own affinity, which every node must match as well."""
 
     name = NAME
 
-    def __init__(self, gates: Gates, added: NodeAffinityView | None = None) -> None:
-        self._gates, self._added = gates, added
+    def __init__(self, table: NodeTable, gates: Gates, added: NodeAffinityView | None = None) -> None:
+        self._table, self._gates, self._added = table, gates, added
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundNodeAffinity:
-        return BoundNodeAffinity(pod, table, self._gates, self._added)
+    def for_class(self, pod: PodClass) -> Extensions:
+        bound = BoundNodeAffinity(pod, self._table, self._gates, self._added)
+        names = bound.node_names()
+        return Extensions(
+            pre_filter=_Conflict() if names is not None and not names else None,
+            node_names=names or None,
+            filter=bound if bound.filters else None,
+            pre_score=unreadable_preferences(pod.pod),
+            score=bound if bound.scores else None,
+        )
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {NODE_ADD: self._now_selected, NODE_LABEL: self._now_selected}
+
+    def _now_selected(self, pod: Pod, event: ClusterEvent) -> bool:
+        if not pod_selects_node(pod, event.new.labels, event.new.name, self._gates):
+            return False
+        return event.old is None or not pod_selects_node(pod, event.old.labels, event.old.name, self._gates)
 
 
-class BoundNodeAffinity:
+class _Conflict(PreFilterPlugin):
+    """A pod whose required terms name nodes, and no node that all of one term's fields name."""
+
     name = NAME
-    dynamic = False
+
+    def pre_filter(self) -> Status:
+        return _CONFLICT
+
+
+class BoundNodeAffinity(FilterPlugin, ScorePlugin):
+    name = NAME
+    scope = Scope.NODE
+    normalize = Normalize.HIGHEST
 
     def __init__(self, pod: PodClass, table: NodeTable, gates: Gates, added: NodeAffinityView | None) -> None:
         self._columns, self._gates = LabelJudge(table, gates), gates
@@ -78,8 +117,6 @@ class BoundNodeAffinity:
             if term.weight and (term.preference.match_expressions or term.preference.match_fields)
         )
 
-        self.unreadable = unreadable_preferences(pod.pod)  #: why the preferences cannot be scored, or ""
-
     @property
     def filters(self) -> bool:
         """Whether any node could be refused."""
@@ -90,7 +127,7 @@ class BoundNodeAffinity:
         """Whether any node could be preferred."""
         return bool(self._preferred)
 
-    def only(self) -> set[str] | None:
+    def node_names(self) -> frozenset[str] | None:
         """PreFilter: the nodes worth looking at when every term names some; None when one term does not."""
         if self._required is None or not self._required.node_selector_terms:
             return None
@@ -104,7 +141,7 @@ class BoundNodeAffinity:
             if not named:
                 return None
             union |= set.intersection(*named)
-        return union
+        return frozenset(union)
 
     def codes(self, rows: Any) -> Ids:
         """Return 0 for nodes that match, 1 for those the pod refuses, 2 for those the profile refuses."""
@@ -117,7 +154,7 @@ class BoundNodeAffinity:
             codes[~self._columns.selects(self._added, rows)] = 2  # asked first, so it is the one named
         return codes
 
-    def raw(self, rows: Any) -> Ids:
+    def score(self, rows: Any) -> Ids:
         """Return the summed weight of the preferred terms each node matches."""
         total = np.zeros(len(self._columns.table.alive[rows]), np.int32)
         for term in self._preferred:

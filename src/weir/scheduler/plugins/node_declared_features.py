@@ -8,14 +8,16 @@ Not here: features that only matter when a pod is changed (resizing); the schedu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from weir.objects.core import Node, Pod
-from weir.scheduler.framework import Code, Status
+from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, QueueingHint, Scope, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import NODE_ADD, NODE_FEATURE, ClusterEvent
 from weir.scheduler.reasons import Reason, UndeclaredFeatures
 
 NAME: Final = "NodeDeclaredFeatures"
@@ -47,18 +49,27 @@ def declared_features(node: Node) -> frozenset[str]:
     return frozenset(node.status.declared_features or ())
 
 
-class NodeDeclaredFeatures:
+class NodeDeclaredFeatures(Plugin):
     name = NAME
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundNodeDeclaredFeatures | None:
-        """Return the check, or None for a pod that needs nothing new."""
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod that needs nothing new."""
         needed = required_features(pod.pod)
-        return BoundNodeDeclaredFeatures(needed, table) if needed else None
+        return Extensions(filter=_Filter(needed, self._table)) if needed else Extensions()
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {NODE_ADD: self._has_features, NODE_FEATURE: self._has_features}
+
+    def _has_features(self, pod: Pod, event: ClusterEvent) -> bool:
+        return required_features(pod) <= declared_features(event.new)
 
 
-class BoundNodeDeclaredFeatures:
+class _Filter(FilterPlugin):
     name = NAME
-    dynamic = False
+    scope = Scope.NODE
 
     def __init__(self, needed: frozenset[str], table: NodeTable) -> None:
         self._needed, self._table = needed, table

@@ -5,38 +5,44 @@ Spec: core.md 3.7.3.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from weir.scheduler.framework import Code, Status
+from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, QueueingHint, Scope, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import NODE_ADD, always
 from weir.scheduler.reasons import OtherNode, Reason
 
 NAME: Final = "NodeName"
 _REJECTED: Final = Status(Code.UNRESOLVABLE, (OtherNode.words,), NAME)
 
 
-class NodeName:
+class NodeName(Plugin):
     name = NAME
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundNodeName | None:
-        """Return the check, or None for a pod that names no node."""
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod that names no node."""
         wanted = pod.pod.spec.node_name
-        return BoundNodeName(wanted, table) if wanted else None
+        if not wanted:
+            return Extensions()
+        return Extensions(node_names=frozenset({wanted}), filter=_Filter(wanted, self._table))
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {NODE_ADD: always}
 
 
-class BoundNodeName:
+class _Filter(FilterPlugin):
     name = NAME
-    dynamic = False
+    scope = Scope.NODE
 
     def __init__(self, wanted: str, table: NodeTable) -> None:
         self._wanted, self._table = wanted, table
-
-    def only(self) -> set[str]:
-        """PreFilter: the one node worth looking at."""
-        return {self._wanted}
 
     def codes(self, rows: Any) -> Ids:
         codes = np.ones(len(self._table.alive), np.int32)

@@ -6,14 +6,17 @@ the same.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from weir.objects.requests import HostPort
-from weir.scheduler.framework import Code, Status
+from weir.objects.core import Pod
+from weir.objects.requests import HostPort, host_ports
+from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, QueueingHint, Scope, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import NODE_ADD, POD_DELETE, ClusterEvent, always
 from weir.scheduler.reasons import PortTaken, Reason
 
 NAME: Final = "NodePorts"
@@ -30,17 +33,26 @@ def conflicts(wanted: HostPort, held: HostPort) -> bool:
     return wanted[1:] == held[1:] and (_EVERYWHERE in (wanted[0], held[0]) or wanted[0] == held[0])
 
 
-class NodePorts:
+class NodePorts(Plugin):
     name = NAME
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundNodePorts | None:
-        """Return the check, or None for a pod without host ports."""
-        return BoundNodePorts(pod.host_ports, table) if pod.host_ports else None
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod without host ports."""
+        return Extensions(filter=_Filter(pod.host_ports, self._table)) if pod.host_ports else Extensions()
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {NODE_ADD: always, POD_DELETE: self._frees_port}
+
+    def _frees_port(self, pod: Pod, event: ClusterEvent) -> bool:
+        return any(conflicts(wanted, held) for wanted in host_ports(pod) for held in host_ports(event.old))
 
 
-class BoundNodePorts:
+class _Filter(FilterPlugin):
     name = NAME
-    dynamic = True
+    scope = Scope.PODS
 
     def __init__(self, wanted: tuple[HostPort, ...], table: NodeTable) -> None:
         self._wanted, self._table = wanted, table

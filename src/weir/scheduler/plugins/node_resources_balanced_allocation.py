@@ -6,13 +6,21 @@ What surprises: real requests count here, not the defaulted ones of NodeResource
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from weir.scheduler.framework import MAX_NODE_SCORE
+from weir.scheduler.framework import (
+    MAX_NODE_SCORE,
+    Extensions,
+    Normalize,
+    Plugin,
+    QueueingHint,
+    Scope,
+    ScorePlugin,
+)
 from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, USED_CPU, USED_MEMORY, Ints, NodeTable
 from weir.scheduler.pod_class import PodClass
 
@@ -20,27 +28,33 @@ NAME: Final = "NodeResourcesBalancedAllocation"
 Floats = npt.NDArray[np.float64]
 
 
-class NodeResourcesBalancedAllocation:
+class NodeResourcesBalancedAllocation(Plugin):
     name = NAME
 
-    def __init__(self, resources: Sequence[str] = ("cpu", "memory")) -> None:
-        self._resources = tuple(resources)
+    def __init__(self, table: NodeTable, resources: Sequence[str] = ("cpu", "memory")) -> None:
+        self._table, self._resources = table, tuple(resources)
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundBalancedAllocation | None:
-        """Return the score, or None for a pod that asks for none of the resources."""
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the score; none for a pod that asks for none of the resources."""
         if not any(pod.requests.get(resource, 0) for resource in self._resources):
-            return None
-        return BoundBalancedAllocation(pod, table, self._resources)
+            return Extensions()
+        return Extensions(score=BalancedScore(pod, self._table, self._resources))
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {}  # it rejects no pod
 
 
-class BoundBalancedAllocation:
+class BalancedScore(ScorePlugin):
+    """The plain definition of what weir.scheduler.resource_scores computes for many classes at once."""
+
     name = NAME
+    scope = Scope.PODS
+    normalize = Normalize.NONE
 
     def __init__(self, pod: PodClass, table: NodeTable, resources: tuple[str, ...]) -> None:
         self._pod, self._table, self.resources = pod, table, resources
 
-    def raw(self, rows: Any) -> Ints:
-        """Return each node's score; it is final, without a normaliser."""
+    def score(self, rows: Any) -> Ints:
         with_pod, without = [], []
         for resource in self.resources:
             capacity, used = self._amounts(resource, rows)

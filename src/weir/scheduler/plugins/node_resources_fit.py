@@ -13,7 +13,21 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from weir.scheduler.framework import MAX_NODE_SCORE, Code, Status
+from weir.objects.core import Pod
+from weir.objects.requests import node_allocatable, pod_requests
+from weir.scheduler.claims import Claims
+from weir.scheduler.framework import (
+    MAX_NODE_SCORE,
+    Code,
+    Extensions,
+    FilterPlugin,
+    Normalize,
+    Plugin,
+    QueueingHint,
+    Scope,
+    ScorePlugin,
+    Status,
+)
 from weir.scheduler.node_table import (
     ALLOC_CPU,
     ALLOC_MEMORY,
@@ -27,7 +41,19 @@ from weir.scheduler.node_table import (
     Ints,
     NodeTable,
 )
+from weir.scheduler.plugins.extended_resources import class_offers, offered_by_devices
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import (
+    DEVICE_CLASS_ADD,
+    DEVICE_CLASS_UPDATE,
+    NODE_ADD,
+    NODE_ALLOCATABLE,
+    OWN_SCALE_DOWN,
+    POD_DELETE,
+    POD_SCALE_DOWN,
+    ClusterEvent,
+    always,
+)
 from weir.scheduler.reasons import Reason, TooFew, TooManyPods
 
 NAME: Final = "NodeResourcesFit"
@@ -55,22 +81,56 @@ class FitArguments:
         return resource in self.ignored_resources or resource.partition("/")[0] in self.ignored_groups
 
 
-class NodeResourcesFit:
+class NodeResourcesFit(Plugin):
+    """The plugin; with *claims*, devices may offer extended resources where no device plugin does."""
+
     name = NAME
 
-    def __init__(self, arguments: FitArguments | None = None) -> None:
-        self.arguments = arguments or FitArguments()
+    def __init__(
+        self, table: NodeTable, arguments: FitArguments | None = None, claims: Claims | None = None
+    ) -> None:
+        self._table, self._arguments, self._claims = table, arguments or FitArguments(), claims
 
-    def bind(
-        self, pod: PodClass, table: NodeTable, delegated: frozenset[str] = frozenset()
-    ) -> BoundNodeResourcesFit:
-        """Return the check; *delegated* are resources that devices offer where no device plugin does."""
-        return BoundNodeResourcesFit(pod, table, self.arguments, delegated)
+    def for_class(self, pod: PodClass) -> Extensions:
+        delegated = offered_by_devices(pod, self._claims) if self._claims is not None else frozenset[str]()
+        bound = BoundNodeResourcesFit(pod, self._table, self._arguments, delegated)
+        return Extensions(filter=bound, score=bound)
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {
+            NODE_ADD: self._now_fits,
+            NODE_ALLOCATABLE: self._now_fits,
+            POD_DELETE: always,
+            POD_SCALE_DOWN: self._frees_resources,
+            OWN_SCALE_DOWN: always,
+            DEVICE_CLASS_ADD: self._class_offers,
+            DEVICE_CLASS_UPDATE: self._class_offers,
+        }
+
+    def _now_fits(self, pod: Pod, event: ClusterEvent) -> bool:
+        wanted = {r: n for r, n in pod_requests(pod).items() if n > 0}
+        new = node_allocatable(event.new) or {}
+        if any(new.get(resource, 0) < amount for resource, amount in wanted.items()):
+            return False
+        if event.old is None:
+            return True
+        old = node_allocatable(event.old) or {}
+        return any(new.get(resource, 0) > old.get(resource, 0) for resource in {*wanted, "pods"})
+
+    def _frees_resources(self, pod: Pod, event: ClusterEvent) -> bool:
+        before, after = pod_requests(event.old, set_aside=True), pod_requests(event.new, set_aside=True)
+        return any(after.get(r, 0) < before.get(r, 0) for r, n in pod_requests(pod).items() if n > 0)
+
+    def _class_offers(self, pod: Pod, event: ClusterEvent) -> bool:
+        return class_offers(event.new, pod)
 
 
-class BoundNodeResourcesFit:
+class BoundNodeResourcesFit(FilterPlugin, ScorePlugin):
+    """The check for one pod class; weir.scheduler.resource_scores computes the same for many classes at once."""
+
     name = NAME
-    dynamic = True
+    scope = Scope.PODS
+    normalize = Normalize.NONE
 
     def __init__(
         self,
@@ -137,8 +197,8 @@ class BoundNodeResourcesFit:
                 found.append(TooFew(name, amount, int(alloc), int(used)))
         return tuple(found)
 
-    def raw(self, rows: Any) -> Ints:
-        """Return each node's score by the configured strategy; it is final, without a normaliser."""
+    def score(self, rows: Any) -> Ints:
+        """Return each node's score by the configured strategy."""
         match self.arguments.strategy:
             case "LeastAllocated":
                 return self._weighted(rows, least_allocated)

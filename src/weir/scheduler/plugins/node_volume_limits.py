@@ -10,7 +10,7 @@ Not here: who took over which in-tree kind (weir.scheduler.csi_migration).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -18,41 +18,94 @@ import numpy as np
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.scheduler.csi_migration import Handle, driver_of, handle_of, inline_handle
-from weir.scheduler.framework import Code, Status
+from weir.scheduler.framework import (
+    Code,
+    Extensions,
+    FilterPlugin,
+    Plugin,
+    QueueingHint,
+    Scope,
+    Status,
+)
 from weir.scheduler.node_table import Ids, NodeTable
-from weir.scheduler.pod_class import PodClass
+from weir.scheduler.pod_class import PodClass, relevant_volumes
+from weir.scheduler.queueing_hints import (
+    ATTACHMENT_DELETE,
+    CLAIM_ADD,
+    CSI_NODE_ADD,
+    CSI_NODE_UPDATE,
+    NODE_ADD,
+    POD_DELETE,
+    VOLUME_ADD,
+    ClusterEvent,
+    always,
+)
 from weir.scheduler.reasons import Reason
 from weir.scheduler.volume_reasons import DriverMissing, TooManyVolumes
-from weir.scheduler.volumes import CSINode, Storage, pod_claims, storage_class_of
+from weir.scheduler.volumes import (
+    CSINode,
+    CSINodeResources,
+    Storage,
+    is_claim_of_pod,
+    pod_claims,
+    storage_class_of,
+)
 
 NAME: Final = "NodeVolumeLimits"
 _REJECTED: Final = Status(Code.UNSCHEDULABLE, (TooManyVolumes.words,), NAME)
 
 
-class NodeVolumeLimits:
+class NodeVolumeLimits(Plugin):
     name = NAME
 
-    def __init__(self, storage: Storage, gates: Gates) -> None:
-        self._storage, self._gates = storage, gates
+    def __init__(self, table: NodeTable, storage: Storage, gates: Gates) -> None:
+        self._table, self._storage = table, storage
+        self._needs_driver = gates.enabled("VolumeLimitScaling")
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundNodeVolumeLimits | None:
-        """Return the check, or None for a pod without such volumes."""
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod without such volumes."""
         claims = next(pod_claims(pod.pod), None) is not None
         if not claims and not any(inline_handle(volume) for volume in pod.pod.spec.volumes or ()):
-            return None
-        return BoundNodeVolumeLimits(self._storage, pod.pod, table, self._gates.enabled("VolumeLimitScaling"))
+            return Extensions()
+        return Extensions(
+            filter=BoundNodeVolumeLimits(self._storage, pod.pod, self._table, self._needs_driver)
+        )
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {
+            NODE_ADD: always,
+            CSI_NODE_ADD: always,
+            CSI_NODE_UPDATE: self._attaches_more,
+            POD_DELETE: self._frees_volumes,
+            ATTACHMENT_DELETE: always,
+            VOLUME_ADD: always,
+            CLAIM_ADD: is_claim_of_pod,
+        }
+
+    def _frees_volumes(self, pod: Pod, event: ClusterEvent) -> bool:
+        """A pod with volumes has gone."""
+        return bool(relevant_volumes(event.old))
+
+    def _attaches_more(self, pod: Pod, event: ClusterEvent) -> bool:
+        """A driver is new on the node, or attaches more volumes than before."""
+        before = {driver.name: driver.allocatable for driver in event.old.spec.drivers}
+
+        def count(allocatable: CSINodeResources | None) -> int:
+            return (allocatable.count or 0) if allocatable is not None else 0
+
+        return any(
+            driver.name not in before or count(driver.allocatable) > count(before[driver.name])
+            for driver in event.new.spec.drivers
+        )
 
 
-class BoundNodeVolumeLimits:
+class BoundNodeVolumeLimits(FilterPlugin):
     name = NAME
-    dynamic = True
+    scope = Scope.CLUSTER
 
     def __init__(self, storage: Storage, pod: Pod, table: NodeTable, needs_driver: bool) -> None:
         self._storage, self._pod, self._table, self._needs_driver = storage, pod, table, needs_driver
         self._missing: list[str] = []  #: drivers that some node lacks; their number is the node's code
-
-    def prefilter(self) -> Status | None:
-        return None
 
     def codes(self, rows: Any) -> Ids:
         """Return 0, 1 for too many volumes, or a number that names a driver that is not installed."""

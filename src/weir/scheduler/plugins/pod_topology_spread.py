@@ -9,7 +9,7 @@ What surprises: a node left out by these policies is not refused here; it just d
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,13 +17,37 @@ import msgspec
 import numpy as np
 
 from weir.gates import Gates
-from weir.objects.core import LabelSelector, LabelSelectorRequirement, TopologySpreadConstraint
-from weir.scheduler.framework import MAX_NODE_SCORE, Code, Status
+from weir.objects.core import LabelSelector, LabelSelectorRequirement, Pod, TopologySpreadConstraint
+from weir.scheduler.framework import (
+    MAX_NODE_SCORE,
+    ClusterScorePlugin,
+    Code,
+    DefaultSelector,
+    Extensions,
+    FilterPlugin,
+    Plugin,
+    QueueingHint,
+    Scope,
+    Status,
+)
 from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
-from weir.scheduler.plugins.taint_toleration import BoundTaintToleration, TaintToleration
+from weir.scheduler.plugins.taint_toleration import BoundTaintToleration, JudgedTaints
 from weir.scheduler.pod_class import PodClass
-from weir.scheduler.pod_counts import Count, PodCounts, read_selector
+from weir.scheduler.pod_counts import PodCount, PodCounts, read_selector
+from weir.scheduler.queueing_hints import (
+    NODE_ADD,
+    NODE_DELETE,
+    NODE_LABEL,
+    NODE_TAINT,
+    OWN_LABEL,
+    OWN_TOLERATION,
+    POD_ADD,
+    POD_DELETE,
+    POD_LABEL,
+    ClusterEvent,
+    always,
+)
 from weir.scheduler.reasons import NoTopologyDomain, Reason, TooSkewed
 
 NAME: Final = "PodTopologySpread"
@@ -49,36 +73,46 @@ class Constraint:
     min_domains: int
     honours_affinity: bool
     honours_taints: bool
-    count: Count
+    count: PodCount
     counts_itself: bool
     index: int = -1  #: among the pod's own constraints; -1: a default of the scheduler
 
 
-class PodTopologySpread:
+class PodTopologySpread(Plugin):
     """The plugin; `default_selector` gives the selector for pods without constraints of their own."""
 
     name = NAME
 
     def __init__(
         self,
-        tally: PodCounts,
+        pod_counts: PodCounts,
         gates: Gates,
-        taints: TaintToleration,
+        taints: JudgedTaints,
         defaults: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS,
         *,
         system_defaults: bool = True,
-        default_selector: Any = None,
+        default_selector: DefaultSelector | None = None,
     ) -> None:
-        self._tally, self._gates, self._taints = tally, gates, taints
+        self._counts, self._table, self._gates, self._taints = pod_counts, pod_counts.table, gates, taints
         self._defaults, self._system_defaults = defaults, system_defaults
-        self._default_selector = default_selector or (lambda pod: None)
+        self._default_selector = default_selector
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundPodTopologySpread | None:
-        """Return the check, or None for a pod that nothing spreads."""
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod that nothing spreads, until its default selector changes."""
+        bound, stale = self._bound(pod), self._watch_selector(pod)
+        if bound is None:
+            return Extensions(stale=stale)
+        return Extensions(
+            filter=bound if bound.filters else None,
+            cluster_score=bound if bound.scores else None,
+            stale=stale,
+        )
+
+    def _bound(self, pod: PodClass) -> BoundPodTopologySpread | None:
         require_all = True
         constraints = [(c, selector_for(c, pod.labels)) for c in pod.spread]
         if not pod.spread:
-            selector: LabelSelector | None = self._default_selector(pod)
+            selector = self._default_selector(pod) if self._default_selector is not None else None
             if selector is None:
                 return None
             constraints = [(c, selector) for c in self._defaults]
@@ -97,11 +131,27 @@ class PodTopologySpread:
         return BoundPodTopologySpread(
             hard,
             soft,
-            table,
-            BoundNodeAffinity(pod, table, self._gates, None),
-            self._taints.bind(pod, table),
+            self._table,
+            BoundNodeAffinity(pod, self._table, self._gates, None),
+            BoundTaintToleration(pod, self._table, self._taints),
             require_all,
         )
+
+    def _watch_selector(self, pod: PodClass) -> Callable[[], bool] | None:
+        """Return what says whether the default selector of *pod* has changed since now; None: it never does."""
+        selector_of = self._default_selector
+        if selector_of is None or pod.spread:
+            return None
+        version, selector = selector_of.version, selector_of(pod)
+
+        def changed() -> bool:
+            nonlocal version
+            if version == selector_of.version:
+                return False
+            version = selector_of.version
+            return selector_of(pod) != selector
+
+        return changed
 
     def _read(
         self, spec: TopologySpreadConstraint, selector: LabelSelector | None, pod: PodClass, index: int
@@ -122,14 +172,67 @@ class PodTopologySpread:
             1 if spec.min_domains is None else spec.min_domains,
             spec.node_affinity_policy != "Ignore",
             spec.node_taints_policy == "Honor",
-            self._tally.selected(key, selects),
+            self._counts.selected(key, selects),
             matcher is not None and matcher.matches(pod.labels),
             index,
         )
 
+    # ── queueing hints ───────────────────────────────────────────────────────────────────────────
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {
+            NODE_ADD: self._has_keys,
+            NODE_DELETE: self._has_keys,
+            NODE_LABEL: self._has_keys,
+            NODE_TAINT: self._has_keys,
+            POD_ADD: self._counted_differently,
+            POD_DELETE: self._counted_differently,
+            POD_LABEL: self._counted_differently,
+            OWN_LABEL: always,
+            OWN_TOLERATION: self._honours_taints,
+        }
+
+    def _counted_differently(self, pod: Pod, event: ClusterEvent) -> bool:
+        """A pod that the constraints count has come or gone, or is counted otherwise than before."""
+        other = event.new or event.old
+        if other.metadata.namespace != pod.metadata.namespace:
+            return False
+        selectors = [read_selector(selector_for(c, pod.metadata.labels or {})) for c in _hard(pod)]
+        if not selectors:
+            return True  # the profile's constraints rejected it, with a selector that is not the pod's own
+        counted = [
+            [
+                version is not None and s is not None and s.matches(version.metadata.labels or {})
+                for s in selectors
+            ]
+            for version in (event.old, event.new)
+        ]
+        return counted[0] != counted[1]
+
+    def _has_keys(self, pod: Pod, event: ClusterEvent) -> bool:
+        keys = [constraint.topology_key for constraint in _hard(pod)]
+        if not keys:
+            return True  # as above
+        versions = [version for version in (event.old, event.new) if version is not None]
+        complete = [all(key in version.labels for key in keys) for version in versions]
+        if event.label == NODE_LABEL:
+            values = [[version.labels.get(key) for key in keys] for version in versions]
+            return any(complete) and values[0] != values[-1]
+        return any(complete)
+
+    def _honours_taints(self, pod: Pod, event: ClusterEvent) -> bool:
+        constraints = _hard(pod)
+        return not constraints or any(c.node_taints_policy == "Honor" for c in constraints)
+
 
 def _forbids(constraint: TopologySpreadConstraint) -> bool:
     return constraint.when_unsatisfiable == "DoNotSchedule"
+
+
+def _hard(pod: Pod) -> list[TopologySpreadConstraint]:
+    """Return the spread constraints of *pod* that can refuse a node."""
+    constraints = pod.spec.topology_spread_constraints or ()
+    return [each for each in constraints if _forbids(each)]
 
 
 def selector_for(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> LabelSelector | None:
@@ -152,9 +255,9 @@ class _Counted:
     domains: int
 
 
-class BoundPodTopologySpread:
+class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
     name = NAME
-    dynamic = True
+    scope = Scope.CLUSTER
 
     def __init__(
         self,
@@ -290,13 +393,13 @@ class BoundPodTopologySpread:
             total += by_domain[ids]
         return np.floor(total + 0.5).astype(np.int64), ignored
 
-    def normalised(self, feasible: Bools) -> Ints:
+    def normalized_scores(self, feasible: Bools) -> Ints:
         """Return scores from 0 to 100: the emptiest domains get 100."""
         if len(self._soft) == 1 and self._soft[0].key != HOSTNAME:
-            return self._normalised_by_domain(self._soft[0], feasible)
-        return self.normalised_by_node(feasible)
+            return self._normalized_by_domain(self._soft[0], feasible)
+        return self.normalized_by_node(feasible)
 
-    def _normalised_by_domain(self, constraint: Constraint, feasible: Bools) -> Ints:
+    def _normalized_by_domain(self, constraint: Constraint, feasible: Bools) -> Ints:
         """Return the same for one constraint, worked out once for all nodes of a domain."""
         who = self._who_counts(constraint, self._soft if self._require_all else [])
         ids = self._ids(constraint.key)
@@ -315,7 +418,7 @@ class BoundPodTopologySpread:
             scores[-1] = 0
         return scores.take(ids, mode="wrap")
 
-    def normalised_by_node(self, feasible: Bools) -> Ints:
+    def normalized_by_node(self, feasible: Bools) -> Ints:
         """Return the same in general."""
         raw, ignored = self.raw(feasible)
         scored = feasible & ~ignored

@@ -8,18 +8,30 @@ the nodes only look their list up.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from weir.gates import Gates
-from weir.objects.core import Taint, Toleration
-from weir.scheduler.framework import Code, Status
+from weir.objects.core import Node, Pod, Taint, Toleration
+from weir.scheduler.framework import (
+    Code,
+    Extensions,
+    FilterPlugin,
+    Normalize,
+    Plugin,
+    QueueingHint,
+    Scope,
+    ScorePlugin,
+    Status,
+)
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import NODE_ADD, NODE_TAINT, OWN_TOLERATION, ClusterEvent, always
 from weir.scheduler.reasons import Attempt, Reason, UntoleratedTaint
 from weir.taints.judge import TaintJudge
-from weir.taints.toleration import BLOCKING, SCORING, Evaluate, Outcome, tolerates
+from weir.taints.toleration import BLOCKING, SCORING, Evaluate, Outcome, tolerates, untolerated
 
 NAME = "TaintToleration"
 
@@ -49,38 +61,49 @@ class _Lists:
         self.arrays = tuple(np.asarray(x, np.int64) for x in (self.members, self.starts, self.owners))  # type: ignore[assignment]
 
 
-class TaintToleration:
-    """The plugin; what it knows about taints is shared by all pod classes."""
+class JudgedTaints:
+    """What is known of a table's taints, shared by all pod classes and by the plugins that read taints."""
 
-    name = NAME
-
-    def __init__(
-        self, gates: Gates, evaluate: Evaluate | None = None, *, upstream_reason: bool = False
-    ) -> None:
-        self.gates = gates
+    def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
+        self.gates, self.evaluate = gates, evaluate
         self.judge = TaintJudge(gates, evaluate)
         self.hard = _Lists(self.judge, BLOCKING)
         self.soft = _Lists(self.judge, SCORING)
-        self.upstream_reason = upstream_reason
-
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundTaintToleration:
-        return BoundTaintToleration(self, pod, table)
-
-    def reason(self, taint: Taint) -> str:
-        """Return the words for a node kept away by *taint*."""
-        if self.upstream_reason:
-            return UntoleratedTaint.words
-        return UntoleratedTaint(taint).message()
 
 
-class BoundTaintToleration:
+class TaintToleration(Plugin):
+    name = NAME
+
+    def __init__(self, table: NodeTable, taints: JudgedTaints, *, upstream_reason: bool = False) -> None:
+        self._table, self._taints, self._upstream_reason = table, taints, upstream_reason
+
+    def for_class(self, pod: PodClass) -> Extensions:
+        bound = BoundTaintToleration(pod, self._table, self._taints, upstream_reason=self._upstream_reason)
+        return Extensions(filter=bound, score=bound)
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {NODE_ADD: self._now_tolerated, NODE_TAINT: self._now_tolerated, OWN_TOLERATION: always}
+
+    def _now_tolerated(self, pod: Pod, event: ClusterEvent) -> bool:
+        was = event.old is not None and self._tolerates_node(pod, event.old)
+        return not was and self._tolerates_node(pod, event.new)
+
+    def _tolerates_node(self, pod: Pod, node: Node) -> bool:
+        gates, evaluate = self._taints.gates, self._taints.evaluate
+        return not untolerated(node.taints, pod.tolerations, gates, BLOCKING, evaluate)
+
+
+class BoundTaintToleration(FilterPlugin, ScorePlugin):
     """The plugin for one pod class: an answer for every distinct taint list, extended as lists appear."""
 
     name = NAME
-    dynamic = False
+    scope = Scope.NODE
+    normalize = Normalize.REVERSED
 
-    def __init__(self, plugin: TaintToleration, pod: PodClass, table: NodeTable) -> None:
-        self._plugin, self._table = plugin, table
+    def __init__(
+        self, pod: PodClass, table: NodeTable, taints: JudgedTaints, *, upstream_reason: bool = False
+    ) -> None:
+        self._table, self._taints, self._upstream_reason = table, taints, upstream_reason
         self._tolerations = pod.tolerations
         # PreScore keeps the entries that can be about PreferNoSchedule; an expression has no effect and stays.
         self._soft = tuple(t for t in pod.tolerations if t.effect in ("", "PreferNoSchedule"))
@@ -95,7 +118,7 @@ class BoundTaintToleration:
             self._judge_hard(lists)
         return self._codes[self._table.taint_list[rows]]
 
-    def raw(self, rows: Any) -> Ids:
+    def score(self, rows: Any) -> Ids:
         """Return how many PreferNoSchedule taints of each node are not tolerated."""
         lists = len(self._table.taint_lists)
         if len(self._raw) != lists:
@@ -103,8 +126,9 @@ class BoundTaintToleration:
         return self._raw[self._table.taint_list[rows]]
 
     def status(self, code: int) -> Status:
-        taint = self._plugin.judge.taints[code - 1]
-        return Status(Code.UNRESOLVABLE, (self._plugin.reason(taint),), NAME)
+        taint = self._taints.judge.taints[code - 1]
+        text = UntoleratedTaint.words if self._upstream_reason else UntoleratedTaint(taint).message()
+        return Status(Code.UNRESOLVABLE, (text,), NAME)
 
     def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
         """Return every taint of the node that is not tolerated: the first is the one `status` names."""
@@ -125,7 +149,7 @@ class BoundTaintToleration:
         if identity not in self._judged:
             attempts = []
             for toleration in self._tolerations:
-                outcome = tolerates(toleration, taint, self._plugin.gates)
+                outcome = tolerates(toleration, taint, self._taints.gates)
                 if outcome:
                     self._judged[identity] = None
                     break
@@ -136,12 +160,12 @@ class BoundTaintToleration:
         return self._judged[identity]
 
     def _judge_hard(self, count: int) -> None:
-        lists = self._plugin.hard
+        lists = self._taints.hard
         lists.read(self._table)
         self._codes = np.zeros(count, np.int32)
         members, starts, owners = lists.arrays
         if len(starts):
-            tolerated = self._plugin.judge.tolerated(self._tolerations)[members]
+            tolerated = self._taints.judge.tolerated(self._tolerations)[members]
             nowhere = len(members)
             position = np.where(tolerated, nowhere, np.arange(nowhere))
             first = np.minimum.reduceat(position, starts)
@@ -149,13 +173,13 @@ class BoundTaintToleration:
             self._codes[owners[kept_off]] = 1 + members[first[kept_off]]
 
     def _judge_soft(self, count: int) -> None:
-        lists = self._plugin.soft
+        lists = self._taints.soft
         lists.read(self._table)
         self._raw = np.zeros(count, np.int32)
         members, starts, owners = lists.arrays
         if len(starts):
-            untolerated = ~self._plugin.judge.tolerated(self._soft)[members]
-            self._raw[owners] = np.add.reduceat(untolerated.astype(np.int32), starts)
+            counted = ~self._taints.judge.tolerated(self._soft)[members]
+            self._raw[owners] = np.add.reduceat(counted.astype(np.int32), starts)
 
 
 def _attempt(toleration: Toleration, taint: Taint, outcome: Outcome) -> Attempt:

@@ -11,7 +11,7 @@ Not here: the objects (weir.scheduler.volumes), Reserve and PreBind (.volume_res
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,13 +19,41 @@ import numpy as np
 
 from weir.gates import Gates
 from weir.objects.core import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from weir.scheduler.framework import Code, Status
+from weir.scheduler.framework import (
+    ClusterScorePlugin,
+    Code,
+    Extensions,
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    QueueingHint,
+    ReservePlugin,
+    Scope,
+    Status,
+)
 from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.plugins.node_affinity import LabelJudge, unmet_terms
 from weir.scheduler.plugins.node_resources_fit import broken_line
-from weir.scheduler.plugins.volume_reservation import Plan, Reservation
+from weir.scheduler.plugins.volume_reservation import Plan, VolumeReservation
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.pod_counts import read_selector
+from weir.scheduler.queueing_hints import (
+    CAPACITY_ADD,
+    CAPACITY_UPDATE,
+    CLAIM_ADD,
+    CLAIM_UPDATE,
+    CLASS_ADD,
+    CLASS_UPDATE,
+    CSI_DRIVER_UPDATE,
+    CSI_NODE_ADD,
+    CSI_NODE_UPDATE,
+    NODE_ADD,
+    NODE_LABEL,
+    VOLUME_ADD,
+    VOLUME_UPDATE,
+    ClusterEvent,
+    always,
+)
 from weir.scheduler.reasons import Reason
 from weir.scheduler.volume_reasons import (
     ClaimUnusable,
@@ -41,6 +69,7 @@ from weir.scheduler.volumes import (
     belongs_to,
     bytes_of,
     is_bound,
+    is_claim_of_pod,
     pod_claims,
     requested_bytes,
     storage_class_of,
@@ -61,14 +90,14 @@ IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
 
 
 @dataclass(frozen=True)
-class Claims:
+class PodVolumeClaims:
     """A pod's claims by what has to be done about them."""
 
     bound: tuple[PersistentVolumeClaim, ...] = ()
     waiting: tuple[PersistentVolumeClaim, ...] = ()
 
 
-def sort_claims(pod: Pod, storage: Storage) -> Claims | Status:
+def sort_claims(pod: Pod, storage: Storage) -> PodVolumeClaims | Status:
     """Return the pod's claims, or why no node can take it as they are."""
     problem = next(unusable_claims(pod, storage), None)
     if problem is not None:
@@ -76,7 +105,7 @@ def sort_claims(pod: Pod, storage: Storage) -> Claims | Status:
     namespace = pod.metadata.namespace or "default"
     found = [storage.claim(namespace, name) for name, _ in pod_claims(pod)]
     claims = [claim for claim in found if claim is not None]
-    return Claims(
+    return PodVolumeClaims(
         tuple(claim for claim in claims if is_bound(claim)),
         tuple(claim for claim in claims if not is_bound(claim)),
     )
@@ -117,24 +146,47 @@ def _unresolvable(text: str) -> Status:
     return Status(Code.UNRESOLVABLE, (text,), NAME)
 
 
-class VolumeBinding:
+class VolumeBinding(Plugin):
     """The plugin over one cluster's storage."""
 
     name = NAME
 
-    def __init__(self, storage: Storage, gates: Gates, shape: Shape = EMPTIEST_FIRST) -> None:
-        self._storage, self._gates, self._shape = storage, gates, shape
+    def __init__(
+        self, table: NodeTable, storage: Storage, gates: Gates, shape: Shape = EMPTIEST_FIRST
+    ) -> None:
+        self._table, self._storage, self._gates, self._shape = table, storage, gates, shape
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundVolumeBinding | None:
-        """Return the check, or None for a pod without claims."""
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod without claims."""
         if next(pod_claims(pod.pod), None) is None:
-            return None
-        return BoundVolumeBinding(self._storage, pod.pod, table, self._gates, self._shape)
+            return Extensions()
+        bound = BoundVolumeBinding(self._storage, pod.pod, self._table, self._gates, self._shape)
+        return Extensions(pre_filter=bound, filter=bound, cluster_score=bound, reserve=bound)
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {
+            NODE_ADD: always,
+            NODE_LABEL: always,
+            VOLUME_ADD: always,
+            VOLUME_UPDATE: always,
+            CLAIM_ADD: is_claim_of_pod,
+            CLAIM_UPDATE: is_claim_of_pod,
+            CLASS_ADD: always,
+            CLASS_UPDATE: self._topologies_changed,
+            CSI_NODE_ADD: always,
+            CSI_NODE_UPDATE: always,
+            CSI_DRIVER_UPDATE: always,
+            CAPACITY_ADD: always,
+            CAPACITY_UPDATE: always,
+        }
+
+    def _topologies_changed(self, pod: Pod, event: ClusterEvent) -> bool:
+        return bool(event.old.allowed_topologies != event.new.allowed_topologies)
 
 
-class BoundVolumeBinding:
+class BoundVolumeBinding(FilterPlugin, PreFilterPlugin, ClusterScorePlugin, ReservePlugin):
     name = NAME
-    dynamic = True
+    scope = Scope.CLUSTER
 
     def __init__(self, storage: Storage, pod: Pod, table: NodeTable, gates: Gates, shape: Shape) -> None:
         self._storage, self._pod, self._table = storage, pod, table
@@ -144,7 +196,7 @@ class BoundVolumeBinding:
         self._seen: object = None
         self._matcher: _Matcher | None = None
 
-    def prefilter(self) -> Status | None:
+    def pre_filter(self) -> Status | None:
         """Return why no node can take the pod, or None."""
         claims = sort_claims(self._pod, self._storage)
         return claims if isinstance(claims, Status) else None
@@ -229,7 +281,7 @@ class BoundVolumeBinding:
             codes[:size][elsewhere] |= _CONFLICT
             undecided &= ~elsewhere
 
-    def normalised(self, feasible: Bools) -> Ints | None:
+    def normalized_scores(self, feasible: Bools) -> Ints | None:
         """Return a score from 0 to 100 for each node, or None when the storage makes no difference."""
         self._refresh()
         if not self._shape or self._matcher is None:
@@ -242,7 +294,7 @@ class BoundVolumeBinding:
                 scores[row] = (2 * int(each.sum()) + len(each)) // (2 * len(each))  # rounded half up
         return scores
 
-    def reserve(self, node: str) -> Reservation | None:
+    def reserve(self, node: str) -> VolumeReservation | None:
         """Promise what the pod needs on *node*; None when all its claims are bound."""
         self._refresh()
         if self._matcher is None:
@@ -252,7 +304,7 @@ class BoundVolumeBinding:
             self._storage.promise_volume(volume.metadata.name, claim)
         for claim in plan.provisions:
             self._storage.promise_claim(claim, node)
-        return Reservation(self._storage, plan, node)
+        return VolumeReservation(self._storage, plan, node)
 
 
 def usable_on(volume: PersistentVolume, labels: LabelJudge) -> Bools:
@@ -344,7 +396,7 @@ class _Matcher:
         provided, unmatched = [], []
         for number, claim in enumerate(self._claims):
             if SELECTED_NODE in (claim.metadata.annotations or {}):
-                provided.append(number)  # somebody is at work on it already
+                provided.append(number)  # a provisioner is at work on it already
                 continue
             volume = self._first(number, claim, there[number], chosen)
             if volume is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weir.objects.core import PersistentVolume, PersistentVolumeClaim
-from weir.scheduler.framework import PluginError
+from weir.scheduler.framework import PluginError, Reservation
 from weir.scheduler.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, Storage, belongs_to, is_bound
 
 
@@ -35,7 +35,7 @@ class Write:
     patch: dict[str, Any]
 
 
-class Reservation:
+class VolumeReservation(Reservation):
     """What was promised for one pod: what to write, when it is kept, how to take it back."""
 
     plugin = "VolumeBinding"

@@ -7,17 +7,28 @@ Both can be cured by removing pods, so preemption may help.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from weir.objects.core import Pod, Volume
-from weir.scheduler.framework import Code, Status
+from weir.scheduler.framework import (
+    Code,
+    Extensions,
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    QueueingHint,
+    Scope,
+    Status,
+)
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import CLAIM_ADD, CLAIM_UPDATE, NODE_ADD, POD_DELETE, always
 from weir.scheduler.reasons import Reason
 from weir.scheduler.volume_reasons import ClaimInUse, DiskInUse
-from weir.scheduler.volumes import Storage, pod_claims
+from weir.scheduler.volumes import Storage, is_claim_of_pod, pod_claims
 
 NAME: Final = "VolumeRestrictions"
 _DISK: Final = Status(Code.UNSCHEDULABLE, (DiskInUse.words,), NAME)
@@ -56,23 +67,32 @@ def _is_disk(volume: Volume) -> bool:
     return bool(volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.iscsi or volume.rbd)
 
 
-class VolumeRestrictions:
+class VolumeRestrictions(Plugin):
     name = NAME
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self, table: NodeTable, storage: Storage) -> None:
+        self._table, self._storage = table, storage
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundVolumeRestrictions | None:
-        """Return the check, or None for a pod without such volumes."""
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod without such volumes."""
         volumes = pod.pod.spec.volumes or ()
         if not any(_is_disk(v) or v.persistent_volume_claim for v in volumes):
-            return None
-        return BoundVolumeRestrictions(self._storage, pod.pod, table)
+            return Extensions()
+        bound = BoundVolumeRestrictions(self._storage, pod.pod, self._table)
+        return Extensions(pre_filter=bound, filter=bound)
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {
+            NODE_ADD: always,
+            POD_DELETE: always,
+            CLAIM_ADD: is_claim_of_pod,
+            CLAIM_UPDATE: is_claim_of_pod,
+        }
 
 
-class BoundVolumeRestrictions:
+class BoundVolumeRestrictions(FilterPlugin, PreFilterPlugin):
     name = NAME
-    dynamic = True
+    scope = Scope.CLUSTER
 
     def __init__(self, storage: Storage, pod: Pod, table: NodeTable) -> None:
         self._storage, self._pod, self._table = storage, pod, table
@@ -80,7 +100,7 @@ class BoundVolumeRestrictions:
         self._namespace = pod.metadata.namespace or "default"
         self._claims = {c.name for c in pod_claims(pod) if not c.ephemeral}
 
-    def prefilter(self) -> Status | None:
+    def pre_filter(self) -> Status | None:
         for name in sorted(self._claims):
             if self._storage.claim(self._namespace, name) is None:
                 return Status(Code.UNRESOLVABLE, (f'persistentvolumeclaim "{name}" not found',), NAME)

@@ -12,12 +12,31 @@ from typing import Any, Final
 import numpy as np
 
 from weir.objects.core import PersistentVolume, Pod
-from weir.scheduler.framework import Code, Status
+from weir.scheduler.framework import (
+    Code,
+    Extensions,
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    QueueingHint,
+    Scope,
+    Status,
+)
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import (
+    CLAIM_ADD,
+    CLAIM_UPDATE,
+    CLASS_ADD,
+    NODE_ADD,
+    NODE_LABEL,
+    VOLUME_ADD,
+    VOLUME_UPDATE,
+    always,
+)
 from weir.scheduler.reasons import Reason
 from weir.scheduler.volume_reasons import WrongVolumeZone
-from weir.scheduler.volumes import Storage, pod_claims, storage_class_of
+from weir.scheduler.volumes import Storage, is_claim_of_pod, pod_claims, storage_class_of
 
 NAME: Final = "VolumeZone"
 _REJECTED: Final = Status(Code.UNRESOLVABLE, (WrongVolumeZone.words,), NAME)
@@ -39,22 +58,34 @@ def zones(text: str) -> frozenset[str]:
     return frozenset(part.strip() for part in text.split("__"))
 
 
-class VolumeZone:
+class VolumeZone(Plugin):
     name = NAME
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self, table: NodeTable, storage: Storage) -> None:
+        self._table, self._storage = table, storage
 
-    def bind(self, pod: PodClass, table: NodeTable) -> BoundVolumeZone | None:
-        """Return the check, or None for a pod without claims."""
+    def for_class(self, pod: PodClass) -> Extensions:
+        """Return the check; none for a pod without claims."""
         if not any(not claim.ephemeral for claim in pod_claims(pod.pod)):
-            return None
-        return BoundVolumeZone(self._storage, pod.pod, table)
+            return Extensions()
+        bound = BoundVolumeZone(self._storage, pod.pod, self._table)
+        return Extensions(pre_filter=bound, filter=bound)
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {
+            NODE_ADD: always,
+            NODE_LABEL: always,
+            VOLUME_ADD: always,
+            VOLUME_UPDATE: always,
+            CLAIM_ADD: is_claim_of_pod,
+            CLAIM_UPDATE: is_claim_of_pod,
+            CLASS_ADD: always,
+        }
 
 
-class BoundVolumeZone:
+class BoundVolumeZone(FilterPlugin, PreFilterPlugin):
     name = NAME
-    dynamic = True
+    scope = Scope.CLUSTER
 
     def __init__(self, storage: Storage, pod: Pod, table: NodeTable) -> None:
         self._storage, self._pod, self._table = storage, pod, table
@@ -85,7 +116,7 @@ class BoundVolumeZone:
             found.append(volume)
         return found
 
-    def prefilter(self) -> Status | None:
+    def pre_filter(self) -> Status | None:
         volumes = self._volumes()
         return volumes if isinstance(volumes, Status) else None
 
@@ -100,7 +131,7 @@ class BoundVolumeZone:
         codes: Ids = np.zeros(len(self._table.alive), np.int32)
         volumes = self._volumes()
         if isinstance(volumes, Status):
-            return codes  # PreFilter speaks
+            return codes  # PreFilter refuses the pod
         if any(key in LABELS for volume in volumes for key in volume.metadata.labels or ()):
             for row in np.flatnonzero(self._table.alive[: self._table.size]).tolist():
                 node = self._table.nodes[row]

@@ -17,7 +17,7 @@ def scores(table):
     pod = build(
         read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "app"}]}})
     )
-    return ImageLocality().bind(pod, table).raw(slice(0, table.size)).tolist()
+    return ImageLocality(table).for_class(pod).score.score(slice(0, table.size)).tolist()
 
 
 def table_of(*nodes):

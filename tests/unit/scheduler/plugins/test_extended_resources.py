@@ -155,7 +155,7 @@ class TestPlacing:
         )
         wanted = pod(container("c"))
         assert scene.why(wanted).endswith("1 cannot schedule extended resource claim.")
-        assert scene.engine.deallocatable(wanted) == left
+        assert scene.engine.post_filter(wanted) == left
         scene.claims.remove_claim(left.key)
         assert isinstance(scene.place(wanted), Placement)
 

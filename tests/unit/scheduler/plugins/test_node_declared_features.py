@@ -1,9 +1,10 @@
 """A pod that needs a feature of the kubelet goes where the kubelet says it has it."""
 
+from tests.unit.scheduler.hints import hints_of
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine
-from weir.scheduler.queueing_hints import QueueingHints, node_events
+from weir.scheduler.queueing_hints import node_events
 
 FEATURE = "RestartAllContainersOnContainerExits"
 
@@ -44,7 +45,7 @@ def test_a_kubelet_that_learns_it_takes_the_pod():
 
 
 def test_only_the_feature_that_is_needed_wakes_the_pod():
-    hints, waiting = QueueingHints(ALL_FEATURES), pod("RestartAllContainers")
+    hints, waiting = hints_of(), pod("RestartAllContainers")
     changes = [(node("n"), node("n", "Other")), (node("n"), node("n", FEATURE)), (None, node("m"))]
     woken = [
         [hints.helps("NodeDeclaredFeatures", waiting, event) for event in node_events(old, new)]

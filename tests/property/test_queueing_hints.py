@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
+from tests.unit.scheduler.hints import hints_of
 from weir.gates import ALL_FEATURES
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.queueing_hints import QueueingHints, node_events, pod_events
+from weir.scheduler.queueing_hints import node_events, pod_events
 
 ROUNDS = 30
 
@@ -91,7 +92,8 @@ class Cluster:
 @pytest.mark.parametrize("seed", [*range(40), 66, 104, 305])
 def test_what_lets_a_pod_in_wakes_it(seed):
     rng = random.Random(seed)
-    cluster, hints = Cluster(rng), QueueingHints(ALL_FEATURES, NAMESPACES)
+    cluster = Cluster(rng)
+    hints = hints_of(cluster.engine)
     slept = []
     for _ in range(ROUNDS):
         pod = random_pod(rng, "waits", True)

@@ -6,7 +6,7 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine
 from weir.scheduler.framework import PluginError
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 
 UNREADABLE = "for 'Gt', 'Lt' operators, the value must be an integer"
 

@@ -5,7 +5,7 @@ import pytest
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 
 HOST = "kubernetes.io/hostname"
 WEB = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}}

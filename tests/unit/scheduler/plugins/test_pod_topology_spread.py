@@ -10,8 +10,9 @@ import pytest
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler.cycle import Engine
+from weir.scheduler.plugins.pod_topology_spread import BoundPodTopologySpread
 from weir.scheduler.pod_class import build
-from weir.scheduler.profile import ProfileArguments
+from weir.scheduler.profile_arguments import ProfileArguments
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -40,11 +41,11 @@ def test_a_domain_scores_what_each_of_its_nodes_scores(seed: int, require_all: b
         node = {"metadata": {"name": f"n{number}", "labels": labels}, "spec": {"taints": taints}}
         engine.table.put_node(read(Node, {**node, "status": {"allocatable": {"pods": "110"}}}))
     asked = build(pod(rng, rng.choice([1, 2, 5])))
-    spread = engine.profile.spread.bind(asked, engine.table)
-    assert spread is not None
+    spread = engine.profile.plugins["PodTopologySpread"].for_class(asked).cluster_score
+    assert isinstance(spread, BoundPodTopologySpread)
     spread._require_all = require_all
     for number in range(rng.randrange(30)):
         engine.table.add_pod(str(number), build(pod(rng, 1)), f"n{rng.randrange(12)}")
     feasible = np.array([rng.random() < 0.7 for _ in range(engine.table.size)])
-    expected, found = spread.normalised_by_node(feasible), spread.normalised(feasible)
+    expected, found = spread.normalized_by_node(feasible), spread.normalized_scores(feasible)
     assert found[feasible].tolist() == expected[feasible].tolist()

@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.unit.devices.builders import DRIVER, device_class, rule, slice_of, taint_slice
 from tests.unit.scheduler.claim_scene import Scene, allocation, ask, pod
-from weir.gates import ALL_FEATURES
+from tests.unit.scheduler.hints import hints_of
 from weir.objects.core import Pod, read
-from weir.scheduler.claim_queueing_hints import ClaimQueueingHints
+from weir.scheduler.plugins.dynamic_resources import NAME
 from weir.scheduler.queue import SchedulingQueue
-from weir.scheduler.queueing_hints import DEVICES, ClusterEvent, QueueingHints
+from weir.scheduler.queueing_hints import ClusterEvent
 
 POOL = frozenset({(DRIVER, "node-1")})
 A100 = {"cel": {"expression": f"device.attributes['{DRIVER}'].index == 1"}}
@@ -19,9 +19,9 @@ A100 = {"cel": {"expression": f"device.attributes['{DRIVER}'].index == 1"}}
 class Waiting:
     """A queue in which one pod was refused by DynamicResources."""
 
-    def __init__(self, scene: Scene, wanted: Pod, by: str = DEVICES) -> None:
+    def __init__(self, scene: Scene, wanted: Pod, by: str = NAME) -> None:
         self.scene, self.pod = scene, wanted
-        hints = QueueingHints(ALL_FEATURES, claims=ClaimQueueingHints(scene.claims))
+        hints = hints_of(scene.engine)
         self.queue = SchedulingQueue(hints, pop_from_backoff=False, initial_backoff=0, claims=scene.claims)
         self.queue.add(wanted, 0)
         scene.claims.note_waiting(wanted)
@@ -160,6 +160,6 @@ class TestPreEnqueue:
         scene = Scene()
         plain = read(Pod, {"metadata": {"name": "p", "namespace": "default"}})
         assert scene.claims.gate(plain) == ""
-        queue = SchedulingQueue(QueueingHints(ALL_FEATURES), claims=scene.claims)
+        queue = SchedulingQueue(hints_of(scene.engine), claims=scene.claims)
         queue.add(plain, 0)
         assert queue.counts()["active"] == 1

@@ -2,15 +2,15 @@
 
 import pytest
 
-from weir.gates import ALL_FEATURES
+from tests.unit.scheduler.hints import hints_of
 from weir.objects.core import Node, Pod, read
-from weir.scheduler.queueing_hints import QueueingHints, node_events, object_events, pod_events
+from weir.scheduler.queueing_hints import node_events, object_events, pod_events
 from weir.scheduler.volumes import CSINode, VolumeAttachment
 
 ZONE = "topology.kubernetes.io/zone"
 WEB = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-HINTS = QueueingHints(ALL_FEATURES)
+HINTS = hints_of()
 
 
 def pod(app="", node="", status=None, cpu="1", **spec):

@@ -18,8 +18,8 @@ from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Pod, read
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis, PluginError
-from weir.scheduler.plugins import device_plugins
 from weir.scheduler.preemption import NoPreemption, preempt
+from weir.scheduler.profile_arguments import ProfileArguments
 
 NOWHERE = "0/2 nodes are available: {}."
 
@@ -283,8 +283,8 @@ class TestBindingConditions:
 
 def test_the_time_a_driver_has_is_an_argument_of_the_profile() -> None:
     scene = Scene()
-    plugins = device_plugins(scene.claims, ALL_FEATURES, str, binding_seconds=60)
-    engine = Engine(ALL_FEATURES, table=scene.engine.table, devices=plugins)
+    arguments = ProfileArguments(claim_binding_seconds=60)
+    engine = Engine(ALL_FEATURES, arguments, table=scene.engine.table, claims=scene.claims)
     scene.claim("c", status=TestBindingConditions.STATUS)
     scene.now += timedelta(seconds=61)
     assert isinstance(scene.place(pod("p", "c")), Placement)
@@ -293,8 +293,8 @@ def test_the_time_a_driver_has_is_an_argument_of_the_profile() -> None:
 
 def test_a_search_that_takes_too_long_is_an_error() -> None:
     scene = Scene(nodes=1, gpus=20)
-    plugins = device_plugins(scene.claims, ALL_FEATURES, str, filter_seconds=0.001)
-    engine = Engine(ALL_FEATURES, table=scene.engine.table, devices=plugins)
+    arguments = ProfileArguments(claim_filter_seconds=0.001)
+    engine = Engine(ALL_FEATURES, arguments, table=scene.engine.table, claims=scene.claims)
     scene.claim("c", ask(count=19), ask("s", count=9))
     with pytest.raises(PluginError, match="node node-1: timed out trying to allocate devices"):
         engine.place(pod("p", "c"))
@@ -426,7 +426,7 @@ class TestPostFilter:
         scene.put(rule("r", {"pool": "node-1"}, "a:NoExecute"))
         claim = scene.claim("c", status=allocation("node-1", "gpu-0"))
         assert isinstance(scene.place(pod("p", "c")), Diagnosis)
-        assert scene.engine.deallocatable(pod("p", "c")) == claim
+        assert scene.engine.post_filter(pod("p", "c")) == claim
         scene.claim("c")
         assert scene.schedule(pod("p", "c"))[0] == "node-2"
 
@@ -434,19 +434,19 @@ class TestPostFilter:
         scene = Scene()
         scene.claim("c", status=allocation("node-9", "gpu-0", reserved=("other",)))
         assert isinstance(scene.place(pod("p", "c")), Diagnosis)
-        assert scene.engine.deallocatable(pod("p", "c")) is None
+        assert scene.engine.post_filter(pod("p", "c")) is None
 
     def test_a_claim_that_only_this_pod_uses_is_given_up(self) -> None:
         scene = Scene()
         claim = scene.claim("c", status=allocation("node-9", "gpu-0", reserved=("uid-p",)))
         assert isinstance(scene.place(pod("p", "c")), Diagnosis)
-        assert scene.engine.deallocatable(pod("p", "c")) == claim
+        assert scene.engine.post_filter(pod("p", "c")) == claim
 
     def test_nothing_is_given_up_for_a_pod_that_only_lacks_devices(self) -> None:
         scene = Scene(gpus=0)
         scene.claim("c")
         assert isinstance(scene.place(pod("p", "c")), Diagnosis)
-        assert scene.engine.deallocatable(pod("p", "c")) is None
+        assert scene.engine.post_filter(pod("p", "c")) is None
 
 
 def test_the_node_where_the_first_alternative_is_met_is_preferred() -> None:
@@ -479,7 +479,7 @@ def test_a_second_claim_of_the_same_shape_asks_only_about_the_node_that_changed(
     for name in "abc":
         scene.claim(name)
     scene.schedule(pod("a", "a"))
-    (feasibility,) = scene.engine.profile._devices[0]._standings[1]._by_shape.values()  # type: ignore[attr-defined]
+    (feasibility,) = scene.engine.profile.plugins["DynamicResources"]._feasibilities._by_shape.values()  # type: ignore[attr-defined]
     first = feasibility.judged
     scene.schedule(pod("b", "b"))
     scene.schedule(pod("c", "c"))

@@ -1,0 +1,25 @@
+"""SchedulingGates: a pod with scheduling gates is not tried before they are gone.
+
+Spec: core.md 3.8 "Queue". It refuses no node: its only point is PreEnqueue, which the queue asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from weir.scheduler.framework import Extensions, Plugin, QueueingHint
+from weir.scheduler.pod_class import PodClass
+from weir.scheduler.queueing_hints import OWN_GATES, always
+
+NAME: Final = "SchedulingGates"
+
+
+class SchedulingGates(Plugin):
+    name = NAME
+
+    def for_class(self, pod: PodClass) -> Extensions:
+        return Extensions()
+
+    def events_to_register(self) -> Mapping[str, QueueingHint]:
+        return {OWN_GATES: always}
