@@ -53,6 +53,7 @@ from weir.objects.defaults import default
 from weir.objects.document import check as check_document
 from weir.objects.kinds import Kind
 from weir.objects.kinds import find as find_resource
+from weir.observe.features import publish_features
 from weir.observe.interpreter import calm_collector
 from weir.observe.metrics import Registry
 from weir.store import Store, StoreUnavailable
@@ -111,6 +112,7 @@ class Running:
     listener: asyncio.Server | None = None
     chores: list[asyncio.Task[Any]] = field(default_factory=list)
     port: int = 0
+    registry: Registry = field(default_factory=Registry)
 
     @property
     def url(self) -> str:
@@ -195,6 +197,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     reader = codec.Reader(store)
     registry = Registry()
     metrics = Metrics(registry)
+    publish_features(registry, options.gates)
     authorizer = Authorizer(reader, options.authorization_modes)
     webhook_client = WebhookClient()
     enabled = options.admission.enabled()
@@ -274,7 +277,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             await furnish(server.verbs, name, ca)
 
     server.after_create(furnish_namespace)
-    return Running(server, store, options, credentials, admin_token, webhook_client)
+    return Running(server, store, options, credentials, admin_token, webhook_client, registry=registry)
 
 
 async def serve(running: Running, clock: Clock) -> None:

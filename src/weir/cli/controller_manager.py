@@ -74,6 +74,7 @@ def controller_manager(
     from weir.controllers.devices.resource_claim import ResourceClaims
     from weir.controllers.devices.taint_eviction import DeviceTaintEviction
     from weir.controllers.runtime.runner import Controllers
+    from weir.observe.features import publish_features
 
     if list_names:
         for name in CATALOG:
@@ -95,6 +96,7 @@ def controller_manager(
     def make(client: Client, log: Log) -> Component:
         log.info("Controlling", controllers=",".join(c.name for c in chosen), leaderElect=bool(lease))
         acting = Controllers(client, RealClock(), chosen, identity=identity(), lease_name=lease, log=log)
+        publish_features(acting.metrics.registry, gates)
         return acting.run, acting.pages()
 
     agent = "weir-controller-manager"

@@ -16,7 +16,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 FOLD_AT = 1000
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -161,6 +161,11 @@ class Registry:
         family = Family(name, help, "gauge", labels, GaugeChild)
         self._add(family)
         return family
+
+    def find_gauge(self, name: str) -> Family[GaugeChild] | None:
+        """Return the gauge of this name, if it was declared."""
+        found = self._families.get(name)
+        return cast(Family[GaugeChild], found) if found is not None and found.kind == "gauge" else None
 
     def histogram(
         self, name: str, help: str, labels: Sequence[str] = (), *, buckets: Sequence[float]

@@ -31,6 +31,7 @@ from weir.objects.core import Node, Pod
 from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
 from weir.observe.endpoint import Pages, pages
+from weir.observe.features import publish_features
 from weir.observe.logs import Log
 from weir.scheduler.claim_writes import give_up
 from weir.scheduler.cluster_state import ClusterState, Namespace
@@ -79,6 +80,7 @@ class Scheduler:
         self.client, self.gates, self.clock = client, gates, clock
         self.config = config or SchedulerConfig()
         self.metrics = metrics or SchedulerMetrics()
+        publish_features(self.metrics.registry, gates)
         self.identity = identity
         self._log = log
         self._rng = random.Random(seed)

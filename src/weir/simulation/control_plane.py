@@ -29,6 +29,7 @@ from weir.controllers.storage.volume_provisioner import NAME as PROVISIONER
 from weir.gates import ALL_FEATURES, Gates, GatesLike
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
+from weir.observe.features import publish_component_features
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.run import Scheduler
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
@@ -114,6 +115,8 @@ class ControlPlane:
         def client(component: str, agent: str) -> Client:
             return local_client(running, clock, agent, older=component in gates.older)
 
+        others = {name: getattr(gates, name) for name in READERS}
+        publish_component_features(running.registry, others)
         config = SchedulerConfig(leader_elect=False)
         self.scheduler = Scheduler(
             client("scheduler", "kube-scheduler"), gates.scheduler, clock, config=config, seed=seed

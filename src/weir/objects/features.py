@@ -1,0 +1,80 @@
+"""Which feature gates does an object need? Read from its fields, without judging them.
+
+Spec: KEP-5471, KEP-5721 and KEP-5500 (tolerations and node affinity), KEP-5055 (device taints and their rules).
+An answer about an object that needs no gate is the same whatever the cluster's gates are.
+Not here: whether the gates are on (weir.gates, weir.client.cluster_gates), what lint says of it (W014).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from weir.gates import (
+    DEVICE_TAINT_RULES,
+    DEVICE_TAINTS,
+    SEMVER_COMPARISON,
+    TOLERATION_CEL,
+    TOLERATION_COMPARISON,
+)
+from weir.objects.templates import find_template
+
+_OF_OPERATOR: Final = {
+    "Lt": TOLERATION_COMPARISON,
+    "Gt": TOLERATION_COMPARISON,
+    "SemverLt": SEMVER_COMPARISON,
+    "SemverGt": SEMVER_COMPARISON,
+    "SemverEq": SEMVER_COMPARISON,
+}
+
+
+def needed_gates(documents: Iterable[Any]) -> frozenset[str]:
+    """Return the gates that *documents* need.
+
+    >>> sorted(needed_gates([{"kind": "Pod", "spec": {"tolerations": [{"key": "a", "operator": "Gt"}]}}]))
+    ['TaintTolerationComparisonOperators']
+    """
+    return frozenset(gate for document in documents for gate in _needed(document))
+
+
+def _needed(document: Any) -> Iterator[str]:
+    kind = document.get("kind") if isinstance(document, dict) else None
+    spec = _mapping(_mapping(document).get("spec"))
+    if kind == "DeviceTaintRule":
+        yield DEVICE_TAINT_RULES
+        yield DEVICE_TAINTS
+    elif kind == "ResourceSlice":
+        devices = _items(spec.get("devices"))
+        if any(each.get("taints") or _mapping(each.get("basic")).get("taints") for each in devices):
+            yield DEVICE_TAINTS
+    elif kind == "PersistentVolume":
+        yield from _of_terms(_mapping(_mapping(spec.get("nodeAffinity")).get("required")))
+    else:
+        yield from _of_pod(_mapping(_mapping(find_template(document)).get("spec")))
+
+
+def _of_pod(spec: dict[str, Any]) -> Iterator[str]:
+    for toleration in _items(spec.get("tolerations")):
+        if toleration.get("expression"):
+            yield TOLERATION_CEL
+        elif gate := _OF_OPERATOR.get(toleration.get("operator") or ""):
+            yield gate
+    affinity = _mapping(_mapping(spec.get("affinity")).get("nodeAffinity"))
+    yield from _of_terms(_mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")))
+    for preferred in _items(affinity.get("preferredDuringSchedulingIgnoredDuringExecution")):
+        yield from _of_terms({"nodeSelectorTerms": [preferred.get("preference")]})
+
+
+def _of_terms(selector: dict[str, Any]) -> Iterator[str]:
+    for term in _items(selector.get("nodeSelectorTerms")):
+        for requirement in _items(term.get("matchExpressions")):
+            if str(requirement.get("operator")).startswith("Semver"):
+                yield SEMVER_COMPARISON
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
