@@ -48,8 +48,8 @@ def test_on_every_command_a_setting_changes_only_what_it_names(name):
     found = command.get_command(click.Context(command), name)
     (option,) = [each for each in found.params if "--feature-gates" in each.opts]
     context = click.Context(found)
-    assert option.process_value(context, NUMERIC_OFF) == Gates.of(NUMERIC_OFF)
-    assert option.process_value(context, None) == ALL_FEATURES
+    assert Gates.of(option.process_value(context, NUMERIC_OFF)) == Gates.of(NUMERIC_OFF)
+    assert Gates.of(option.process_value(context, None)) == ALL_FEATURES
 
 
 def test_a_misspelt_gate_is_shown_the_right_one():

@@ -35,7 +35,7 @@ _DISPENSABLE = ("ATTRIBUTES", "CLAIM", "NODE")
 @click.command(
     name="list",
     short_help="Show devices, taints, claims and pods.",
-    epilog="Exit codes: 0 fine, 2 unreadable input, 3 cluster unreachable.",
+    epilog="Exit codes: 0 fine, 2 unreadable input, 3 cannot say (the cluster is out of reach, or rights are missing).",
 )
 @cluster_options(
     "A dump instead of a live cluster: "

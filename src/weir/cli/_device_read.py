@@ -17,15 +17,25 @@ if TYPE_CHECKING:
 
 
 def read_inventory(where: Where, gates: Gates) -> Inventory:
-    """Return what a dump, or a live cluster, says about devices."""
+    """Return what a dump, or a live cluster, says about devices; raises CannotSay when slices could not be read."""
+    from weir.cli._certainty import because
+    from weir.cli.inputs import CannotSay, read_cluster
+    from weir.client.snapshot import DEVICES
     from weir.devices.inventory import Inventory
+    from weir.objects.core import ViewError
 
-    where.check()
-    if where.dump:
-        from weir.cli.inputs import read_dump
-
-        return Inventory.of(read_dump(where.dump), gates)
-    return Inventory.of(where.live.run("weir-device", fetch), gates)
+    held = read_cluster(where, (*DEVICES, "Pod"))
+    missing = held.lacks({"ResourceSlice", "ResourceClaim", "DeviceTaintRule", "Pod"})
+    if held.dumped and held.holds(DEVICES):
+        missing = []  # slices may well be missing where claims are not
+    if missing:
+        raise CannotSay(f"cannot say which devices there are, and who has them: {because(missing)}")
+    try:
+        return Inventory.of((document for _, document in held.documents), gates)
+    except ViewError as error:
+        if held.dumped:
+            raise CannotSay(f"the cluster's dump cannot be read: {error}") from None
+        raise
 
 
 async def fetch(client: Client) -> list[Any]:

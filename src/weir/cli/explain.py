@@ -3,22 +3,31 @@
 Reads what people have: a live cluster, manifests, `kubectl get nodes,pods -A -o yaml` dumps, directories, stdin.
 Writes nothing.
 Exit 0 when everything asked about fits somewhere, 1 when something fits nowhere, 2 for input that cannot be read,
-3 for a cluster that does not answer, or when what the snapshot leaves out could turn the answer.
+3 when it cannot be said: the cluster does not answer, a right or a gate that decides is missing, or what the snapshot
+leaves out could turn the answer.
 Not here: the answer itself (weir.explain.pod), its words (weir.explain.words).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli._options import Where, feature_gates_option, output_option
-from weir.cli.inputs import Held, asked_cluster
-from weir.cli.main import FINDINGS, FINE, UNREACHABLE
+from weir.cli._certainty import (
+    asked_gates_option,
+    because,
+    distinct,
+    doubt,
+    known_gates,
+    needed_kinds,
+)
+from weir.cli._options import Where, output_option
+from weir.cli.inputs import CannotSay, Held, asked_cluster
+from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, to_yaml, wants_colour
 
 if TYPE_CHECKING:
@@ -39,7 +48,7 @@ _KINDS: Final = {
 
 @click.command(
     epilog="Exit codes: 0 everything fits somewhere, 1 something fits nowhere, 2 unreadable input, 3 cannot say "
-    "(cluster unreachable, or the snapshot leaves out what decides).",
+    "(the cluster is out of reach; rights, gates or parts of the snapshot that decide are missing).",
 )
 @click.argument("name", required=False, metavar="[POD]")
 @click.option(
@@ -49,7 +58,7 @@ _KINDS: Final = {
 @click.option("-n", "--namespace", default=None, help="Namespace of POD.  [default: default]")
 @output_option("text", "json", "yaml")
 @click.option("--all", "show_all", is_flag=True, help="Show every group and every node name.")
-@feature_gates_option()
+@asked_gates_option()
 def explain(
     name: str | None,
     files: Sequence[str],
@@ -57,7 +66,7 @@ def explain(
     namespace: str | None,
     output: str,
     show_all: bool,
-    gates: Gates,
+    given: Mapping[str, bool],
 ) -> int:
     """Say where a pod fits, why not elsewhere, and the smallest change that would help.
 
@@ -69,10 +78,12 @@ def explain(
       kubectl get nodes,pods -A -o yaml | weir explain -f deployment.yaml --cluster -
     """
     from weir.cli.inputs import read_cluster, read_documents
-    from weir.explain.phrases import gates_line
+    from weir.client.cluster_gates import API_SERVER, SCHEDULER
     from weir.explain.pod import explain as explain_pod
     from weir.explain.report import document as report
+    from weir.explain.report import one
     from weir.objects.core import ViewError
+    from weir.objects.features import needed_gates
     from weir.objects.requests import RequestError, pod_requests
 
     if not files and not name:
@@ -91,32 +102,65 @@ def explain(
     else:
         held = read_cluster(where, _kinds(name))
         held.documents.extend(nodes)
-    if held.forbidden:
-        click.echo(f"weir: left out, you may not list them: {', '.join(held.forbidden)}", err=True)
+    if held.missing:
         held.documents.extend(_of_kinds(documents, "ResourceClaim", "ResourceClaimTemplate"))
     if name:
+        if missing := held.lacks({_kind(name)}):
+            raise CannotSay(f"cannot say anything of {name}: {because(missing)}")
         asked.append((_named(name, namespace, held.documents), None))
+    unsaid = [
+        f"cannot say where {subject.title} fits: {because(missing)}"
+        for subject, _ in asked
+        if (missing := held.lacks(needed_kinds(subject.pod_spec)))
+    ]
+    if unsaid:
+        raise CannotSay("; ".join(unsaid))
     for subject, source in asked:
         try:
             pod_requests(subject.pod())
         except (ViewError, RequestError) as error:
             raise _placed(error, source) from None
     world = held.world()
-    with progress("judging nodes:") as tick:
-        answers = [explain_pod(subject, world, gates, tick=tick) for subject, _ in asked]
+    namespaces = [*(subject.namespace for subject, _ in asked), "default"]
+    known = known_gates(None if alone else where, given, (API_SERVER, SCHEDULER), namespaces)
+    used = needed_gates([*(subject.document for subject, _ in asked), *(each for _, each in _deciding(held))])
+
+    def answers(gates: Gates) -> list[Explanation]:
+        with progress("judging nodes:") as tick:
+            return [explain_pod(subject, world, gates, tick=tick) for subject, _ in asked]
+
+    found = distinct(
+        known, used, answers, lambda a, b: [one(each) for each in a] == [one(each) for each in b]
+    )
     if output == "text":
         colour = wants_colour()
-        for number, answer in enumerate(answers):
-            if number:
+        for gates, answered in found:
+            if len(found) > 1:
+                click.echo(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
+            for number, answer in enumerate(answered):
+                if number:
+                    click.echo("")
+                last = number == len(answered) - 1
+                lines = text(answer, known.line() if last else "", show_all=show_all, colour=colour)
+                click.echo("\n".join(lines))
+            if gates is not found[-1][0]:
                 click.echo("")
-            last = number == len(answers) - 1
-            lines = text(answer, gates_line(gates) if last else "", show_all=show_all, colour=colour)
-            click.echo("\n".join(lines))
     else:
-        emit(report(answers, gates), output)
-    if all(answer.unsure or _well(answer) for answer in answers):
-        return UNREACHABLE if any(answer.unsure for answer in answers) else FINE
+        emit(report(found, known.report()), output)
+    if len(found) > 1:
+        return CANNOT_SAY
+    ((_, answered),) = found
+    if all(answer.unsure or _well(answer) for answer in answered):
+        return CANNOT_SAY if any(answer.unsure for answer in answered) else FINE
     return FINDINGS
+
+
+def _deciding(held: Held) -> Iterator[tuple[str, Any]]:
+    """Yield what the cluster holds that may need gates to be judged: volumes, devices and rules, not other pods."""
+    for file, document in held.documents:
+        kind = document.get("kind") if isinstance(document, dict) else None
+        if kind in ("PersistentVolume", "ResourceSlice", "DeviceTaintRule", "List"):
+            yield file, document
 
 
 def _well(answer: Explanation) -> bool:

@@ -8,7 +8,7 @@ one that a kubeconfig names, found as kubectl finds it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,13 +16,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weir.cli._options import Live, Where, cluster_options
-from weir.objects.manifest import Document, read_manifest, read_values
+from weir.cli.main import CANNOT_SAY
+from weir.objects.manifest import Document, ManifestError, read_manifest, read_values
 
 if TYPE_CHECKING:
     from weir.client.api import Client
-    from weir.client.snapshot import Snapshot
+    from weir.client.snapshot import Missing, Snapshot
     from weir.world import World
 
+#: What dumps leave out by mistake. A cluster without nodes or pods can be written down on purpose.
+_LEFT_OUT: Final = {
+    "DeviceClass": "deviceclasses",
+    "ResourceSlice": "resourceslices",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+}
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -53,6 +60,12 @@ def read_dump(names: Iterable[str]) -> list[Any]:
     return [value for name, content in read_files(names) for value in read_values(content, name)]
 
 
+class CannotSay(click.ClickException):
+    """The question cannot be answered: what could not be read, and what follows from that."""
+
+    exit_code = CANNOT_SAY
+
+
 # ── clusters ─────────────────────────────────────────────────────────────────────────────────────
 
 #: A YAML dump beyond this takes more than two seconds to read.
@@ -70,8 +83,28 @@ class Held:
     """What a cluster holds: documents with the file they stand in, and the kinds that could not be read."""
 
     documents: list[tuple[str, Any]]
-    forbidden: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
     listed: tuple[str, ...] = ()  #: kinds that were read whole
+    dumped: bool = False  #: read from files, which do not say what they leave out
+
+    def lacks(self, needed: Collection[str]) -> list[Missing]:
+        """Return the kinds in *needed* that could not be read; of a dump, those it has no object of."""
+        absent = [each for each in self.missing if each.kind in needed]
+        if self.dumped:
+            from weir.client.snapshot import Missing
+
+            absent += [
+                Missing(kind, plural, "the dump has none of them")
+                for kind, plural in _LEFT_OUT.items()
+                if kind in needed and not self.holds({kind})
+            ]
+        return absent
+
+    def holds(self, kinds: Collection[str]) -> bool:
+        """Return whether there is an object of one of *kinds*."""
+        from weir.world import flatten
+
+        return any(each.get("kind") in kinds for each in flatten(document for _, document in self.documents))
 
     def world(self) -> World:
         """Return the World of the documents; one that cannot be read is named with its file."""
@@ -85,6 +118,8 @@ class Held:
                 try:
                     World.of([document])
                 except ViewError as error:
+                    if self.dumped:
+                        raise CannotSay(f"the cluster's dump cannot be read: {file}: {error}") from None
                     raise ViewError(f"{file}: {error}") from None
             raise
 
@@ -93,7 +128,7 @@ def read_cluster(where: Where, kinds: Sequence[str]) -> Held:
     """Return what a dump, or without one the live cluster, holds."""
     where.check()
     if where.dump:
-        return Held(_dumped(where.dump))
+        return Held(_dumped(where.dump), dumped=True)
     from weir.client.kubeconfig import KubeconfigError
 
     try:
@@ -101,7 +136,7 @@ def read_cluster(where: Where, kinds: Sequence[str]) -> Held:
     except KubeconfigError as error:
         hint = "" if where.live.named else "; name one with --kubeconfig, or give a dump with --cluster"
         raise KubeconfigError(f"{error}{hint}") from None
-    return Held([("the cluster", document) for document in found.documents], found.forbidden, found.listed)
+    return Held([("the cluster", document) for document in found.documents], found.missing, found.listed)
 
 
 def read_live(live: Live, kinds: Sequence[str], namespace: str = "") -> Snapshot:
@@ -124,7 +159,10 @@ def _dumped(places: Sequence[str]) -> list[tuple[str, Any]]:
         if len(content) > _SLOW_BYTES and content.lstrip()[:1] != b"{" and wants_colour(sys.stderr):
             size = f"{len(content) / 1e6:.0f} MB"
             click.echo(f"reading {file}, {size} of YAML (the same dump with -o json reads faster)", err=True)
-        held += [(file, document) for document in read_values(content, file)]
+        try:
+            held += [(file, document) for document in read_values(content, file)]
+        except ManifestError as error:
+            raise CannotSay(f"the cluster's dump cannot be read: {error}") from None
     return held
 
 

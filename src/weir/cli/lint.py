@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib.metadata import version as package_version
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli._options import Live, feature_gates_option, live_options, output_option
-from weir.cli.inputs import read_documents, read_files, read_live
+from weir.cli._certainty import asked_gates_option, because, known_gates
+from weir.cli._options import Live, Where, live_options, output_option
+from weir.cli.inputs import CannotSay, read_documents, read_files, read_live
+from weir.cli.main import CANNOT_SAY
 from weir.cli.render import BAD, DIM, NOTE, paint, wants_colour
-from weir.gates import Gates
 
 if TYPE_CHECKING:
-    from weir.lint.rule import Finding, Rule
+    from weir.client.cluster_gates import KnownGates
+    from weir.client.snapshot import Missing
+    from weir.lint.rule import Finding
     from weir.objects.manifest import Document
 
 _COLOURS: Final = {"error": BAD, "warning": NOTE, "note": DIM}
@@ -26,7 +31,8 @@ _WORKLOADS: Final = (
 
 
 @click.command(
-    epilog="Exit code: 0 clean (notes allowed), 1 findings, 2 usage or unreadable input, 3 no cluster answers."
+    epilog="Exit code: 0 clean (notes allowed), 1 findings, 2 usage or unreadable input, 3 cannot say (the cluster is "
+    "out of reach, rights are missing, or gates that decide are not known)."
 )
 @click.argument("files", nargs=-1, metavar="[FILE|DIR|-]...")
 @click.option(
@@ -47,7 +53,7 @@ _WORKLOADS: Final = (
 @output_option("text", "json", "sarif", "junit", help="How to print the findings.")
 @click.option("--rules", multiple=True, metavar="CODES", help="Only these rules, by code or name.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="All rules but these.")
-@feature_gates_option()
+@asked_gates_option()
 @click.option("--explain", "explain_code", metavar="CODE", help="Print the page of one rule and leave.")
 def lint(
     files: tuple[str, ...],
@@ -58,7 +64,7 @@ def lint(
     output: str,
     rules: tuple[str, ...],
     ignore: tuple[str, ...],
-    gates: Gates,
+    given: Mapping[str, bool],
     explain_code: str | None,
 ) -> int:
     """Check manifests: what the API server would refuse, and what it accepts but nobody means.
@@ -70,9 +76,12 @@ def lint(
     weir lint --cluster                   # the workloads of the live cluster
     weir lint app.yaml --cluster          # held against the live cluster's nodes
     """
-    from weir.lint.check import choose
+    from weir.client.cluster_gates import API_SERVER
+    from weir.lint.check import choose, either
     from weir.lint.check import lint as check
+    from weir.lint.live import Troubles, is_own
     from weir.lint.pages import page
+    from weir.objects.features import needed_gates
 
     chosen = choose(rules, ignore)
     if explain_code is not None:
@@ -90,41 +99,41 @@ def lint(
             "nothing to check: name files, folders, or - for standard input; or give --cluster"
         )
     known = read_documents(dumps)
+    missing: tuple[Missing, ...] = ()
+    troubles = None
     if ask_live:
-        found = _read_live(live, namespace, workloads=not files)
+        found, missing = _read_live(live, namespace, workloads=not files)
         known += [_document(each) for each in found if each["kind"] == "Node"]
     if files:
         documents = read_documents(files)
         names = {name for name, _ in read_files(file for file in files if file != "-")}
         names |= {"<stdin>"} if "-" in files else set()
-        findings = check(documents, gates, known=known, rules=chosen)
     else:
-        documents, findings = _check_live(found, known, gates, chosen)
+        troubles = Troubles.of(found, datetime.now(UTC))
+        documents = [
+            _document(each) for each in found if each["kind"] in ("Pod", *_WORKLOADS) and is_own(each)
+        ]
         names = {document.file for document in documents}
-    return _report(findings, documents, sorted(names), output, gates, live=not files)
+    gates = known_gates(Where((), live) if ask_live else None, given, (API_SERVER,), [namespace or "default"])
+    used = needed_gates(item.value for document in documents for item in document.items())
+    answers = [
+        check(documents, each, known=known, rules=chosen, troubles=troubles) for each in gates.possible(used)
+    ]
+    doubtful = [name for name in gates.unknown if name in used]
+    findings = answers[0] if len(answers) == 1 else either(answers[0], answers[1], doubtful)
+    code = _report(findings, documents, sorted(names), output, gates, live=not files)
+    if missing:
+        click.echo(f"not looked at: {because(missing)}", err=True)
+    return CANNOT_SAY if missing or (len(answers) > 1 and answers[0] != answers[1]) else code
 
 
-def _read_live(live: Live, namespace: str, *, workloads: bool) -> list[Any]:
-    """Return the live cluster's nodes, and with *workloads* everything that tells how they fare."""
+def _read_live(live: Live, namespace: str, *, workloads: bool) -> tuple[list[Any], tuple[Missing, ...]]:
+    """Return the live cluster's nodes, and with *workloads* everything that says how they fare; and what is missing."""
     kinds = ("Node", *(("Pod", *_WORKLOADS, "Event") if workloads else ()))
     found = read_live(live, kinds, namespace)
-    if found.forbidden:
-        click.echo(f"not looked at, since you may not list them: {', '.join(found.forbidden)}", err=True)
-    return found.documents
-
-
-def _check_live(
-    found: list[Any], known: list[Document], gates: Gates, rules: list[Rule]
-) -> tuple[list[Document], list[Finding]]:
-    """Return what people wrote in the cluster, and what is wrong with it."""
-    from datetime import UTC, datetime
-
-    from weir.lint.check import lint as check
-    from weir.lint.live import Troubles, is_own
-
-    troubles = Troubles.of(found, datetime.now(UTC))
-    documents = [_document(each) for each in found if each["kind"] in ("Pod", *_WORKLOADS) and is_own(each)]
-    return documents, check(documents, gates, known=known, rules=rules, troubles=troubles)
+    if len(found.missing) == len(kinds):
+        raise CannotSay(f"cannot say anything of the cluster: {because(found.missing)}")
+    return found.documents, found.missing
 
 
 def _document(each: Any) -> Document:
@@ -140,7 +149,7 @@ def _report(
     documents: list[Document],
     names: list[str],
     output: str,
-    gates: Gates,
+    gates: KnownGates,
     *,
     live: bool,
 ) -> int:
@@ -148,7 +157,7 @@ def _report(
 
     match output:
         case "json":
-            click.echo(formats.as_json(findings, str(gates)))
+            click.echo(formats.as_json(findings, str(gates.possible(())[0]), gates.report()))
         case "sarif":
             click.echo(formats.sarif(findings, package_version("weir")))
         case "junit":
@@ -159,7 +168,7 @@ def _report(
                 click.echo(line)
             objects = sum(1 for document in documents for _ in document.items())
             click.echo(formats.summary(findings, objects, len(names), live=live))
-            click.echo(f"feature gates: {gates}", err=True)
+            click.echo(gates.line(), err=True)
     return 1 if any(found.severity.fails for found in findings) else 0
 
 

@@ -2,7 +2,8 @@
 
 A module `weir/cli/<command>.py` is a command when it holds a click command called like itself; adding the
 file is all it takes. Help texts of the list come from the table below, so that `weir --help` imports nothing
-else. Exit codes: 0 fine, 1 findings, 2 usage or unreadable input, 3 cluster unreachable, 70 a bug in weir.
+else. Exit codes: 0 fine, 1 findings, 2 usage or unreadable input, 3 cannot say (the cluster is out of reach, rights
+are missing, gates are not known), 70 a bug in weir.
 Errors are one line on stderr; `--debug` (or WEIR_DEBUG=1) adds the traceback.
 Not here: what the commands do (one file each), tables and colour (weir.cli.render).
 """
@@ -21,7 +22,8 @@ import click
 FINE: Final = 0
 FINDINGS: Final = 1
 USAGE: Final = 2
-UNREACHABLE: Final = 3
+#: The question cannot be answered: the cluster is out of reach, or rights, kinds or gates are not known.
+CANNOT_SAY: Final = 3
 INTERRUPTED: Final = 130
 BUG: Final = 70
 
@@ -199,7 +201,7 @@ def _report(error: Exception) -> int:
             sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
             return FINE
         case ConnectionError():
-            return _say(f"cannot reach the cluster: {_one_line(error)}", UNREACHABLE)
+            return _say(f"cannot reach the cluster: {_one_line(error)}", CANNOT_SAY)
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
             return _say(f"{where}{error.strerror or _one_line(error)}", USAGE)
@@ -207,7 +209,7 @@ def _report(error: Exception) -> int:
             return _say(_one_line(error), USAGE)
         case MemoryError() | RecursionError():
             return _say("the input is too large or nested too deeply", USAGE)
-    from weir.errors import ServiceUnavailable, WeirError
+    from weir.errors import Forbidden, ServiceUnavailable, Unauthorized, WeirError
 
     if isinstance(error, WeirError):
         from weir.client.api import Unreachable
@@ -215,8 +217,8 @@ def _report(error: Exception) -> int:
 
         if isinstance(error, KubeconfigError):
             return _say(_one_line(error), USAGE)
-        away = isinstance(error, ServiceUnavailable | Unreachable)
-        return _say(_one_line(error), UNREACHABLE if away else FINDINGS)
+        unanswered = isinstance(error, ServiceUnavailable | Unreachable | Unauthorized | Forbidden)
+        return _say(_one_line(error), CANNOT_SAY if unanswered else FINDINGS)
     return _say(f"internal error: {type(error).__name__}: {_one_line(error)} (--debug shows where)", BUG)
 
 

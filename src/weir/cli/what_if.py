@@ -8,20 +8,22 @@ Not here: the answer itself (weir.explain.whatif).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from weir.cli._options import Where, feature_gates_option, output_option, together
-from weir.cli.inputs import Held, asked_cluster, read_cluster, read_documents
-from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import BAD, DIM, GOOD, emit, paint, progress, table, wants_colour
+from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
+from weir.cli._options import Where, output_option, together
+from weir.cli.inputs import CannotSay, Held, asked_cluster, read_cluster, read_documents
+from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
+from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, wants_colour
+from weir.gates import Gates
 
 if TYPE_CHECKING:
+    from weir.client.cluster_gates import KnownGates
     from weir.explain.whatif import Forecast, Leaving
-    from weir.gates import Gates
     from weir.objects.core import Taint
 
 Document = dict[str, Any]
@@ -30,12 +32,13 @@ _ROWS: Final = 20
 #: What can be changed; anything else makes new pods, which is explain's question.
 _CHANGEABLE: Final = ("Node", "DeviceTaintRule", "ResourceSlice", "DeviceClass")
 _EPILOG: Final = (
-    "Exit codes: 0 everybody finds a place, 1 somebody does not, 2 unreadable input, 3 cluster unreachable."
+    "Exit codes: 0 everybody finds a place, 1 somebody does not, 2 unreadable input, 3 cannot say (the "
+    "cluster is out of reach, rights are missing, or gates that decide are not known)."
 )
 _answer_options: Final = together(
     output_option("text", "json", "yaml"),
     click.option("--all", "show_all", is_flag=True, help="Show every pod."),
-    feature_gates_option(),
+    asked_gates_option(),
 )
 
 
@@ -57,7 +60,7 @@ def taint(
     where: Where,
     output: str,
     show_all: bool,
-    gates: Gates,
+    given: Mapping[str, bool],
 ) -> int:
     """Taint nodes, as `kubectl taint nodes` would; a taint with `-` behind it is taken away.
 
@@ -83,7 +86,7 @@ def taint(
             raise click.UsageError(f"no node has the labels {selector}")
         return [_tainted(nodes[name], taints) for name in chosen]
 
-    return _ask(change, where, output, show_all, gates)
+    return _ask(change, where, output, show_all, given)
 
 
 @what_if.command(epilog=_EPILOG)
@@ -97,7 +100,7 @@ def apply(
     where: Where,
     output: str,
     show_all: bool,
-    gates: Gates,
+    given: Mapping[str, bool],
 ) -> int:
     """Apply nodes, DeviceTaintRules, ResourceSlices or DeviceClasses, as `kubectl apply -f` would.
 
@@ -121,7 +124,7 @@ def apply(
         known = {_identity(document): document for document in _flat(held)}
         return [_merged(known.get(_identity(document), {}), document) for document in documents]
 
-    return _ask(change, where, output, show_all, gates)
+    return _ask(change, where, output, show_all, given)
 
 
 # ── the change ───────────────────────────────────────────────────────────────────────────────────
@@ -203,31 +206,58 @@ def _ask(
     where: Where,
     output: str,
     show_all: bool,
-    gates: Gates,
+    given: Mapping[str, bool],
 ) -> int:
+    from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
     from weir.client.snapshot import DEVICES, PLACEMENT
     from weir.devices.inventory import Inventory
     from weir.explain.whatif import State
     from weir.explain.whatif import what_if as forecast
+    from weir.objects.features import needed_gates
 
     held = read_cluster(where, (*PLACEMENT, *DEVICES))
+    if missing := held.lacks({"Node", "Pod"}):
+        raise CannotSay(f"cannot say what would change: {because(missing)}")
     changes = change(held)
+    specs = [document.get("spec") for document in _flat(held) if document.get("kind") == "Pod"]
+    needed = frozenset(kind for spec in specs for kind in needed_kinds(spec))
+    if missing := held.lacks(needed | {str(document.get("kind")) for document in changes} - {"Node"}):
+        raise CannotSay(f"cannot say where pods would go that need them: {because(missing)}")
     replaced = {_identity(document) for document in changes}
     kept = [document for document in _flat(held) if _identity(document) not in replaced]
     then = Held([*(("the cluster", document) for document in kept), *(("the change", d) for d in changes)])
     now = datetime.now(UTC)
-    before, after = (
-        State(each.world(), Inventory.of((document for _, document in each.documents), gates))
-        for each in (held, then)
-    )
-    with progress("finding places:") as tick:
-        found = forecast(before, after, gates, now, tick)
+    known = known_gates(where, given, (API_SERVER, SCHEDULER, CONTROLLERS))
+    used = needed_gates([*_flat(held), *changes])
+    unread = [each.plural for each in held.missing]
+
+    def answer(gates: Gates) -> Forecast:
+        before, after = (
+            State(each.world(), Inventory.of((document for _, document in each.documents), gates))
+            for each in (held, then)
+        )
+        with progress("finding places:") as tick:
+            return forecast(before, after, gates, now, tick)
+
+    def same(one: Forecast, other: Forecast) -> bool:
+        return report(one, known, Gates(), unread) == report(other, known, Gates(), unread)
+
+    answers = distinct(known, used, answer, same)
     if output == "text":
         colour = wants_colour()
-        for line in text(found, gates, held.forbidden, show_all=show_all, colour=colour):
-            click.echo(line)
+        for gates, found in answers:
+            if len(answers) > 1:
+                click.echo(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
+            for line in text(found, known.line(), unread, show_all=show_all, colour=colour):
+                click.echo(line)
     else:
-        emit(report(found, gates, held.forbidden), output)
+        (gates, found), *others = answers
+        document = report(found, known, gates, unread)
+        for gates, other in others:
+            document["otherwise"] = report(other, known, gates, unread)
+        emit(document, output)
+    if len(answers) > 1:
+        return CANNOT_SAY
     return FINDINGS if found.lost or found.hindered else FINE
 
 
@@ -235,10 +265,10 @@ def _ask(
 
 
 def text(
-    found: Forecast, gates: Gates, forbidden: Sequence[str], *, show_all: bool = False, colour: bool = False
+    found: Forecast, assumed: str, unread: Sequence[str], *, show_all: bool = False, colour: bool = False
 ) -> Iterator[str]:
     """Yield the lines of the answer, most important first."""
-    from weir.explain.phrases import counted, gates_line, listed, short
+    from weir.explain.phrases import counted, listed, short
 
     if not found.changed:
         yield paint("Nothing would change: the cluster is like that already.", GOOD, on=colour)
@@ -275,8 +305,8 @@ def text(
             f"{listed(found.locked_out, 3)}."
         )
     yield ""
-    yield paint(gates_line(gates), DIM, on=colour)
-    yield paint(f"Not considered: {'; '.join(not_considered(forbidden))}.", DIM, on=colour)
+    yield paint(assumed, DIM, on=colour)
+    yield paint(f"Not considered: {'; '.join(not_considered(unread))}.", DIM, on=colour)
 
 
 def _row(one: Leaving) -> tuple[str, str, str, str, str]:
@@ -289,14 +319,14 @@ def _row(one: Leaving) -> tuple[str, str, str, str, str]:
     return when, one.pod, one.node, one.cause.say(), then
 
 
-def not_considered(forbidden: Sequence[str]) -> Iterator[str]:
+def not_considered(unread: Sequence[str]) -> Iterator[str]:
     """Yield what the answer did not look at."""
-    if forbidden:
-        yield f"{', '.join(forbidden)} (you may not list them)"
+    if unread:
+        yield f"{', '.join(unread)} (not read, and no pod here needs them)"
     yield "how long pods take to end and to start; preemption; cluster autoscalers; what else changes meanwhile"
 
 
-def report(found: Forecast, gates: Gates, forbidden: Sequence[str]) -> Document:
+def report(found: Forecast, known: KnownGates, gates: Gates, unread: Sequence[str]) -> Document:
     """Return the answer for machines."""
     from weir.explain.whatif import SCHEMA
 
@@ -329,5 +359,6 @@ def report(found: Forecast, gates: Gates, forbidden: Sequence[str]) -> Document:
         "helped": [{"pod": turn.pod, "node": turn.node} for turn in found.helped],
         "hindered": [{"pod": turn.pod, "node": turn.node, "whyNot": turn.why_not} for turn in found.hindered],
         "featureGates": str(gates),
-        "notConsidered": list(not_considered(forbidden)),
+        "gates": known.report(),
+        "notConsidered": list(not_considered(unread)),
     }

@@ -105,6 +105,8 @@ class Client:
     ) -> bytes:
         """Make any request and return the answer's body. Raises ApiError, Unreachable."""
         reply = await self.exchange(method, path, query, body, content_type)
+        if reply.code == 401 and (who := getattr(self._transport, "who", "")):
+            raise errors.Unauthorized(f"{failure(reply)}: {who}")
         if reply.code >= 400:
             raise failure(reply)
         return reply.body

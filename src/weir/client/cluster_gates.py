@@ -25,6 +25,7 @@ from weir.gates import (
     DEVICE_TAINT_RULES,
     DEVICE_TAINTS,
     FEATURES,
+    KNOWN,
     SEMVER_COMPARISON,
     TOLERATION_CEL,
     TOLERATION_COMPARISON,
@@ -123,7 +124,7 @@ GIVEN: Final = "given with --feature-gates"
 
 
 def _set(name: str, settings: Mapping[str, bool]) -> bool:
-    return name in settings or bool(settings.keys() & {"AllAlpha", "AllBeta"})
+    return name in settings or {"ALPHA": "AllAlpha", "BETA": "AllBeta"}.get(KNOWN[name].stage) in settings
 
 
 def _consistent(features: dict[str, bool]) -> dict[str, bool]:

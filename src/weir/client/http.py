@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -38,6 +39,22 @@ class HttpTransport:
         self._pool: Pool | None = None
         self._identity: Identity | None = None
         self._heads: dict[tuple[tuple[str, str], ...], bytes] = {}
+
+    @property
+    def who(self) -> str:
+        """Whom the server was told we are, for a message that it does not accept that."""
+        access = self._access
+        user = f"user {access.user!r}" if access.user else "no user"
+        context = f" of context {access.context!r}" if access.context else ""
+        return f"{self._url} does not accept the credentials of {user}{context}{self._expired()}"
+
+    def _expired(self) -> str:
+        if self._identity is None or self._identity.certificate is None:
+            return ""
+        from cryptography.x509 import load_pem_x509_certificate
+
+        ends = load_pem_x509_certificate(self._identity.certificate[0]).not_valid_after_utc
+        return f", whose certificate expired on {ends:%Y-%m-%d}" if ends < datetime.now(UTC) else ""
 
     async def _ready(self, *, renew: bool) -> Pool:
         """Return the pool whose connections show who we are now."""
@@ -122,7 +139,10 @@ class HttpTransport:
     def _unreachable(self, error: Exception) -> Unreachable:
         if isinstance(error, TimeoutError):
             return Unreachable(f"{self._url} did not answer in time")
-        return Unreachable(f"{self._url} cannot be reached: {error}")
+        hint = (
+            f" ({self.who})" if self._expired() else ""
+        )  # a TLS server may close the connection without a word
+        return Unreachable(f"{self._url} cannot be reached: {error}{hint}")
 
     @asynccontextmanager
     async def stream(

@@ -191,6 +191,7 @@ class Access:
     namespace: str = "default"
     impersonation: tuple[tuple[str, str], ...] = ()  # headers
     context: str = ""
+    user: str = ""  #: its name in the kubeconfig
 
     @property
     def renewable(self) -> bool:
@@ -362,6 +363,7 @@ def _access(
         namespace=str(chosen.get("namespace") or "default"),
         impersonation=_impersonation(user),
         context=context,
+        user=str(chosen.get("user") or ""),
     )
 
 

@@ -1,7 +1,7 @@
 """What does a live cluster hold that decisions read? Every object of the kinds asked for, listed once.
 
-A kind is read in the newest version the cluster serves; one it does not serve has no objects. A kind the caller may
-not list is left out and named, so that an answer can say what it did not look at.
+A kind is read in the newest version the cluster serves. A kind that the caller may not list, or that no version of the
+server has, is left out and named with the reason, so that an answer that needs it can say so.
 What surprises: each kind is listed at a revision of its own. Between two lists the cluster moves on, as it does between
 any question and its answer.
 Not here: dumps in files (weir.cli.inputs), following changes (weir.client.cache).
@@ -63,12 +63,26 @@ CREATION: Final = (
 Tick = Callable[[int, int], None]
 
 
+#: Why a kind is missing.
+MAY_NOT_LIST: Final = "you may not list them"
+NOT_SERVED: Final = "the server does not have that kind"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A kind that could not be read, and why: an answer that needs it cannot be given."""
+
+    kind: str
+    plural: str
+    why: str
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The objects of a cluster, as documents that name their kind, and the kinds that could not be read."""
 
     documents: list[Any]
-    forbidden: tuple[str, ...] = ()  #: plurals of the kinds the caller may not list
+    missing: tuple[Missing, ...] = ()
     listed: tuple[str, ...] = ()  #: kinds of which every object was read, or that the cluster does not serve
 
 
@@ -81,27 +95,30 @@ async def snapshot(
     """Return every object of *kinds*, or of one *namespace*; *tick* receives how many kinds are read, of how many."""
     wanted = tuple(kinds)
     documents: list[Any] = []
-    forbidden: list[str] = []
+    missing: list[Missing] = []
     listed: list[str] = []
     for done, name in enumerate(wanted):
-        readable = True
+        absent: Missing | None = None
         for version in VERSIONS[name]:
             kind = find_kind(version, name)
             if kind is None:
                 continue
+            absent = None
             try:
                 documents += await _all(client, kind, namespace if kind.namespaced else "")
             except NotFound:
+                absent = Missing(name, kind.plural, NOT_SERVED)
                 continue
             except Forbidden:
-                forbidden.append(kind.plural)
-                readable = False
+                absent = Missing(name, kind.plural, MAY_NOT_LIST)
             break
-        if readable:
+        if absent is not None:
+            missing.append(absent)
+        if absent is None or absent.why == NOT_SERVED:
             listed.append(name)
         if tick is not None:
             tick(done + 1, len(wanted))
-    return Snapshot(documents, tuple(forbidden), tuple(listed))
+    return Snapshot(documents, tuple(missing), tuple(listed))
 
 
 async def _all(client: Client, kind: Kind, namespace: str) -> list[Any]:

@@ -10,14 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from weir.gates import (
-    ALL_FEATURES,
-    KUBERNETES_DEFAULTS,
-    SEMVER_COMPARISON,
-    TOLERATION_CEL,
-    TOLERATION_COMPARISON,
-    Gates,
-)
+from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
 
 #: How each operator is written between the thing compared and the value.
@@ -115,12 +108,3 @@ def requires(requirement: NodeSelectorRequirement) -> str:
             return "not to be there"
     sign = _SIGNS.get(requirement.operator) or short(requirement.operator, 40)
     return f"{sign} {' '.join(values)}".rstrip()
-
-
-def gates_line(gates: Gates) -> str:
-    """Return which features the answer assumes."""
-    if gates == ALL_FEATURES:
-        return "Feature gates: all four features on (--feature-gates changes that)"
-    if gates == KUBERNETES_DEFAULTS:
-        return "Feature gates: Kubernetes' defaults, so comparison, version and CEL tolerations are off"
-    return f"Feature gates: all features of the four KEPs on, but for {gates.changes()}"

@@ -6,7 +6,7 @@ Not here: text for people (weir.cli.explain), sentences (weir.explain.words).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from weir.explain.edits import Edit
@@ -21,13 +21,22 @@ from weir.taints.eviction import Stay
 SCHEMA: Final = "weir.explain/v1"
 
 
-def document(explanations: Iterable[Explanation], gates: Gates) -> dict[str, Any]:
-    """Return the document that `weir explain -o json` prints."""
-    return {
-        "schema": SCHEMA,
-        "featureGates": str(gates),
-        "pods": [one(explanation) for explanation in explanations],
-    }
+def document(
+    answers: Sequence[tuple[Gates, Iterable[Explanation]]], known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the document that `weir explain -o json` prints; *known* says how the gates are known.
+
+    Of two answers, which hold for gates nobody knows, the first stands as usual and the second in `otherwise`.
+    """
+    (gates, explanations), *others = answers
+    found: dict[str, Any] = {"schema": SCHEMA, "featureGates": str(gates), "gates": dict(known)}
+    found["pods"] = [one(explanation) for explanation in explanations]
+    for gates, explanations in others:
+        found["otherwise"] = {
+            "featureGates": str(gates),
+            "pods": [one(explanation) for explanation in explanations],
+        }
+    return found
 
 
 def one(explanation: Explanation) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import msgspec
 from weir.controllers.workloads.daemon_nodes import daemon_tolerations
 from weir.explain.phrases import short
 from weir.objects.core import Pod, Toleration, View, ViewError, read
-from weir.objects.templates import TEMPLATE_PATHS
+from weir.objects.templates import TEMPLATE_PATHS, find_template
 
 #: The longest name the API server takes; a longer one is cut where it is shown.
 _LONGEST_NAME: Final = 253
@@ -80,6 +80,12 @@ class Subject:
     @property
     def title(self) -> str:
         return f"{self.kind} {short(self.namespace, _LONGEST_NAME)}/{short(self.name, _LONGEST_NAME)}"
+
+    @property
+    def pod_spec(self) -> Any:
+        """The spec of the pod as it is written, whatever its shape."""
+        template = find_template(self.document)
+        return template.get("spec") if template is not None else None
 
     def pod(self) -> Pod:
         """Return the pod as it is written, before the server adds anything; a wrong shape raises ViewError."""

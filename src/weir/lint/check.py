@@ -46,7 +46,21 @@ def lint(
     background = [Subject(item) for document in known for item in document.items()]
     facts = Facts.of([*subjects, *background], gates, troubles)
     findings = [finding for subject in subjects for finding in _check(subject, facts, rules)]
-    return sorted(findings, key=lambda found: (found.file, found.line, found.column, found.rule.code))
+    return sorted(findings, key=_order)
+
+
+def either(off: Sequence[Finding], on: Sequence[Finding], gates: Sequence[str]) -> list[Finding]:
+    """Return the findings of both answers where nobody knows whether *gates* are on; what only one has says so."""
+    names, plural = " and ".join(gates), "are" if len(gates) > 1 else "is"
+    found = [one for one in off if one in on]
+    for state, own, other in (("off", off, on), ("on", on, off)):
+        doubt = f"if {names} {plural} {state} in the cluster (not known): "
+        found += [replace(one, message=doubt + one.message) for one in own if one not in other]
+    return sorted(found, key=_order)
+
+
+def _order(found: Finding) -> tuple[str, int, int, str]:
+    return found.file, found.line, found.column, found.rule.code
 
 
 def _check(subject: Subject, facts: Facts, rules: Sequence[Rule]) -> Iterator[Finding]:

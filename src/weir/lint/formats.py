@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -59,11 +59,12 @@ def summary(findings: Sequence[Finding], objects: int, files: int, *, live: bool
     return f"{', '.join(words) if words else 'no findings'} ({looked})"
 
 
-def as_json(findings: Sequence[Finding], gates: str) -> str:
+def as_json(findings: Sequence[Finding], gates: str, known: Mapping[str, Any] | None = None) -> str:
     """Return the findings in weir's own versioned JSON."""
     document = {
         "schema": JSON_SCHEMA,
         "featureGates": gates,
+        "gates": dict(known or {}),
         "findings": [_as_object(found) for found in findings],
         "summary": {s.value: sum(found.severity is s for found in findings) for s in Severity},
     }

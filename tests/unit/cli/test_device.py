@@ -15,7 +15,7 @@ import yaml
 
 from tests.golden.cluster import TOKEN, Cluster
 from weir.apiserver.transport.http import Request
-from weir.cli.main import FINDINGS, FINE, UNREACHABLE, USAGE, run
+from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, USAGE, run
 from weir.client.api import Client
 from weir.client.local import LocalTransport
 from weir.gates import ALL_FEATURES
@@ -179,7 +179,7 @@ def test_what_programs_get_fits_the_published_schema(show: Show) -> None:
     bad = json.loads(json.dumps(RULE))
     bad["metadata"] = {"name": "bad"}
     bad["spec"]["deviceSelector"] = {"selectors": [{"cel": {"expression": "device.attributes['x'].y"}}]}
-    for documents in ([{}], [SLICE], [SLICE, RULE, CLAIM, POD], [RULE, CLAIM, POD], [SLICE, bad]):
+    for documents in ([SLICE], [SLICE, RULE, CLAIM, POD], [RULE, CLAIM, POD], [SLICE, bad]):
         validator.validate(json.loads(show(documents, "-o", "json")))
     assert not validator.is_valid({"schema": "weir.devices/v1", "devices": [{}], "problems": []})
 
@@ -218,8 +218,8 @@ def test_old_versions_and_lists_are_read(show: Show) -> None:
 def test_what_cannot_be_read_is_one_line(show: Show) -> None:
     bad = json.loads(json.dumps(SLICE))
     bad["spec"]["devices"] = 7
-    text = show([bad], code=USAGE)
-    assert text.startswith("weir: ResourceSlice n1-gpus: ")
+    text = show([bad], code=CANNOT_SAY)
+    assert text.startswith("weir: the cluster's dump cannot be read: ResourceSlice n1-gpus: ")
     assert text.count("\n") == 1
 
 
@@ -227,7 +227,11 @@ def test_what_cannot_be_read_is_one_line(show: Show) -> None:
     "nonsense", [[], 7, None, {"kind": 7}, {"kind": "ResourceSlice"}, {"kind": "PodList", "items": 7}]
 )
 def test_what_is_no_object_is_left_out(show: Show, nonsense: Any) -> None:
-    assert show([nonsense]) == "No devices.\n"
+    assert show([nonsense, RULE]) == "No devices.\n"
+
+
+def test_a_dump_without_devices_says_nothing_of_them(show: Show) -> None:
+    assert "resourceslices could not be read: the dump has none of them" in show([POD], code=CANNOT_SAY)
 
 
 def test_a_dump_and_a_cluster_at_once_is_a_mistake() -> None:
@@ -247,7 +251,7 @@ def test_a_cluster_that_does_not_answer_is_one_line(
     }
     file = tmp_path / "config"
     file.write_text(json.dumps(config))
-    assert run(["device", "list", "--kubeconfig", str(file)]) == UNREACHABLE
+    assert run(["device", "list", "--kubeconfig", str(file)]) == CANNOT_SAY
     assert capsys.readouterr().err.count("\n") == 1
 
 

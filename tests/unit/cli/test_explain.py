@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from weir.cli.inputs import Held
-from weir.cli.main import FINDINGS, FINE, USAGE, run
+from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, USAGE, run
+from weir.client.cluster_gates import KnownGates
+from weir.client.snapshot import MAY_NOT_LIST, Missing
 
 POD = """\
 apiVersion: v1
@@ -194,7 +196,13 @@ def test_a_terminal_sees_colour(here, capsys, monkeypatch):
 
 def test_all_gates_are_on_and_said_so_in_one_line(here, capsys):
     run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
-    assert sum("all four features on" in line for line in capsys.readouterr().out.splitlines()) == 1
+    assert (
+        sum(
+            "all features of the four KEPs on (weir's default" in line
+            for line in capsys.readouterr().out.splitlines()
+        )
+        == 1
+    )
 
 
 def test_operators_are_never_shown_by_their_api_names(here, capsys):
@@ -255,7 +263,7 @@ def test_bad_input_is_one_line_with_the_place(here, capsys, content, said):
 )
 def test_a_bad_snapshot_is_one_line(here, capsys, content):
     (here / "nodes.yaml").write_bytes(content)
-    assert run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"]) == USAGE
+    assert run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"]) in (CANNOT_SAY, USAGE)
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -303,8 +311,8 @@ def test_no_document_makes_a_traceback(here, capsys, pod, cluster):
     (here / "nodes.yaml").write_text(yaml.safe_dump(cluster))
     code = run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
     captured = capsys.readouterr()
-    assert code in (FINE, FINDINGS, USAGE)
-    assert len(captured.err.splitlines()) == (1 if code == USAGE else 0)
+    assert code in (FINE, FINDINGS, USAGE, CANNOT_SAY)
+    assert len(captured.err.splitlines()) == (1 if code in (USAGE, CANNOT_SAY) else 0)
 
 
 @given(content=st.binary(max_size=200))
@@ -315,8 +323,12 @@ def test_no_bytes_make_a_traceback(here, capsys, content):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_what_may_not_be_listed_is_named_and_left_out(here, capsys, monkeypatch):
-    held = Held([("the cluster", NODE)], forbidden=("persistentvolumes",))
+@pytest.mark.parametrize(("kind", "code"), [("PersistentVolume", FINE), ("Pod", CANNOT_SAY)])
+def test_what_may_not_be_listed_matters_only_to_a_pod_that_needs_it(here, capsys, monkeypatch, kind, code):
+    missing = Missing(kind, f"{kind.lower()}s", MAY_NOT_LIST)
+    held = Held([("the cluster", NODE)], missing=(missing,))
     monkeypatch.setattr("weir.cli.inputs.read_cluster", lambda *asked: held)
-    run(["explain", "-f", "pod.yaml"])
-    assert capsys.readouterr().err == "weir: left out, you may not list them: persistentvolumes\n"
+    monkeypatch.setattr("weir.cli.explain.known_gates", lambda *asked: KnownGates.default({}))
+    assert run(["explain", "-f", "pod.yaml"]) == code
+    said = "weir: cannot say where Pod default/web fits: pods could not be read: you may not list them\n"
+    assert capsys.readouterr().err == ("" if code == FINE else said)

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from weir.cli import main as cli
-from weir.cli.main import BUG, FINDINGS, FINE, UNREACHABLE, USAGE
+from weir.cli.main import BUG, CANNOT_SAY, FINDINGS, FINE, USAGE
 from weir.errors import NotFound, ServiceUnavailable
 from weir.gates import GateError
 
@@ -86,8 +86,8 @@ def failing(monkeypatch):
         (GateError("unrecognized feature gate: X"), USAGE),
         (FileNotFoundError(2, "No such file or directory", "pods.yaml"), USAGE),
         (click.BadParameter("no"), USAGE),
-        (ConnectionRefusedError("refused"), UNREACHABLE),
-        (ServiceUnavailable("starting"), UNREACHABLE),
+        (ConnectionRefusedError("refused"), CANNOT_SAY),
+        (ServiceUnavailable("starting"), CANNOT_SAY),
         (NotFound(message='pods "web" not found'), FINDINGS),
         (RecursionError("deep"), USAGE),
         (KeyError("surprise"), BUG),

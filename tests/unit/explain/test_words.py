@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.explain.explanation import verdict_line
-from weir.explain.phrases import duration, gates_line, listed
+from weir.explain.phrases import duration, listed
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
 from weir.explain.words import node_sentence, sentence, staying
@@ -150,14 +150,6 @@ def test_long_lists_are_cut_but_not_to_save_one_name():
     assert [listed(list("abcde")[:n]) for n in range(6)] == [
         "", "a", "a and b", "a, b and c", "a, b and 2 more", "a, b and 3 more",
     ]  # fmt: skip
-
-
-def test_the_gates_are_said_in_one_line():
-    assert "all four features on" in gates_line(ALL_FEATURES)
-    assert "defaults" in gates_line(KUBERNETES_DEFAULTS)
-    assert gates_line(Gates({"TaintTolerationCEL": False})) == (
-        "Feature gates: all features of the four KEPs on, but for TaintTolerationCEL=false"
-    )
 
 
 # ── the scheduler's message ──

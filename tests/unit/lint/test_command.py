@@ -56,7 +56,7 @@ def test_a_finding_shows_its_line_and_a_caret_under_the_value(manifest, capsys):
 
 def test_the_gates_are_said_in_one_line(manifest, capsys):
     run(["lint", manifest(CLEAN)])
-    assert "TaintTolerationCEL=true" in capsys.readouterr().err
+    assert "all features of the four KEPs on (weir's default" in capsys.readouterr().err
 
 
 def test_json_has_a_versioned_schema(manifest, capsys):
