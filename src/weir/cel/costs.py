@@ -19,6 +19,7 @@ from weir.cel.cost_model import MAX, ONE, ZERO, Charge, Operand, Range, Rule, fi
 from weir.cel.env import RuntimeCost
 from weir.cel.types import Kind
 from weir.cel.values import EvaluationError, InternalError, Value, size_of
+from weir.cel.visits import visit
 
 LITERAL: Final = 0
 NAME: Final = 1
@@ -302,8 +303,12 @@ def walk_cost(value: Value) -> int:
     if kind is bytes:
         return len(value) // 10
     if kind is list or kind is tuple:
-        return len(value) if _UNIT.issuperset(map(type, value)) else sum(map(walk_cost, value))
+        if _UNIT.issuperset(map(type, value)):
+            return len(value)
+        visit(len(value))
+        return sum(map(walk_cost, value))
     if isinstance(value, dict):
+        visit(len(value))
         return sum(walk_cost(key) + walk_cost(item) for key, item in value.items())
     return 1
 

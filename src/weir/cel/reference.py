@@ -58,6 +58,7 @@ from weir.cel.values import (
     equal,
     new_map,
 )
+from weir.cel.visits import begin
 
 
 class _GrowingList(list[Any]):
@@ -81,6 +82,7 @@ class _Lazy:
 def run(root: Step, env: Env, variables: Mapping[str, Value]) -> tuple[Value, int]:
     """The value of *root* and what it cost; raises EvaluationError or CostLimitExceeded, both with `.cost`."""
     evaluator = Evaluator(env, variables)
+    begin()
     try:
         outcome = evaluator.eval(root, {})
     except InternalError as error:

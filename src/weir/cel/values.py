@@ -22,12 +22,13 @@ Not here: operators (weir.cel.library.standard), access paths (weir.cel.access).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import total_ordering
 from typing import Any, ClassVar, Final, TypeAlias
 
 from weir.cel import types
 from weir.cel.types import Type
+from weir.cel.visits import visit
 
 #: Any CEL value; see the table above.
 Value: TypeAlias = Any
@@ -310,11 +311,14 @@ def equal(a: Value, b: Value) -> bool:
         if len(a) > 8:
             kinds = set(map(type, a))
             if len(kinds) == 1 and kinds <= _SAME_IN_PYTHON and kinds == set(map(type, b)):
+                visit(_weight(a) // 16)
                 return list(a) == list(b)
+        visit(_weight(a))
         return all(equal(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
         if not isinstance(b, dict) or len(a) != len(b):
             return False
+        visit(_weight(a.values()))
         for key, value in a.items():
             found = find_key(b, key)
             if found is _ABSENT or not equal(value, found):
@@ -325,6 +329,7 @@ def equal(a: Value, b: Value) -> bool:
             return False
         if a._value is _ABSENT or b._value is _ABSENT:
             return a._value is b._value
+        visit(1)
         return equal(a._value, b._value)
     if ca is cb:
         return bool(a == b)
@@ -333,6 +338,12 @@ def equal(a: Value, b: Value) -> bool:
     if type_of(a).kind is types.Kind.OPAQUE:
         raise EvaluationError(NO_SUCH_OVERLOAD)
     return False
+
+
+def _weight(values: Collection[Value]) -> int:
+    """What looking at these values counts as visits: one each, and more for long texts."""
+    long = sum(len(value) >> 6 for value in values if value.__class__ is str or value.__class__ is bytes)
+    return len(values) + long
 
 
 def find_key(m: dict[Any, Any], key: Value) -> Value:

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from weir.cel import ast, runtime
-from weir.cel.codegen.operators import OperatorWriter
+from weir.cel.codegen.operators import PLAIN_EQUALITY, OperatorWriter
 from weir.cel.codegen.writer import GROWING, SCALARS, Atom
 from weir.cel.steps import Const, Invoke
 from weir.cel.types import Kind
@@ -45,6 +45,7 @@ class CallWriter(OperatorWriter):
             contained = self.gen_in(step, args)
             if contained is not None:
                 return contained
+        self.walks = self.walks or any(arg.type.kind not in PLAIN_EQUALITY for arg in step.args)
         if overload is None or any(step.guards) or overload.impl is None or step.function in _BY_VALUE:
             return self.gen_dispatch(step, args)
         if failing:

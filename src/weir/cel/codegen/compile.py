@@ -36,6 +36,7 @@ from weir.cel.steps import (
     Path,
     Step,
 )
+from weir.cel.visits import begin
 
 #: Takes the variables, returns the value, or, asked for the cost too, (value, cost); raises with `.cost` set.
 Runner = Callable[..., Any]
@@ -52,6 +53,7 @@ def plan(root: Step, env: Env, plainly: Runner) -> Runner:
     *plainly* takes over when a variable is not bound.
     """
     emitter = _Emitter(root, env)
+    begin()  # calls of constants are computed now
     source = emitter.function(root)
     try:
         codes = _compiled(source) if len(source) < _WORTH_KEEPING else _compiled.__wrapped__(source)
@@ -108,6 +110,8 @@ class _Emitter(LoopWriter):
                 f"  {local} = V[{self.constant(variable)}]",
                 " except KeyError: return plainly(V, priced)",
             ]
+        if self.walks:
+            head.append(f" {self.constant(begin)}()")
         if self.counts:
             head.append(" c = 0")
         return "\n".join([*head, *self.lines, *self.functions])

@@ -16,7 +16,7 @@ from weir.cel.types import Kind
 
 _TEXTS: Final = frozenset((Kind.STRING, Kind.BYTES))
 #: Kinds whose Python `==` is CEL's when both sides have the same static type.
-_PLAIN_EQUALITY: Final = SCALARS | _TEXTS
+PLAIN_EQUALITY: Final = SCALARS | _TEXTS
 
 
 class OperatorWriter(PathWriter):
@@ -47,7 +47,7 @@ class OperatorWriter(PathWriter):
         left, right = self.gen(step.left), self.gen(step.right)
         kind = step.left.type.kind
         alike = kind is step.right.type.kind and step.left.type == step.right.type
-        plain = alike and kind in _PLAIN_EQUALITY
+        plain = alike and kind in PLAIN_EQUALITY
         if left.error or right.error or not plain:
             return self.gen_equal_slow(step, left, right)
         if kind in _TEXTS:
@@ -64,6 +64,7 @@ class OperatorWriter(PathWriter):
         if both_scalar:
             self.cost(1)
         else:
+            self.walks = True
             self.dynamic_cost(self.rule_call(_cost_of(step.overload), [left, right], "None"))
             self.check_budget()
         self.emit(f"{target} = {self.constant(runtime.equals)}({a}, {b}, {step.negated})")

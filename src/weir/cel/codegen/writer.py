@@ -62,6 +62,7 @@ class Writer:
         self.names = 0
         self.pending = [0]  # cost to add, per open branch
         self.counts = False  # whether the function counts at all
+        self.walks = False  # whether it can walk into values, which has a bound of its own
         self.constants: dict[str, Any] = {"E": EvaluationError}
         self.known: dict[int, str] = {}
         self.keep: list[Any] = []

@@ -17,6 +17,7 @@ from weir.cel.library.conversions import string_of_bool
 from weir.cel.library.declare import MOST_CHARACTERS, bounded, function, method
 from weir.cel.types import BOOL, BYTES, DOUBLE, INT, LIST_OF_DYN, MAP_OF_DYN, NULL, STRING, UINT, Kind, Type
 from weir.cel.values import Duration, EvaluationError, Timestamp, TypeValue, Value, type_of
+from weir.cel.visits import visit
 from weir.values.duration import format_duration
 from weir.values.floats import format_float
 from weir.values.quoting import quote
@@ -240,8 +241,10 @@ def _plain(value: Value, kind: Type, refusal: str) -> str:
     if isinstance(value, TypeValue):
         return value.name
     if kind == LIST_OF_DYN:
+        visit(len(value))
         return "[" + ", ".join(map(_nested, value)) + "]"
     if kind == MAP_OF_DYN:
+        visit(len(value))
         entries = sorted(((_key(key), _nested(item)) for key, item in value.items()), key=lambda e: e[0])
         return "{" + ", ".join(f"{key}:{item}" for key, item in entries) + "}"
     raise _Unfit(refusal.format(kind.name))
@@ -251,8 +254,10 @@ def _nested(value: Value) -> str:
     """Return *value* as a CEL literal, the way it stands inside a list or map."""
     kind = type_of(value)
     if kind == STRING:
+        visit(len(value) >> 4)
         return quote(value)
     if kind == BYTES:
+        visit(len(value) >> 4)
         return "b" + quote(_text_of_bytes(value))
     if kind == DOUBLE:
         return f"{value:.6f}" if math.isfinite(value) else quote(format_float(value))

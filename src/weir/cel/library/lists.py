@@ -43,6 +43,7 @@ from weir.cel.values import (
     equal,
     type_of,
 )
+from weir.cel.visits import visit
 
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _MOST_RANGE: Final = 1_000_000
@@ -202,6 +203,7 @@ def flatten(values: Sequence[Value], depth: int = 1) -> list[Value]:
             else:
                 opened.append(value)
             bounded(len(opened), MOST_ELEMENTS)
+        visit(len(opened) // 16)
         flat = opened
     return flat
 

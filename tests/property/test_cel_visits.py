@@ -1,0 +1,134 @@
+"""No evaluation outlives its budget: values that are cheap to build and dear to look at are stopped (decision 39)."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import pytest
+
+from weir.cel import types
+from weir.cel.env import Env
+from weir.cel.library import KUBERNETES
+from weir.cel.program import Program, compile
+from weir.cel.types import Kind
+from weir.cel.values import CelError, CostLimitExceeded
+from weir.cel.visits import MOST_VISITS
+
+ENV = Env(KUBERNETES, {"x": types.STRING, "n": types.INT})
+VARIABLES = {"x": "abc", "n": 7}
+#: Of CPU; 50 ms on a quiet machine. What is not stopped takes minutes.
+MOST_SECONDS = 0.5
+DEPTH = 24  # 16 million elements
+
+
+def doubled(leaf: str, wrap: str, use: str, depth: int = DEPTH) -> str:
+    """Return an expression in which a value holds itself twice, *depth* times, before *use* looks at it as `v`."""
+    expression = f"[{leaf}]" + f".map(v, {wrap})" * depth
+    return f"{expression}.map(v, {use}).size() == 1"
+
+
+WRAPS = {
+    "list": "[v, v]",
+    "map": "{'a': v, 'b': v}",
+    "optional": "[optional.of(v), optional.of(v)]",
+    "of dyn": "dyn([v, v])",
+}
+#: A second value that is equal but not the same object: comparing really goes on.
+USES = [
+    "v == [v, v][0]",
+    "v != v",
+    "[v] == [v]",
+    "{'k': v} == {'k': v}",
+    "optional.of(v) == optional.of(v)",
+    "v in [v, v, v]",
+    "dyn(v) in dyn([v])",
+    "[v, v].distinct()",
+    "[v, v, v].indexOf(v)",
+    "[v, v].lastIndexOf(v)",
+    "sets.contains([v], [v])",
+    "sets.intersects([v], [v])",
+    "sets.equivalent([v], [v])",
+    "'%s'.format([v])",
+    "'%s %s'.format([[v], [v]])",
+    "[v, v].flatten(60)",
+    "[[v]].flatten()",
+    "[v] + [v]",
+]
+
+
+def ended(program: Program, variables: dict[str, object]) -> float:
+    """Return the CPU seconds of one evaluation, whatever came of it."""
+    began = time.thread_time()
+    with suppress(CelError):
+        program.evaluate(variables)
+    return time.thread_time() - began
+
+
+@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS.keys())
+@pytest.mark.parametrize("use", USES)
+def test_a_value_that_doubles_is_looked_at_only_so_far(wrap, use):
+    try:
+        program = compile(doubled("1", wrap, use), ENV)
+    except CelError:
+        return  # these types do not go together: refused before it can run
+    assert min(ended(program, VARIABLES) for _ in range(2)) < MOST_SECONDS
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_is_small_is_not_stopped(use):
+    program = compile(doubled("1", "[v, v]", use, depth=5), ENV)
+    assert program.evaluate(VARIABLES) is True
+
+
+def test_lists_that_double_by_joining_are_stopped():
+    program = compile("[[1]]" + ".map(v, v + v)" * DEPTH + ".size() == 1", ENV)
+    with pytest.raises(CostLimitExceeded):
+        program.evaluate(VARIABLES)
+
+
+def compound_functions() -> list[tuple[str, str]]:
+    """Every function of every library that takes a list, a map or anything, as (name, call on `v`)."""
+    found = []
+    for library in KUBERNETES:
+        for function in library.functions:
+            for overload in function.overloads:
+                kinds = [param.kind for param in overload.params]
+                if not kinds or not {Kind.LIST, Kind.MAP, Kind.DYN} & set(kinds):
+                    continue
+                args = ["v" if k in (Kind.LIST, Kind.MAP, Kind.DYN) else _SAMPLES.get(k, "v") for k in kinds]
+                if not function.name.replace(".", "").replace("_", "").isalnum():
+                    continue
+                call = (
+                    f"{args[0]}.{function.name}({', '.join(args[1:])})"
+                    if overload.member
+                    else f"{function.name}({', '.join(args)})"
+                )
+                found.append((overload.id, call))
+    return found
+
+
+_SAMPLES = {Kind.INT: "50", Kind.STRING: "'%s'", Kind.BOOL: "true", Kind.DOUBLE: "1.0"}
+
+
+def test_every_function_that_takes_a_container_ends_in_time():
+    slow, tried = {}, set()
+    for call in sorted({call for _, call in compound_functions()}):
+        for wrap in WRAPS.values():
+            for leaf in ("1", "[1]"):
+                try:
+                    program = compile(doubled(leaf, wrap, f"dyn({call})"), ENV)
+                except CelError:
+                    continue
+                tried.add(call)
+                seconds = min(ended(program, VARIABLES) for _ in range(2))
+                if seconds > MOST_SECONDS:
+                    slow[call, wrap, leaf] = seconds
+    assert not slow
+    assert len(tried) > 20, tried
+
+
+def test_the_bound_is_of_one_evaluation():
+    program = compile("[[1, 2], [3]] == [[1, 2], [3]]", ENV)
+    for _ in range(MOST_VISITS // 8):
+        assert program.evaluate({}) is True
