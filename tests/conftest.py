@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
-settings.register_profile("weir", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+#: `make test` tries the same cases every time; `make test-fresh` (and CI) tries others and prints their seed;
+#: `make mutants` asks whether a property fails, not for which smallest case.
+_ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("weir", _ALWAYS, derandomize=True)
+settings.register_profile("fresh", _ALWAYS, print_blob=True)
+settings.register_profile("mutants", _ALWAYS, derandomize=True, phases=[Phase.explicit, Phase.generate])
 settings.load_profile("weir")
 
 

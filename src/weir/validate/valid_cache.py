@@ -27,7 +27,7 @@ def caches_valid(rule: Rule) -> Callable[[Any, str, Options], Iterable[FieldErro
     """Return *rule* as one that is not asked again about what it found nothing wrong with.
 
     >>> asked = []
-    >>> @remembers_sound
+    >>> @caches_valid
     ... def even(value, at, options):
     ...     asked.append(value)
     ...     yield from ([] if value % 2 == 0 else [FieldError("FieldValueInvalid", at, value, "odd")])

@@ -40,8 +40,8 @@ class CreateBackoff:
         """Return for how many seconds the action had better not be tried; nothing when it may be.
 
         >>> from weir.objects.kinds import by_kind
-        >>> refusals, create = Refusals(), Create(by_kind("v1", "Pod"), {}, generation=1)
-        >>> refusals.note("web", create, now=10.0), refusals.wait("web", create, now=10.04) > 0
+        >>> backoff, create = CreateBackoff(), Create(by_kind("v1", "Pod"), {}, generation=1)
+        >>> backoff.note("web", create, now=10.0), backoff.wait("web", create, now=10.04) > 0
         (0.1, True)
         """
         refused = self._refused.get(key)
