@@ -331,6 +331,7 @@ async def test_an_informer_follows_the_server_across_a_compaction(place: Place, 
     place.running.server.watches.close()
     await client.patch(CONFIGMAPS, "a", {"data": {"x": "2"}}, "default")
     await eventually(lambda: any(item.get("data") == {"x": "2"} for item in informer.cache))
+    assert not task.done()
     task.cancel()
 
 
@@ -347,22 +348,30 @@ async def test_events_are_recorded_and_counted(client: Client) -> None:
 
 async def test_of_two_electors_one_acts_and_the_other_takes_over(client: Client) -> None:
     acting: list[str] = []
+    holding: set[str] = set()
+    most_at_once = 0
     tasks = {}
     for name in ("a", "b"):
 
         async def act(leadership: Leadership, name: str = name) -> None:
+            nonlocal most_at_once
             acting.append(name)
-            await leadership.confirm()
-            await leadership.lost.wait()
+            holding.add(name)
+            most_at_once = max(most_at_once, len(holding))
+            try:
+                await leadership.confirm()
+                await leadership.lost.wait()
+            finally:
+                holding.discard(name)
 
         elector = Elector(client, RealClock(), name="test", namespace="default", identity=name)
         tasks[name] = asyncio.create_task(elector.run(act))
-        await asyncio.sleep(0.05)
-    await eventually(lambda: acting == ["a"])
+        await eventually(lambda: acting == ["a"])
     tasks["a"].cancel()
     await eventually(lambda: acting == ["a", "b"])
     tasks["b"].cancel()
     await asyncio.wait(tasks.values())
+    assert (acting, most_at_once) == (["a", "b"], 1)
 
 
 # ----------------------------------------------------------------------------------------------- network only

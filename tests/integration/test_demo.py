@@ -195,4 +195,6 @@ def test_a_picture_shows_one_story_only(capsys):
 def test_the_python_of_the_page_about_skew_runs():
     page = (ROOT / "docs/howto/play-version-skew.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(compile(code, "play-version-skew.md", "exec"), {})
+    played = {}
+    exec(compile(code, "play-version-skew.md", "exec"), played)
+    assert not played["old"].enabled("TaintTolerationComparisonOperators")

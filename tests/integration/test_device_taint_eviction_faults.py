@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
-import time
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import pytest
 
@@ -26,6 +25,7 @@ from tests.unit.controllers.devices.test_taint_eviction_state import (
     identified,
     pod_document,
 )
+from tests.work import count_calls
 from weir.client.api import Reply, Unreachable
 from weir.controllers.devices.taint_eviction import DeviceTaintEviction
 from weir.controllers.runtime.runner import Controllers
@@ -164,21 +164,13 @@ def test_after_a_restart_a_window_goes_on_as_if_nothing_had_been():
 
 
 def busy(story, *documents):
-    """Take documents in one by one; return the processor seconds of the longest and of all.
+    """Take documents in one by one; return the function calls of the longest and of all."""
 
-    Garbage of the tests before this one is not collected meanwhile: that would be measured too.
-    """
-    took = []
-    gc.collect()
-    gc.disable()
-    try:
-        for document in documents:
-            began = time.process_time()
-            story.listers.put(document)
-            story.work()
-            took.append(time.process_time() - began)
-    finally:
-        gc.enable()
+    def take(document):
+        story.listers.put(document)
+        story.work()
+
+    took = [count_calls(partial(take, document)) for document in documents]
     return max(took), sum(took)
 
 
@@ -212,7 +204,8 @@ def test_ten_thousand_rules_stall_nobody():
     longest, _ = busy(story, *rules)
     last = identified(rule_document("last", "k:NoExecute", {"pool": "node-7"}, timeAdded=ADDED))
     one, _ = busy(story, last)
-    assert (story.left, longest < 0.5, one < 0.5) == ([("p-7", 0.0)], True, True)
+    # Calls: fewer than there are rules, so that no rule has all the others looked at.
+    assert (story.left, longest < 5000, one < 5000) == ([("p-7", 0.0)], True, True)
 
 
 def test_a_driver_that_rewrites_its_slices_all_the_time_costs_what_it_touches():
@@ -222,7 +215,7 @@ def test_a_driver_that_rewrites_its_slices_all_the_time_costs_what_it_touches():
     calm = {f"gpu-{n}": [] for n in range(8)}
     rewrites = [identified(slice_document("node-3", hot if n % 2 else calm)) for n in range(500)]
     _, all_of_them = busy(story, *rewrites)
-    assert all_of_them < 5  # ten seconds of a driver that writes 50 times a second
+    assert all_of_them / len(rewrites) < 1000  # calls: of 2,000 devices, the eight rewritten are looked at
 
 
 # ── broken objects ───────────────────────────────────────────────────────────────────────────────

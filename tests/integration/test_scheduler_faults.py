@@ -17,7 +17,7 @@ from tests.contract.test_client import a_server
 from tests.integration.faults import FaultyTransport
 from tests.reference.scheduler import Cluster as Reference
 from weir.apiserver.transport.http import Request
-from weir.client.api import Client
+from weir.client.api import Client, Unreachable
 from weir.client.cache import Informer, decode_document
 from weir.client.http import connect
 from weir.client.local import LocalTransport
@@ -182,7 +182,7 @@ async def test_watches_cut_and_history_gone_lead_to_a_fresh_look(scene):
         await scene.pods(30, prefix=f"b{burst}-")
         await scene.running.store.compact(scene.running.store.revision)
         transport.cut_watches()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
     assert (await scene.judged(), len(scene.placements)) == ([], 120)
 
 
@@ -313,7 +313,8 @@ async def test_an_api_server_that_restarts_is_found_again(tmp_path):
         assert (await scene.judged(), len(scene.placements)) == ([], 80)
 
     port = await serve_on(0, first)
-    await asyncio.sleep(0.3)
+    with pytest.raises(Unreachable):
+        await scene.client.list(NODES)
     try:
         await serve_on(port, second)
     finally:

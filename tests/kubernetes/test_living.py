@@ -61,7 +61,7 @@ def test_simulated_nodes_are_ready_and_untainted(cluster):
             for node in nodes
         )
 
-    cluster.wait("three nodes without taints", well)
+    assert cluster.wait("three nodes without taints", well)
 
 
 def test_a_noexecute_taint_evicts_who_does_not_tolerate_it(cluster):
@@ -96,7 +96,7 @@ def test_a_daemonset_runs_on_every_node_it_tolerates(cluster):
         lambda: {p["spec"]["nodeName"] for p in running(cluster, "app=agent")} == {"n-0", "n-1"},
     )
     cluster.patch("Node", "n-2", {"spec": {"taints": None}})
-    cluster.wait("a pod on the third", lambda: len(running(cluster, "app=agent")) == 3)
+    assert cluster.wait("a pod on the third", lambda: len(running(cluster, "app=agent")) == 3)
 
 
 def test_a_deployment_rolls_and_goes_with_its_pods(cluster):
@@ -115,7 +115,7 @@ def test_a_deployment_rolls_and_goes_with_its_pods(cluster):
 
     cluster.wait("the new version runs alone", rolled)
     cluster._resource("Deployment").delete(name="web", namespace="default")
-    cluster.wait("the pods are gone", lambda: not cluster.pods("app=web", "default"))
+    assert cluster.wait("the pods are gone", lambda: not cluster.pods("app=web", "default"))
 
 
 def test_lint_names_a_workload_of_a_real_cluster_whose_pods_are_refused(cluster, tmp_path_factory):

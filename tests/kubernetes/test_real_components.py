@@ -32,7 +32,8 @@ def running(cluster, selector):
 
 def test_a_pod_is_placed(cluster):
     cluster.create(pod("alone"))
-    cluster.wait("the pod runs", lambda: running(cluster, "app=alone"))
+    (placed,) = cluster.wait("the pod runs", lambda: running(cluster, "app=alone"))
+    assert placed["spec"]["nodeName"]
 
 
 def test_a_numeric_toleration_decides_where_it_goes(cluster):

@@ -79,7 +79,7 @@ async def test_lines_are_put_together_however_they_were_cut() -> None:
         await response.prepare(request)
         for part in (b"a", b"b\nc", b"d\ne\n", b"f\n"):
             await response.write(part)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         return response
 
     async with serving(answer) as url:
@@ -109,10 +109,12 @@ async def test_a_connection_that_breaks_within_a_watch_is_unreachable() -> None:
 
 
 async def test_a_watch_that_falls_silent_is_unreachable() -> None:
+    over = asyncio.Event()
+
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
-        await asyncio.sleep(1)
+        await over.wait()
         return response
 
     async with serving(answer) as url:
@@ -121,6 +123,7 @@ async def test_a_watch_that_falls_silent_is_unreachable() -> None:
             async with transport.stream("/x", silent_seconds=0.05) as (_, lines):
                 async for _line in lines:
                     pass
+        over.set()
         await transport.close()
 
 
@@ -328,34 +331,50 @@ async def test_a_server_that_never_answers_is_given_up_and_its_place_is_free_aga
 
 
 async def test_a_cancelled_request_gives_its_place_back() -> None:
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readuntil(b"\r\n\r\n"):
-            await asyncio.sleep(0.02)
+            asked.set()
+            await may_answer.wait()
             writer.write(OK)
 
     async with talking(slow) as url:
         transport = HttpTransport(Access(url), connections=1)
         first, second = (asyncio.create_task(transport.request("GET", "/")) for _ in range(2))
-        await asyncio.sleep(0.01)
+        await asked.wait()
         first.cancel()
+        may_answer.set()
         assert (await asyncio.wait_for(second, 5)).body == b"ok"
         await transport.close()
 
 
 async def test_a_slow_reader_makes_the_server_wait_and_loses_nothing() -> None:
+    written = 0
+
     async def many(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         for n in range(300):
             line = b"%d" % n + b"x" * 100_000 + b"\n"
             writer.write(b"%x\r\n%b\r\n" % (len(line), line))
             await writer.drain()
+            written += 1
         writer.write(b"0\r\n\r\n")
+
+    async def until_the_server_waits() -> None:
+        before = -1
+        while before != written:
+            before = written
+            for _ in range(100):
+                await asyncio.sleep(0)
 
     async with talking(many) as url:
         transport = HttpTransport(Access(url))
         async with transport.stream("/") as (_, lines):
-            await asyncio.sleep(0.2)
+            await until_the_server_waits()
+            assert 0 < written < 300
             numbers = [int(line.rstrip(b"x")) async for line in lines]
         assert numbers == list(range(300))
         await transport.close()

@@ -230,6 +230,7 @@ def run_both_tainted(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", [v for v in SCENARIOS if "run" in v], ids=lambda v: str(v["n"]))
 def test_a_scenario_comes_out_as_written(vector: dict[str, Any]) -> None:
+    assert f"run_{vector['run']}" in globals(), "no such scenario"
     globals()[f"run_{vector['run']}"](vector)
 
 

@@ -71,4 +71,4 @@ def test_bytes_that_are_no_message_are_a_bad_request(text):
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_reader_fail_otherwise(noise):
     with suppress(BadRequest):
-        to_document(body("v1", "Pod", noise))
+        assert to_document(body("v1", "Pod", noise))["kind"] == "Pod"

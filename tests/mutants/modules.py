@@ -1,0 +1,47 @@
+"""The modules whose every line a test must hold: the mission's core, from the rule to the explanation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+SOURCE: Final = Path(__file__).parents[2] / "src"
+
+MODULES: Final = (
+    "weir.values.integer",
+    "weir.values.semver",
+    "weir.taints.operators",
+    "weir.taints.expression",
+    "weir.taints.toleration",
+    "weir.taints.judge",
+    "weir.taints.eviction",
+    "weir.selectors.node",
+    "weir.cel.costs",
+    "weir.devices.rate",
+    "weir.devices.toleration",
+    "weir.devices.selector",
+    "weir.devices.tracker",
+    "weir.devices.eviction",
+    "weir.validate.tolerations",
+    "weir.validate.affinity",
+    "weir.validate.ratchet",
+    "weir.scheduler.plugins.taint_toleration",
+    "weir.scheduler.plugins.node_affinity",
+    "weir.controllers.nodes.taint_eviction",
+    "weir.controllers.devices.eviction_queue",
+    "weir.controllers.devices.taint_eviction",
+    "weir.controllers.devices.taint_eviction_claims",
+    "weir.controllers.devices.taint_eviction_status",
+    "weir.controllers.devices.taint_eviction_steps",
+    "weir.controllers.workloads.daemon_nodes",
+    "weir.explain.fix",
+)
+
+
+def source_of(module: str) -> Path:
+    """Return the file of a module.
+
+    >>> source_of("weir.taints.judge").name
+    'judge.py'
+    """
+    return (SOURCE / module.replace(".", "/")).with_suffix(".py")

@@ -1,0 +1,194 @@
+"""Try every mutant of some modules with the tests that reach it.
+
+A share of the mutants goes to each process. It tries the ones that need a fresh import first, then collects all tests
+once and forks for each of the others.
+What surprises: tests that killed a neighbour are tried first; a mutant that outlives `BUDGET` seconds of tests
+has survived; a test that also fails without the change kills nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pytest
+
+from tests.mutants.child import TIMED_OUT, Answer, Changed, Functions, import_changed, quiet, run_tests
+from tests.mutants.modules import source_of
+from tests.mutants.operators import Mutant, Mutations
+
+BUDGET: Final = 30.0
+FOLDERS: Final = ("tests/unit", "tests/property", "tests/golden", "tests/integration")
+ARGUMENTS: Final = ["-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-profile=mutants"]
+#: How many seconds a forked process may take before it is killed, and a test at most to be used at all.
+PATIENCE: Final = 300.0
+_LONGEST: Final = 15.0
+
+
+@dataclass(slots=True)
+class Tests:
+    """What reaches what, and what has killed before."""
+
+    reach: Mapping[str, Mapping[str, Any]]
+    killers: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, test in self.reach.items():
+            if "outcome" not in test and test["seconds"] <= _LONGEST:
+                self.seconds[name] = test["seconds"]
+
+    def reaching(self, mutant: Mutant) -> list[str]:
+        """Return the tests to try, best first, as many as the budget allows."""
+        own = f"/test_{mutant.module.rpartition('.')[2]}.py"
+
+        def reaches(name: str) -> bool:
+            lines = self.reach[name]["lines"].get(mutant.module)
+            return bool(lines) and (mutant.at_import or mutant.line in lines)
+
+        found = [name for name in self.seconds if reaches(name)]
+        found.sort(key=lambda name: (-self.killers.get(name, 0), own not in name, self.seconds[name]))
+        chosen: list[str] = []
+        spent = 0.0
+        for name in found:
+            if spent + self.seconds[name] <= BUDGET:
+                spent += self.seconds[name]
+                chosen.append(name)
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a mutant fared: `killed`, `timeout` (killed as well), `survived`, or `unreached` by any test."""
+
+    name: str
+    module: str
+    line: int
+    outcome: str
+    tests: int
+    by: str = ""
+
+    @property
+    def dead(self) -> bool:
+        return self.outcome in ("killed", "timeout")
+
+
+class Attempt(Protocol):
+    """Runs tests with a change made, or without it."""
+
+    def __call__(self, tests: Sequence[str], *, unchanged: bool = False) -> Answer: ...
+
+
+class Share:
+    """One process's share of the mutants."""
+
+    def __init__(self, mutants: Iterable[tuple[Mutant, Mutations, int]], tests: Tests, results: Path) -> None:
+        self._mutants = list(mutants)
+        self._tests = tests
+        self._results = results
+        self._reliable: dict[str, bool] = {}
+
+    def run(self) -> None:
+        """Try all of the share; the results are written one JSON line each."""
+        for mutant, mutations, number in self._mutants:
+            if mutant.at_import:
+                self._try(mutant, self._importing(mutant, mutations, number))
+        if any(not mutant.at_import for mutant, _, _ in self._mutants):
+            quiet()
+            pytest.main([*ARGUMENTS, *FOLDERS], plugins=[self])
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        self._tests.seconds = {name: value for name, value in self._tests.seconds.items() if name in items}
+        functions = Functions({str(source_of(mutant.module)) for mutant, _, _ in self._mutants})
+        gc.freeze()
+        for mutant, mutations, number in self._mutants:
+            if not mutant.at_import:
+                self._try(mutant, self._swapping(mutant, mutations, number, functions, items))
+        return True
+
+    def _importing(self, mutant: Mutant, mutations: Mutations, number: int) -> Attempt:
+        def attempt(tests: Sequence[str], *, unchanged: bool = False) -> Answer:
+            file = str(source_of(mutant.module))
+            changed = None if unchanged else Changed(mutant.module, file, mutations.compiled(number, file))
+            return import_changed(changed, tests, self._tests.seconds, ARGUMENTS)
+
+        return attempt
+
+    def _swapping(
+        self,
+        mutant: Mutant,
+        mutations: Mutations,
+        number: int,
+        functions: Functions,
+        items: Mapping[str, pytest.Item],
+    ) -> Attempt:
+        def attempt(tests: Sequence[str], *, unchanged: bool = False) -> Answer:
+            file = str(source_of(mutant.module))
+            if not unchanged:
+                functions.swap(file, mutations.compiled(number, file))
+            return run_tests([(items[name], self._tests.seconds[name]) for name in tests])
+
+        return attempt
+
+    def _try(self, mutant: Mutant, attempt: Attempt) -> None:
+        tests = self._tests.reaching(mutant)
+        answer = Answer("unreached")
+        while tests:
+            answer = forked(lambda: attempt(tests))  # noqa: B023 (called at once)
+            if answer.by not in self._tests.seconds or self._fails_only_with(answer.by, attempt):
+                break
+            self._tests.seconds.pop(answer.by)
+            tests = self._tests.reaching(mutant)
+        if answer.by:
+            self._tests.killers[answer.by] = self._tests.killers.get(answer.by, 0) + 1
+        result = Result(mutant.name, mutant.module, mutant.line, answer.outcome, len(tests), answer.by)
+        with self._results.open("a") as file:
+            file.write(json.dumps(asdict(result)) + "\n")
+
+    def _fails_only_with(self, test: str, attempt: Attempt) -> bool:
+        """Whether a test that failed with a change passes without one; asked once a test."""
+        if test not in self._reliable:
+            self._reliable[test] = forked(lambda: attempt([test], unchanged=True)).outcome == "survived"
+        return self._reliable[test]
+
+
+def forked(run: Callable[[], Answer]) -> Answer:
+    """Run something in a forked process and return its answer."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        try:
+            quiet()
+            answer = run()
+            os.write(writing, json.dumps([answer.outcome, answer.by]).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    ready, _, _ = select.select([reading], [], [], PATIENCE)
+    text = os.read(reading, 1 << 16) if ready else b""
+    os.close(reading)
+    if not text:
+        os.kill(process, signal.SIGKILL)
+    _, status = os.waitpid(process, 0)
+    if text:
+        return Answer(*json.loads(text))
+    if not ready or os.waitstatus_to_exitcode(status) in (TIMED_OUT, -signal.SIGKILL):
+        return Answer("timeout")
+    return Answer("broken")
+
+
+def mutants_of(modules: Iterable[str]) -> list[tuple[Mutant, Mutations, int]]:
+    """Return every mutant of some modules, with how to make it."""
+    found = []
+    for module in modules:
+        mutations = Mutations(module, source_of(module).read_text())
+        found += [(mutant, mutations, number) for number, mutant in enumerate(mutations.mutants)]
+    return found

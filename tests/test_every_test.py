@@ -1,0 +1,98 @@
+"""What every test keeps to: it asserts something itself, and waits for events, not for seconds.
+
+Read from the syntax of the test files, so that a test that breaks one of these is named before it misleads anyone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+FILES = sorted(TESTS.rglob("*.py"))
+#: What asserts beside `assert`: pytest's own, and the checks that a table of cases holds.
+JUDGES = ("raises", "warns", "fail", "check")
+#: Sleeps that are no wait of a test, and what they are.
+MAY_SLEEP = {
+    "unit/apiserver/transport/test_protocol.py: asyncio.sleep(3600)": "work that never ends, to be cancelled",
+    "contract/test_store_crash.py: asyncio.sleep(0.02)": "a writer's pause after an error, as real clients make",
+}
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def asserts(function: ast.AST) -> bool:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert | ast.Raise):
+            return True
+        if isinstance(node, ast.Call) and called(node) in JUDGES:
+            return True
+    return False
+
+
+def test_every_test_asserts_something_itself():
+    silent = [
+        f"{path.relative_to(TESTS)}:{function.lineno} {function.name}"
+        for path in FILES
+        if path.name.startswith("test_")
+        for function in functions(ast.parse(path.read_text()))
+        if function.name.startswith("test_") and not asserts(function)
+    ]
+    assert silent == []
+
+
+def is_polling(loop: ast.AST) -> bool:
+    """Whether a loop looks again and again until something is so: `while`, or `for` with a way out before its end."""
+    return isinstance(loop, ast.While | ast.AsyncFor) or (
+        isinstance(loop, ast.For) and any(isinstance(node, ast.Return | ast.Break) for node in ast.walk(loop))
+    )
+
+
+def fixed_waits(node: ast.AST, *, polling: bool = False) -> Iterator[ast.Call]:
+    """Yield calls that sleep for a number of seconds, other than within a loop that polls."""
+    for child in ast.iter_child_nodes(node):
+        within = is_polling(child) or (
+            polling and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+        if (
+            isinstance(child, ast.Call)
+            and ast.unparse(child.func) in ("asyncio.sleep", "time.sleep")
+            and not within
+        ):
+            seconds = child.args[0]
+            if isinstance(seconds, ast.Constant) and seconds.value:
+                yield child
+        yield from fixed_waits(child, polling=within)
+
+
+def test_no_test_waits_for_a_fixed_time():
+    waits = {
+        f"{path.relative_to(TESTS)}: {ast.unparse(call)}"
+        for path in FILES
+        for call in fixed_waits(ast.parse(path.read_text()))
+    }
+    assert waits == MAY_SLEEP.keys()
+
+
+def test_no_test_judges_the_time_of_day_that_passed():
+    clocks = ("time.monotonic", "time.perf_counter", "time.time")
+    judging = [
+        f"{path.relative_to(TESTS)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assert)
+        and any(
+            isinstance(part, ast.BinOp) and any(f"{clock}()" in ast.unparse(part) for clock in clocks)
+            for part in ast.walk(node.test)
+        )
+    ]
+    assert judging == []
