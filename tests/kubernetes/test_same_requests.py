@@ -19,6 +19,7 @@ import yaml
 from tests.contract.etcd_server import free_port, running_etcd
 from tests.e2e.server import running_server
 from tests.kubernetes import requests
+from tests.kubernetes.map_order import settled
 from tests.kubernetes.more_requests import MORE, MORE_DIFFERENT
 from tests.kubernetes.programs import running
 from tests.kubernetes.requests import Asked
@@ -117,6 +118,7 @@ def masked(value: Any, name: str = "") -> Any:
     {'metadata': {'uid': '*', 'name': 'a'}, 'cells': ['a', 'AGE']}
     """
     if isinstance(value, dict):
+        value = settled(value)
         return {
             text(key): "*" if key in VOLATILE and isinstance(inner, str | list) else masked(inner, key)
             for key, inner in value.items()
