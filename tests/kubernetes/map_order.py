@@ -1,7 +1,7 @@
 """Errors without an order: what a real server finds in the entries of one map, it reports in any order.
 
-Kubernetes ranges over Go maps (labels, annotations, resource amounts, data keys) when it validates them. The causes of a
-refusal that belong to one map are therefore compared as a set; all others in the order they are written.
+Kubernetes ranges over Go maps (labels, annotations, resource amounts, data keys) when it validates them. The causes of
+a refusal that belong to one map are therefore compared as a set; all others in the order they are written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def settled(status: dict[str, Any]) -> dict[str, Any]:
     """Return a Status whose causes in one map are sorted, in its list and in its message.
 
     >>> causes = [{"field": f"spec.hard[{name}]", "message": "Invalid"} for name in "ba"]
-    >>> found = settled({"message": "no: [spec.hard[b]: Invalid, spec.hard[a]: Invalid]", "details": {"causes": causes}})
+    >>> message = "no: [spec.hard[b]: Invalid, spec.hard[a]: Invalid]"
+    >>> found = settled({"message": message, "details": {"causes": causes}})
     >>> found["message"], [cause["field"] for cause in found["details"]["causes"]]
     ('no: [spec.hard[a]: Invalid, spec.hard[b]: Invalid]', ['spec.hard[a]', 'spec.hard[b]'])
     """

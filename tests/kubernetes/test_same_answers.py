@@ -16,6 +16,7 @@ import yaml
 from tests.contract.etcd_server import free_port, running_etcd
 from tests.e2e.server import running_server
 from tests.kubernetes.doors import ADMIN, CASES, TOKENS, Case
+from tests.kubernetes.map_order import settled
 from tests.kubernetes.programs import running
 
 PLUGINS = "PodTolerationRestriction,ExtendedResourceToleration"
@@ -48,7 +49,7 @@ def compared(case: Case, code: int, body: bytes, warnings: list[str]) -> str:
     if isinstance(document, dict) and document.get("kind") != "Status":
         document = {path: _at(document, path) for path in case.shown}
     elif isinstance(document, dict):
-        document = {part: document.get(part) for part in ("message", "reason", "details", "code")}
+        document = {part: settled(document).get(part) for part in ("message", "reason", "details", "code")}
     text = json.dumps([code, document, warnings], indent=1, sort_keys=True)
     return VOLUME.sub("kube-api-access-X", UID.sub("UID", text))
 

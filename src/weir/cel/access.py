@@ -48,10 +48,20 @@ _GO_NAMES: Final = {
 }
 
 
+_GO_NAMES_OF_LIBRARIES: Final = {
+    "kubernetes.Semver": "cel.Semver",
+    "kubernetes.Quantity": "cel.Quantity",
+    "kubernetes.URL": "cel.URL",
+    "kubernetes.NamedFormat": "cel.Format",
+    "net.IP": "cel.IP",
+    "net.CIDR": "cel.CIDR",
+}
+
+
 def go_name(value: Value) -> str:
     """The name upstream prints for the representation of *value*."""
     declared = type_of(value)
-    return _GO_NAMES.get(declared.kind, declared.name)
+    return _GO_NAMES.get(declared.kind) or _GO_NAMES_OF_LIBRARIES.get(declared.name, declared.name)
 
 
 def invalid_key(key: Value) -> str:

@@ -14,7 +14,7 @@ from weir.cel.env import Env
 from weir.cel.lowering import ProgramError
 from weir.cel.program import build, check_expression
 from weir.cel.source import CompileError
-from weir.cel.types import Type
+from weir.cel.types import Kind, Type
 
 INVALID: Final = "invalid"
 INTERNAL: Final = "internal"
@@ -52,7 +52,13 @@ def long_name(of: Type) -> str:
     >>> from weir.cel import types
     >>> long_name(types.list_of(types.TIMESTAMP))
     'list(google.protobuf.Timestamp)'
+    >>> long_name(types.wrapper(types.INT)), long_name(types.ANY)
+    ('wrapper(int)', 'google.protobuf.Any')
     """
+    if of.kind is Kind.WRAPPER:
+        return str(of)
+    if of.kind is Kind.ANY:
+        return "google.protobuf.Any"
     if not of.params:
         return of.name
     return f"{of.name}({', '.join(map(long_name, of.params))})"

@@ -68,13 +68,17 @@ class Literal(Node):
 
 
 class Ident(Node):
-    """A name; `constant` is the value of a name that is no variable (`int`, `net.IP`), else NO_CONSTANT."""
+    """A name; `constant` is the value of a name that is no variable (`int`, `net.IP`), else NO_CONSTANT.
 
-    __slots__ = ("constant", "name")
+    One that is written with a leading dot (`absolute`) is never the variable of a comprehension.
+    """
+
+    __slots__ = ("absolute", "constant", "name")
 
     def __init__(self, id: int, pos: int, name: str) -> None:
         super().__init__(id, pos)
         self.name = name
+        self.absolute = name.startswith(".")
         self.constant: Any = NO_CONSTANT
 
 

@@ -176,6 +176,7 @@ class _Checker:
             found = self.lookup(name)
             if found is not None:
                 ident = Ident(node.id, node.pos, found[0])
+                ident.absolute = name.startswith(".")
                 ident.type, ident.constant = found[1], found[2]
                 return ident
         node.operand = self.check(node.operand)
@@ -291,7 +292,9 @@ class _Checker:
     def join(self, before: Type | None, now: Type) -> Type:
         if before is None:
             return now
-        return most_general(before, now) if self.fits((before, now)) else DYN
+        if not self.fits((before, now)):
+            return DYN
+        return before if now.kind is Kind.NULL else most_general(before, now)
 
     def unwrapped(self, node: Node) -> Type:
         """The type inside an element or entry marked `?`."""

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from weir.cel import ast
+from weir.cel.access import go_name
 from weir.cel.cost_model import MAX, ONE, ZERO, Charge, Operand, Range, Rule, fixed
 from weir.cel.env import RuntimeCost
 from weir.cel.types import Kind
-from weir.cel.values import EvaluationError, InternalError, Value, size_of
+from weir.cel.values import EvaluationError, InternalError, Value, size_of, type_of
 from weir.cel.visits import visit
 
 LITERAL: Final = 0
@@ -373,19 +374,33 @@ def _flatten(operands: Sequence[Operand]) -> Charge:
 
 def _flatten_values(args: Sequence[Value], result: Value) -> int:
     depth = args[1] if len(args) > 1 else 1
-    if depth.__class__ is EvaluationError:  # upstream's own tracker takes it for an int
-        raise InternalError(f"{_CONVERSION}ref.Val is *types.Err, not types.Int")
+    if depth.__class__ is not int:  # upstream's own tracker takes it for an int
+        found = "*types.Err" if depth.__class__ is EvaluationError else go_name(depth)
+        raise InternalError(f"{_CONVERSION}ref.Val is {found}, not types.Int")
     return CALL + LIST + (depth if depth >= 0 else 1) * size_of(args[0])
 
 
 FLATTEN: Final = Rule("11 + depth·len(L)", _flatten, RuntimeCost(_flatten_values))
 
 
+#: Values that know how to add, as lists do; the first method that they lack is another.
+_ADDERS: Final = (Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.STRING, Kind.BYTES, Kind.DURATION, Kind.TIMESTAMP)
+
+
+def _no_list(value: Value) -> str:
+    if value.__class__ is EvaluationError:
+        return "*types.Err is not traits.Lister: missing method Add"
+    method = "Contains" if type_of(value).kind in _ADDERS else "Add"
+    return f"{go_name(value)} is not traits.Lister: missing method {method}"
+
+
 def _self_compare_values(value: Value) -> int:
-    if value.__class__ is EvaluationError:  # upstream's own tracker takes it for a list
-        raise InternalError(f"{_CONVERSION}*types.Err is not traits.Lister: missing method Add")
+    if (
+        value.__class__ is not list and value.__class__ is not tuple
+    ):  # upstream's own tracker takes it for a list
+        raise InternalError(f"{_CONVERSION}{_no_list(value)}")
     size = size_of(value)
-    first = value[0] if size and value.__class__ in (list, tuple) else None
+    first = value[0] if size else None
     factor = 21 if first.__class__ in (str, bytes) else 20
     return CALL + LIST + size * size * factor // 10
 

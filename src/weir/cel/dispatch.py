@@ -44,6 +44,7 @@ _KNOWS: Final[dict[str, frozenset[str]]] = {
 }
 _RECEIVERS: Final = frozenset(("string", "duration", "timestamp"))
 _PLAIN: Final = frozenset(("contains", "startsWith", "endsWith", "matches", ast.NOT, ast.NOT_STRICTLY_FALSE))
+_SEARCHES: Final = frozenset(("find", "findAll"))
 #: Functions upstream runs on any list, whatever it holds.
 _UNGUARDED: Final = frozenset(("flatten",))
 
@@ -98,13 +99,15 @@ def no_such_overload(function: str, args: Sequence[Value], declared: bool = True
         if name in knows or name in _RECEIVERS:
             return EvaluationError(NO_SUCH_OVERLOAD)
         return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}")
-    if function in _PLAIN:
+    if function in _PLAIN or (function in _SEARCHES and args[0].__class__ is not str):
         return EvaluationError(NO_SUCH_OVERLOAD)
     if function == "flatten":
         found = type_of(args[0])
         name = str(found) if found.params else found.name
         return EvaluationError(f"{NO_SUCH_OVERLOAD}: {name}.flatten()")
     if function == "sort":
+        if str(type_of(args[0])) in _RECEIVERS:
+            return EvaluationError(NO_SUCH_OVERLOAD)
         return EvaluationError(f"{NO_SUCH_OVERLOAD}: sort")
     names = ", ".join(type_of(arg).name for arg in args)
     return EvaluationError(f"{NO_SUCH_OVERLOAD}: {function}({names})")

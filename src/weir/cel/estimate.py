@@ -328,6 +328,6 @@ def _literal_size(node: ast.Node) -> int | None:
 
 
 def _is_scalar(of: Type) -> bool:
-    if of.kind is Kind.OPTIONAL:
+    if of.kind in (Kind.OPTIONAL, Kind.WRAPPER):
         return _is_scalar(of.params[0])
     return of.kind in _SCALARS

@@ -97,6 +97,9 @@ class _Lowering:
         return None
 
     def ident(self, node: Ident) -> Step:
+        local = self.local(node.name.partition(".")[0])
+        if node.absolute and local is not None:
+            return self.shadowed(node)
         local = self.local(node.name)
         if local is not None:
             return Path(local, [], local.type)
@@ -107,6 +110,16 @@ class _Lowering:
         if node.type.kind is Kind.TYPE and node.name not in self.env.variables:
             raise ProgramError(f"reference to undefined type: {node.name}")
         return Path(Variable(node.name, node.type), [], node.type)
+
+    def shadowed(self, node: Ident) -> Step:
+        """An absolute name (`.taint`) that a comprehension's variable has, too; upstream, it is no type then."""
+        if node.type.kind is Kind.TYPE and node.name not in self.env.variables:
+            raise ProgramError(f"reference to undefined type: .{node.name}")
+        if node.constant is not ast.NO_CONSTANT:
+            return Const(node.constant, type_of(node.constant))
+        path = Path(Variable(node.name, node.type), [], node.type)
+        path.shadowed = True
+        return path
 
     def unresolved(self, name: str, fields: list[str]) -> Step:
         """A dotted name of an unchecked expression: longer names first, then as selections."""

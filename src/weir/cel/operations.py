@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from weir.cel import access, wellknown
+from weir.cel import access, ast, wellknown
 from weir.cel.dispatch import accepts, no_such_overload, priced_by_name, select, takes_any_list
 from weir.cel.env import Overload
 from weir.cel.steps import Invoke
@@ -18,6 +18,7 @@ from weir.cel.types import Kind
 from weir.cel.values import (
     ABSENT,
     NO_SUCH_OVERLOAD,
+    Duration,
     EvaluationError,
     InternalError,
     Optional,
@@ -114,6 +115,8 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value
         overload = select(step.overloads, args)
         if overload is None and step.candidates and takes_any_list(step.function, args):
             overload = step.candidates[0]
+        if overload is None and step.function == ast.NEGATE and args[0].__class__ is Duration:
+            return Duration(-args[0].ns)  # no overload is declared, but the value knows how
         if overload is None:
             raise no_such_overload(step.function, args, declared=bool(step.overloads))
     elif not takes_any_list(step.function, args):

@@ -143,7 +143,7 @@ class Evaluator:
         if isinstance(value, EvaluationError):
             return value
         try:
-            return self.qualify(value, qualifiers, scope, step.test)
+            return self.qualify(value, qualifiers, scope, step.test, each=0 if step.shadowed else 1)
         except EvaluationError as error:
             return error
 
@@ -171,9 +171,9 @@ class Evaluator:
         return condition if isinstance(condition, EvaluationError) else EvaluationError(NO_SUCH_OVERLOAD)
 
     def qualify(
-        self, value: Value, qualifiers: list[Qualifier], scope: dict[int, Any], test: bool
+        self, value: Value, qualifiers: list[Qualifier], scope: dict[int, Any], test: bool, each: int
     ) -> Outcome:
-        """Apply *qualifiers*; once one is optional, or the root was, the rest is too."""
+        """Apply *qualifiers* at the price of *each*; once one is optional, or the root was, the rest is too."""
         if not qualifiers:
             return value
         optional = value.__class__ is Optional
@@ -184,10 +184,10 @@ class Evaluator:
         for qualifier in qualifiers:
             optional = optional or qualifier.optional
             key = qualifier.key
-            charge = 1
+            charge = each
             if qualifier.computed:
                 key = self.bare(qualifier.key, scope)
-                if isinstance(qualifier.key, Path):
+                if isinstance(qualifier.key, Path) and each:
                     charge = qualifier.key.lead or 1
                 if isinstance(key, EvaluationError):
                     self.charge(0 if optional else charge)

@@ -105,15 +105,17 @@ class Path(Step):
     """A root followed by qualifiers: `a.b[c].d`, `f(x).a`, `has(a.b)`.
 
     Costs 1 for the root (nothing for a `Choice` and nothing in `has`), and 1 for each qualifier that was applied.
+    With a root whose name a comprehension's variable has, too (`shadowed`), qualifiers cost nothing.
     """
 
-    __slots__ = ("qualifiers", "root", "test")
+    __slots__ = ("qualifiers", "root", "shadowed", "test")
 
     def __init__(self, root: Step, qualifiers: list[Qualifier], type: Type, test: bool = False) -> None:
         super().__init__(type)
         self.root = root
         self.qualifiers = qualifiers
         self.test = test
+        self.shadowed = False
 
     @property
     def lead(self) -> int:

@@ -122,10 +122,18 @@ def most_general(left: Type, right: Type) -> Type:
     return left if _says_less(left, right) else right
 
 
+def _unwrapped(t: Type) -> Type:
+    return t.params[0] if t.kind is Kind.WRAPPER else t
+
+
 def _says_less(left: Type, right: Type) -> bool:
     if is_dyn(left) or left.kind is Kind.PARAM:
         return True
-    if is_dyn(right) or right.kind is Kind.PARAM or left.kind is not right.kind:
+    if is_dyn(right) or right.kind is Kind.PARAM:
+        return False
+    if Kind.WRAPPER in (left.kind, right.kind):
+        return _unwrapped(left) == _unwrapped(right)
+    if left.kind is not right.kind:
         return False
     if left.kind is Kind.TYPE:
         return True

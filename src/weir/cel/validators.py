@@ -53,7 +53,7 @@ def _mixed(node: Node) -> Iterator[tuple[Node, Type, Type]]:
             have = _inner(element.type) if index in node.optional else element.type
             if first is None:
                 first = have
-            elif have != first:
+            elif _unwrapped(have) != _unwrapped(first):
                 yield element, first, have
                 return
     elif isinstance(node, MapExpr) and node.entries:
@@ -63,15 +63,20 @@ def _mixed(node: Node) -> Iterator[tuple[Node, Type, Type]]:
         values = _inner(head.value.type) if head.optional else head.value.type
         for entry in node.entries[1:]:
             assert entry.key is not None
-            if entry.key.type != keys:
+            if _unwrapped(entry.key.type) != _unwrapped(keys):
                 yield entry.key, keys, entry.key.type
             have = _inner(entry.value.type) if entry.optional else entry.value.type
-            if have != values:
+            if _unwrapped(have) != _unwrapped(values):
                 yield entry.value, values, have
 
 
 def _inner(t: Type) -> Type:
     return t.params[0] if t.kind is Kind.OPTIONAL else t
+
+
+def _unwrapped(t: Type) -> Type:
+    """A wrapper mixes with what it wraps."""
+    return t.params[0] if t.kind is Kind.WRAPPER else t
 
 
 def _unreadable(call: Call, env: Env) -> Iterator[tuple[int, str]]:

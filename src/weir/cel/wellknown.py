@@ -81,6 +81,8 @@ def construct(message: str, fields: Mapping[str, Value]) -> Value:
             raise EvaluationError(f"no such field '{field}'")
     value = next(iter(fields.values())) if fields else MESSAGES[message][1]
     name = message.removeprefix(_PREFIX)
+    if name == "Any":  # it holds no message that could be a value
+        raise EvaluationError("unsupported conversion to ref.Val: (*dynamicpb.Message)")
     if name in ("Duration", "Timestamp"):
         return _time(name, fields)
     if name == "Value" and "null_value" in fields:

@@ -28,6 +28,7 @@ from weir.cel.library import KUBERNETES
 from weir.cel.lowering import lower
 from weir.cel.program import Program, build, check_expression
 from weir.cel.types import INT
+from weir.cel.values import InternalError
 
 _ENV = toleration_env()
 _TAINT = BoundTaint("zone.example.org/rack-b2", "6.8.0", "NoExecute")
@@ -37,7 +38,7 @@ _OWN = Path(__file__).resolve().parents[2] / "vectors" / "cel" / "toleration.jso
 def _outcome(run: Any) -> tuple[str, Any, int]:
     try:
         value, cost = run()
-    except (EvaluationError, CostLimitExceeded) as error:
+    except (EvaluationError, CostLimitExceeded, InternalError) as error:
         return "error", str(error), error.cost
     return "value", to_json(value), cost
 

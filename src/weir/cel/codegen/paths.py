@@ -29,6 +29,8 @@ class PathWriter(Writer):
         """A path without the price of its root; anything else as usual."""
         if not isinstance(step, Path):
             return self.gen(step)
+        if step.shadowed:
+            raise Unsupported
         root = step.root
         value = self.gen_root(root)
         if not step.qualifiers:
