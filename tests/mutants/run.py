@@ -1,7 +1,7 @@
 """Try every mutant of some modules with the tests that reach it.
 
-A share of the mutants goes to each process. It tries the ones that need a fresh import first, then collects all tests
-once and forks for each of the others.
+A share of the mutants goes to each process. It collects all tests once and forks for each mutant of a function; then it
+tries the ones that need a fresh import.
 What surprises: tests that killed a neighbour are tried first; a mutant that outlives `BUDGET` seconds of tests
 has survived; a test that also fails without the change kills nothing.
 """
@@ -24,12 +24,14 @@ from tests.mutants.child import TIMED_OUT, Answer, Changed, Functions, import_ch
 from tests.mutants.modules import source_of
 from tests.mutants.operators import Mutant, Mutations
 
-BUDGET: Final = 30.0
+BUDGET: Final = 10.0
 FOLDERS: Final = ("tests/unit", "tests/property", "tests/golden", "tests/integration")
 ARGUMENTS: Final = ["-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-profile=mutants"]
+#: How many files of tests are tried for a line that runs at import.
+MOST_FILES: Final = 4
 #: How many seconds a forked process may take before it is killed, and a test at most to be used at all.
 PATIENCE: Final = 300.0
-_LONGEST: Final = 15.0
+_LONGEST: Final = 4.0
 
 
 @dataclass(slots=True)
@@ -55,6 +57,9 @@ class Tests:
 
         found = [name for name in self.seconds if reaches(name)]
         found.sort(key=lambda name: (-self.killers.get(name, 0), own not in name, self.seconds[name]))
+        if mutant.at_import:  # each file has to be collected anew
+            files = list(dict.fromkeys(name.partition("::")[0] for name in found))[:MOST_FILES]
+            found = [name for name in found if name.partition("::")[0] in files]
         chosen: list[str] = []
         spent = 0.0
         for name in found:
@@ -97,12 +102,22 @@ class Share:
 
     def run(self) -> None:
         """Try all of the share; the results are written one JSON line each."""
+        if any(not mutant.at_import for mutant, _, _ in self._mutants):
+            self._run_collected()
         for mutant, mutations, number in self._mutants:
             if mutant.at_import:
                 self._try(mutant, self._importing(mutant, mutations, number))
-        if any(not mutant.at_import for mutant, _, _ in self._mutants):
-            quiet()
-            pytest.main([*ARGUMENTS, *FOLDERS], plugins=[self])
+
+    def _run_collected(self) -> None:
+        """Collect the tests and try what can be swapped, in a process of its own: this one stays without weir."""
+        process = os.fork()
+        if process == 0:
+            try:
+                quiet()
+                pytest.main([*ARGUMENTS, *FOLDERS], plugins=[self])
+            finally:
+                os._exit(0)
+        os.waitpid(process, 0)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
