@@ -116,3 +116,29 @@ def test_a_page_links_to_what_exists(page):
             if fragment not in map(anchor, headings):
                 wrong.append(f"{target}: no such heading")
     assert not wrong
+
+
+_PATH = re.compile(r"`((?:src/weir/)?[a-z_]+(?:/[a-z_]+)*(?:\.py|/))`")
+
+
+@pytest.mark.parametrize(
+    "page", ["docs/design/architecture.md", "docs/design/glossary.md", "CONTRIBUTING.md"]
+)
+def test_a_design_page_names_files_that_exist(page):
+    """A path is meant from `src/weir` or from the root; a bare file name after a path, from that path's folder."""
+    wrong = []
+    for line in (ROOT / page).read_text().splitlines():
+        folder = ROOT / "src" / "weir"
+        for named in _PATH.findall(line):
+            places = [ROOT / "src" / "weir" / named, ROOT / named, folder / named]
+            places += [ROOT / "src" / "weir" / room / named for room in _ROOMS]
+            found = next((place for place in places if place.exists()), None)
+            if found is None:
+                wrong.append(named)
+            else:
+                folder = found if found.is_dir() else found.parent
+    assert not wrong
+
+
+#: The glossary's tables are each about one of these.
+_ROOMS = ("scheduler", "controllers", "apiserver", "client")
