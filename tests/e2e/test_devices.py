@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
+import time
+from contextlib import suppress
 
 from tests.e2e.test_up import kubectl, until, up
 
@@ -76,7 +81,7 @@ def test_an_interrupted_drain_says_who_is_left_and_how_to_stop_it(kubectl, tmp_p
         last = said.read_text().splitlines()[-1]
         rules = json.loads(kubectl("get", "devicetaintrules", "-o", "json"))["items"]
         stop = last.partition("Stop it: weir device ")[2].split()
-        stopped = subprocess.run(device(kubectl, *stop), capture_output=True, text=True, timeout=60)
+        stopped = subprocess.run(device(kubectl, *stop, "--yes"), capture_output=True, text=True, timeout=60)
         left = json.loads(kubectl("get", "devicetaintrules", "-o", "json"))["items"]
         assert (code, [rule["spec"]["taint"]["effect"] for rule in rules]) == (130, ["NoExecute"])
         assert last.startswith(
@@ -104,3 +109,38 @@ def test_devices_and_what_was_done_to_them_outlive_a_restart(kubectl, tmp_path):
         degrade("node-0/gpu-0")
         until(lambda: taints()["gpu-0"])  # the driver is at work again
         assert taints()["gpu-1"] == before
+
+
+def test_ctrl_c_at_the_question_is_a_no_at_once(kubectl, tmp_path):
+    (tmp_path / "pod.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [CLAIM, POD]})
+    )
+    with up(tmp_path, "--nodes", "1", "--gpus", "2"):
+        kubectl("apply", "-f", str(tmp_path / "pod.json"))
+        kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=60s")
+        terminal, its_end = pty.openpty()
+        draining = subprocess.Popen(
+            device(kubectl, "drain", "pool=node-0"),
+            stdin=its_end,
+            stdout=its_end,
+            stderr=its_end,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(its_end, termios.TIOCSCTTY, 0),
+        )
+        os.close(its_end)
+        said = b""
+        while b"[y/N]" not in said:
+            said += os.read(terminal, 4096)
+        asked = time.monotonic()
+        os.write(terminal, b"\x03")  # Ctrl-C as a person types it
+        code = draining.wait(20)
+        took = time.monotonic() - asked
+        with suppress(OSError):  # the terminal ends with its last process
+            while more := os.read(terminal, 4096):
+                said += more
+        os.close(terminal)
+        rules = json.loads(kubectl("get", "devicetaintrules", "-o", "json"))["items"]
+        phase = kubectl("get", "pod", "patient", "-o", "jsonpath={.status.phase}")
+    assert (code, rules, phase, took < 5) == (130, [], "Running", True), said
+    assert b"evict 1 pod in context weir (https://127.0.0.1:" in said
+    assert b"no pod was evicted; the rule is removed again" in said and b"Traceback" not in said

@@ -101,7 +101,7 @@ def test_nodes_come_fail_and_go_on_command(kubectl, tmp_path):
         weir("fail", "spot-0")
         failed = kubectl("get", "node", "spot-0", "-o", "jsonpath={.metadata.annotations}")
         weir("recover", "spot-0")
-        weir("remove", "spot-1")
+        weir("remove", "spot-1", "--yes")
         left = kubectl("get", "nodes", "-o", "name").split()
         assert (said.strip(), "weir.dev/failed" in failed, left) == (
             "3 nodes added: spot-0 … spot-2",

@@ -9,18 +9,20 @@ eviction: the rule stays, and how to take it back is the last thing said.
 
 from __future__ import annotations
 
+import enum
 import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from weir.cli._confirm import agreed, check_askable, yes_option
 from weir.cli._device_rules import (
+    Ask,
     counted,
     description_option,
     make_rule,
@@ -61,7 +63,7 @@ _EVICTED: Final = re.compile(r"(\d+) pods? evicted since")
 @click.argument("selector", default="")
 @click.option("--key", default=KEY, show_default=True, metavar="KEY[=VALUE]", help="The taint.")
 @rate_option
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--timeout", default="", metavar="10m", help="Stop waiting after this time (default: never).")
 @description_option
 @rule_options
@@ -97,15 +99,14 @@ def drain(
         wanted, taint_document(parse_taint(f"{key}:None", DEVICE_EFFECTS)), name, rate, description
     )
     limit = read_seconds(timeout, "--timeout") if timeout else None
-    if not (yes or dry_run or where.dump) and not _can_ask():
-        raise click.UsageError("nobody is there to be asked: add --yes, or --dry-run to look only")
+    check_askable(yes or dry_run or bool(where.dump))
     back = shlex.join(
         ["weir", "device", "untaint", *([selector] if selector else []), *(f"--cel={e}" for e in cel)]
         + (["--all-devices"] if all_devices else [])
         + (["--name", name] if name else [])
         + [rule["spec"]["taint"]["key"]]
     )
-    work = Drain(RealClock(), back, lambda text: yes or click.confirm(text, err=True), terminal_bar(), limit)
+    work = Drain(RealClock(), back, lambda what: agreed(what, where.live, yes), terminal_bar(), limit)
 
     async def act(held: Inventory, client: Client | None) -> int:
         return await work.run(rule, held, None if dry_run else client)
@@ -115,10 +116,6 @@ def drain(
     except KeyboardInterrupt:
         work.interrupted()
         return INTERRUPTED
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty()
 
 
 # ── how far is it? ───────────────────────────────────────────────────────────────────────────────
@@ -187,16 +184,27 @@ def terminal_bar() -> Bar:
 # ── doing it ─────────────────────────────────────────────────────────────────────────────────────
 
 
+class State(enum.Enum):
+    """How far a drain has come, which decides what is true after Ctrl-C."""
+
+    NOTHING = "nothing is written"
+    WRITING = "a rule without effect is on its way"
+    LOOKING = "a rule without effect is there"
+    ARMING = "the effect NoExecute is on its way"
+    EVICTING = "the cluster evicts"
+    GONE = "it is over"
+
+
 @dataclass
 class Drain:
     """One drain: what it works with, and how far it has come."""
 
     clock: Clock
     back: str  #: the command that takes it back
-    ask: Callable[[str], bool]
+    ask: Ask
     show: Bar
     limit_seconds: float | None = None
-    state: str = "nothing"  #: "nothing" written, "looking" (effect None), "evicting", "gone"
+    state: State = State.NOTHING
     left: int = 0
     total: int = 0
     name: str = field(default="", init=False)
@@ -222,18 +230,19 @@ class Drain:
             click.echo(f"{pod} tolerates it and stays", err=True)
         if client is None or served is None:
             click.echo("nothing was written", err=True)
-            return FINE
+            return FINDINGS if preview.selects_nothing else FINE
         before = await client.find(served, self.name)
         if before is not None and before["spec"]["taint"]["effect"] == "NoExecute":
             click.echo(f"devicetaintrule.resource.k8s.io/{self.name} evicts already", err=True)
-        elif not await self._look_and_ask(client, served, rule, before is None):
-            return FINDINGS
+        elif (answer := await self._look_and_ask(client, served, rule, before is None)) != FINE:
+            return answer
         else:
+            self.state = State.ARMING
             taint = {**rule["spec"]["taint"], "effect": "NoExecute"}
             armed = {**rule, "spec": {**rule["spec"], "taint": taint}}
-            click.echo("---\n" + to_yaml(armed))
             await write(client, served, armed)
-        self.state = "evicting"
+            click.echo(f"devicetaintrule.resource.k8s.io/{self.name} now has the effect NoExecute", err=True)
+        self.state = State.EVICTING
         return await self._follow(client, served, {pod for pod, _ in preview.pods})
 
     def _expected(
@@ -254,31 +263,34 @@ class Drain:
         longest = max(max(waits), queue)
         return (f"all gone in about {human_duration(longest)} at {rate} a second",) if longest >= 1 else ()
 
-    async def _look_and_ask(self, client: Client, served: Kind, rule: Document, created: bool) -> bool:
-        """Write the rule without effect, show what the cluster makes of it, and ask."""
+    async def _look_and_ask(self, client: Client, served: Kind, rule: Document, created: bool) -> int:
+        """Write the rule without effect, show what the cluster makes of it, and ask; FINE is a yes."""
+        self.state = State.WRITING
         stored = await write(client, served, rule)
-        self.state = "looking"
-        answer = await self._answer(client, served)
-        if answer:
-            click.echo(f"the cluster says: {answer}", err=True)
+        self.state = State.LOOKING
+        heard = await self._answer(client, served)
+        if heard:
+            click.echo(f"the cluster says: {heard}", err=True)
         else:
             silent = f"no controller has looked at the rule within {_ANSWER_SECONDS:g} seconds"
             click.echo(f"{silent}: is there one that would evict?", err=True)
-        agreed = False
-        with suppress(click.Abort):
-            agreed = self.ask(f"evict {counted(self.total, 'pod')}?")
-        if agreed:
-            return True
+        try:
+            answer = FINE if self.ask(f"evict {counted(self.total, 'pod')}") else FINDINGS
+        except click.Abort:
+            answer = INTERRUPTED
+            click.echo(err=True)
+        if answer == FINE:
+            return FINE
         if created:
             await client.delete(served, self.name, uid=stored["metadata"]["uid"])
-            click.echo("nothing happened; the rule is removed again", err=True)
+            click.echo("no pod was evicted; the rule is removed again", err=True)
         else:
-            click.echo(f"nothing happened; the rule {self.name} stays, without effect", err=True)
-        self.state = "nothing"
-        return False
+            click.echo(f"no pod was evicted; the rule {self.name} stays, without effect", err=True)
+        self.state = State.NOTHING
+        return answer
 
     async def _answer(self, client: Client, served: Kind) -> str:
-        """Return what the cluster's controller says about the rule; "" when nobody says anything."""
+        """Return what the cluster's controller says about the rule; "" when it has said nothing."""
         until = self.clock.monotonic() + _ANSWER_SECONDS
         while self.clock.monotonic() < until:
             found = await client.find(served, self.name)
@@ -290,14 +302,14 @@ class Drain:
         return ""
 
     async def _follow(self, client: Client, served: Kind, pods: set[str]) -> int:
-        """Show progress until nobody is left, the rule is gone or the time is up."""
+        """Show progress until no pod is left, the rule is gone or the time is up."""
         started = self.clock.monotonic()
         while not self._late(started):
             rule = await client.find(served, self.name)
             if rule is None or rule["spec"]["taint"]["effect"] != "NoExecute":
-                self.state = "gone"
+                self.state = State.GONE
                 self.show("", 0, 0)
-                click.echo(f"the rule {self.name} was removed or changed by somebody: stopped", err=True)
+                click.echo(f"the rule {self.name} was removed or changed meanwhile: stopped", err=True)
                 return FINDINGS
             told = Progress.of(rule)
             if told is not None:
@@ -336,7 +348,7 @@ class Drain:
                     ending += 1
             if not ending:
                 self.show("", 0, 0)
-                self.state = "gone"
+                self.state = State.GONE
                 click.echo(f"drained; the taint stays: {self.back}", err=True)
                 return FINE
             self.left = ending
@@ -360,11 +372,17 @@ class Drain:
 
     def interrupted(self) -> None:
         """Say what is left after Ctrl-C, and how to take it back."""
-        if self.state == "evicting":
-            click.echo(f"\ninterrupted: {self._whats_left()}", err=True)
-        elif self.state == "looking":
-            click.echo(
-                f"\ninterrupted: the rule {self.name} stays, without effect. Remove it: {self.back}", err=True
-            )
-        else:
-            click.echo("\ninterrupted: nothing was written", err=True)
+        match self.state:
+            case State.NOTHING:
+                left = "nothing was written"
+            case State.WRITING:
+                left = f"the rule {self.name} may have been written, without effect. Remove it: {self.back}"
+            case State.LOOKING:
+                left = f"the rule {self.name} stays, without effect. Remove it: {self.back}"
+            case State.ARMING:
+                left = f"the rule {self.name} stays and may evict already. Stop it: {self.back}"
+            case State.EVICTING:
+                left = self._whats_left()
+            case State.GONE:
+                left = "the rule was removed, or everything has happened"
+        click.echo(f"\ninterrupted: {left}", err=True)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from weir.cli._confirm import agreed, yes_option
 from weir.cli._device_write import MANAGER, condition, served_version, settle, write
 from weir.cli._options import Where, cluster_options, together
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from weir.objects.kinds import Kind
 
 Document = dict[str, Any]
+Ask = Callable[[str], bool]  #: says what is about to happen; False: not wanted
 
 EXPIRES_AT: Final = "weir.dev/expires-at"
 EXPIRES: Final = "Expires"
@@ -55,7 +57,8 @@ description_option: Final = click.option(
 @click.argument("words", nargs=-1, metavar="[SELECTOR] KEY[=VALUE]:EFFECT")
 @rate_option
 @click.option("--ttl", default="", metavar="2h", help="Remove the taint after this time.")
-@click.option("--no-wait", is_flag=True, help="With --ttl: do not stay where nobody else would remove it.")
+@click.option("--no-wait", is_flag=True, help="With --ttl: do not stay where no controller would remove it.")
+@yes_option
 @description_option
 @rule_options
 def taint(
@@ -63,6 +66,7 @@ def taint(
     rate: int | None,
     ttl: str,
     no_wait: bool,
+    yes: bool,
     description: str,
     where: Where,
     cel: Sequence[str],
@@ -70,7 +74,7 @@ def taint(
     name: str,
     dry_run: bool,
 ) -> int:
-    """Taint the devices SELECTOR names with a DeviceTaintRule.
+    """Taint the devices SELECTOR names with a DeviceTaintRule; asks first when pods must leave because of it.
 
     \b
     Examples:
@@ -89,8 +93,12 @@ def taint(
     rule = make_rule(wanted, taint, name, rate, description)
     if expires is not None:
         rule["metadata"]["annotations"] = {EXPIRES_AT: format_time(expires)}
+
+    def ask(what: str) -> bool:
+        return agreed(what, where.live, yes)
+
     try:
-        return with_cluster(where, lambda held, client: _taint(rule, held, client, dry_run, not no_wait))
+        return with_cluster(where, lambda held, client: _taint(rule, held, client, ask, dry_run, not no_wait))
     except KeyboardInterrupt:
         if expires is not None:
             click.echo(f"\nthe rule {rule['metadata']['name']} stays; {undo(rule)}", err=True)
@@ -99,9 +107,11 @@ def taint(
 
 @click.command(short_help="Remove taints of rules.")
 @click.argument("words", nargs=-1, metavar="[SELECTOR] KEY")
+@yes_option
 @rule_options
 def untaint(
     words: Sequence[str],
+    yes: bool,
     where: Where,
     cel: Sequence[str],
     all_devices: bool,
@@ -119,7 +129,11 @@ def untaint(
     """
     text, key = _two(words, "KEY")
     wanted = read_selector(text, cel, all_devices)
-    return with_cluster(where, lambda held, client: _untaint(wanted, key, name, held, client, dry_run))
+
+    def ask(what: str) -> bool:
+        return agreed(what, where.live, yes)
+
+    return with_cluster(where, lambda held, client: _untaint(wanted, key, name, held, client, ask, dry_run))
 
 
 # ── what to do ───────────────────────────────────────────────────────────────────────────────────
@@ -197,7 +211,9 @@ def with_cluster(where: Where, work: Callable[[Inventory, Client | None], Awaita
     return asyncio.run(dumped()) if where.dump else where.live.run(MANAGER, live)
 
 
-async def _taint(rule: Document, held: Inventory, client: Client | None, dry_run: bool, wait: bool) -> int:
+async def _taint(
+    rule: Document, held: Inventory, client: Client | None, ask: Ask, dry_run: bool, wait: bool
+) -> int:
     from weir.objects.core import read
     from weir.objects.resource import DeviceTaintRule
 
@@ -214,7 +230,11 @@ async def _taint(rule: Document, held: Inventory, client: Client | None, dry_run
         click.echo(f"this cluster does not know {option}: left out", err=True)
     if dry_run or client is None or served is None:
         click.echo("nothing was written", err=True)
-        return FINE
+        return FINDINGS if preview.selects_nothing else FINE
+    evicts = preview.pods and rule["spec"]["taint"]["effect"] == "NoExecute"
+    if evicts and not ask(f"evict {counted(len(preview.pods), 'pod')}"):
+        click.echo("nothing was written", err=True)
+        return FINDINGS
     stored = await write(client, served, rule)
     click.echo(f"devicetaintrule.resource.k8s.io/{rule['metadata']['name']} applied", err=True)
     if EXPIRES_AT in (rule["metadata"].get("annotations") or {}):
@@ -223,7 +243,7 @@ async def _taint(rule: Document, held: Inventory, client: Client | None, dry_run
 
 
 async def _expire(client: Client, served: Kind, rule: Document, wait: bool) -> None:
-    """See to it that the rule goes when its time has come: somebody else does it, or we stay and do."""
+    """See to it that the rule goes when its time has come: a controller does it, or we stay and do."""
     name, text = rule["metadata"]["name"], rule["metadata"]["annotations"][EXPIRES_AT]
     expires = datetime.fromisoformat(text)
     deadline = min(expires, datetime.now(UTC) + timedelta(seconds=_ANSWER_SECONDS))
@@ -277,7 +297,7 @@ def counted(number: int, what: str) -> str:
 
 
 async def _untaint(
-    wanted: Document, key: str, name: str, held: Inventory, client: Client | None, dry_run: bool
+    wanted: Document, key: str, name: str, held: Inventory, client: Client | None, ask: Ask, dry_run: bool
 ) -> int:
     from weir.objects.core import read
     from weir.objects.resource import DeviceTaintSelector
@@ -294,14 +314,20 @@ async def _untaint(
         )
         return FINDINGS
     served = await served_version(client) if client is not None and not dry_run else None
-    for rule in chosen:
+    version = served.api_version if served is not None else "resource.k8s.io/v1"
+    for number, rule in enumerate(chosen):
         spec: Document = {"deviceSelector": wanted, "taint": {"key": key, "effect": rule.spec.taint.effect}}
-        click.echo(to_yaml({"kind": "DeviceTaintRule", "metadata": {"name": rule.name}, "spec": spec}))
-        if client is not None and served is not None:
-            await client.delete(served, rule.name, uid=rule.metadata.uid)
-            click.echo(f'devicetaintrule.resource.k8s.io "{rule.name}" deleted', err=True)
-    if served is None:
+        named = {"apiVersion": version, "kind": "DeviceTaintRule", "metadata": {"name": rule.name}}
+        click.echo(("---\n" if number else "") + to_yaml({**named, "spec": spec}))
+    if client is None or served is None:
         click.echo("nothing was written", err=True)
+        return FINE
+    if not ask(f"delete devicetaintrule {', '.join(rule.name for rule in chosen)}"):
+        click.echo("nothing was written", err=True)
+        return FINDINGS
+    for rule in chosen:
+        await client.delete(served, rule.name, uid=rule.metadata.uid)
+        click.echo(f'devicetaintrule.resource.k8s.io "{rule.name}" deleted', err=True)
     return FINE
 
 

@@ -52,6 +52,13 @@ class Live:
         """Whether it was asked for, and not only kubectl's choice."""
         return bool(self.kubeconfig or self.context)
 
+    def cluster_name(self) -> str:
+        """Return which cluster this is, in words: its context and its server. Raises KubeconfigError."""
+        from weir.client.kubeconfig import load
+
+        access = load(self.kubeconfig, context=self.context)
+        return f"context {access.context} ({access.server})"
+
     def connect(self, agent: str) -> Client:
         from weir.client.http import connect
 

@@ -1,9 +1,9 @@
 """`weir`: one command, its sub-commands found by module name and imported only when used.
 
-A module `weir/cli/<command>.py` is a command when it holds a click command called like itself; adding the
-file is all it takes. Help texts of the list come from the table below, so that `weir --help` imports nothing
-else. Exit codes: 0 fine, 1 findings, 2 usage or unreadable input, 3 cannot say (the cluster is out of reach, rights
-are missing, gates are not known), 70 a bug in weir.
+A command is a file `weir/cli/<command>.py` that holds a click command called like itself, and a line in the table
+SECTIONS below: what `weir --help` says of it, so that the list imports nothing else.
+Exit codes: 0 fine, 1 findings, 2 usage or unreadable input, 3 cannot say (the cluster is out of reach, rights are
+missing, gates are not known), 70 a bug in weir.
 Errors are one line on stderr; `--debug` (or WEIR_DEBUG=1) adds the traceback.
 Not here: what the commands do (one file each), tables and colour (weir.cli.render).
 """
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NoReturn
 
 import click
@@ -27,7 +27,7 @@ CANNOT_SAY: Final = 3
 INTERRUPTED: Final = 130
 BUG: Final = 70
 
-#: What `weir --help` says, in this order; a command whose module does not exist is left out.
+#: Every command with what `weir --help` says of it, in this order; a test holds it against the files beside this one.
 SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
     (
         "Questions, about files or a live cluster",
@@ -52,12 +52,10 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("device", "Show devices with their taints and who has them; taint, drain and degrade them"),
             ("node", "Add simulated nodes, switch them off and on"),
             ("kubelet", "Play simulated nodes and the life of their pods"),
-            ("webhook", "Serve admission webhooks that bring the new operators to older clusters"),
-            ("dashboard", "Show a cluster in the browser"),
         ),
     ),
 )
-_NOT_COMMANDS: Final = frozenset({"__init__", "inputs", "main", "render"})
+COMMANDS: Final = tuple(name for _, commands in SECTIONS for name, _ in commands)
 
 EXAMPLES: Final = """\
 Examples:
@@ -68,13 +66,10 @@ Examples:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are the modules beside this one, imported when they are called."""
+    """A group whose commands are modules beside this one, imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        modules = {path.stem for path in Path(__file__).parent.glob("*.py")} - _NOT_COMMANDS
-        found = {name.replace("_", "-") for name in modules if not name.startswith("_")}
-        listed = [name for _, commands in SECTIONS for name, _ in commands if name in found]
-        return listed + sorted(found - set(listed))
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
@@ -98,16 +93,10 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {close!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        present = self.list_commands(ctx)
-        sections = [(title, dict(commands)) for title, commands in SECTIONS]
-        known = {name for _, commands in sections for name in commands}
-        sections.append(("More", {name: "" for name in present if name not in known}))
-        width = max(map(len, present), default=0)
-        for title, commands in sections:
-            rows = [(name.ljust(width), text) for name, text in commands.items() if name in present]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        width = max(map(len, COMMANDS))
+        for title, commands in SECTIONS:
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write("\n" + EXAMPLES)
@@ -171,6 +160,8 @@ def run(args: list[str]) -> int:
     """Return the exit code of `weir *args*`; what went wrong is one line on stderr."""
     debug = bool(os.environ.get("WEIR_DEBUG")) or "--debug" in args
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # weir.cli.start hands Ctrl-C over
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         result = weir.main(args=args, prog_name="weir", standalone_mode=False)
     except Exception as error:
         if debug:

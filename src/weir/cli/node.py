@@ -1,22 +1,33 @@
-"""`weir node`: add simulated nodes to a cluster, switch them off and on, take them away."""
+"""`weir node`: add simulated nodes to a cluster, switch them off and on, take them away.
+
+Whatever the context, only nodes with the label weir.dev/simulated=true are changed: a node of a real cluster is an
+error, and then none of the others is touched either.
+Not here: playing them (weir.simulation.kubelet), what is done to their devices (weir.cli._device_faults).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from weir.cli._options import Live, live_options
-from weir.objects.times import format_time
+from weir.cli._confirm import agreed, yes_option
+from weir.cli._options import Live, live_options, together
+from weir.cli.main import FINDINGS, FINE
+from weir.cli.render import progress
 
 if TYPE_CHECKING:
     from weir.client.api import Client
     from weir.simulation.kubelet.node_classes import NodeClass
 
 _AGENT: Final = "weir-node"
+_AT_ONCE: Final = 50
+_MOST_NAMES: Final = 5
 
 
 @click.group()
@@ -67,70 +78,138 @@ def add(
 
         from weir import errors
         from weir.objects.kinds import by_kind
+        from weir.objects.times import format_time
         from weir.simulation.kubelet.node_classes import node_document
 
         nodes = by_kind("v1", "Node")
         taken = {each["metadata"]["name"] for each in (await client.list(nodes)).documents()}
         now = format_time(datetime.now(UTC))
-        made: list[str] = []
-        number = 0
-        while len(made) < count:
-            candidate = name if name and count == 1 else f"{prefix}-{number}"
-            number += 1
-            if candidate in taken:
-                if name and count == 1:
-                    raise errors.AlreadyExists(f'nodes "{candidate}" already exists')
-                continue
-            document = node_document(candidate, chosen, wanted, marked, now)
-            await client.create(nodes, document)
-            made.append(candidate)
-        shown = made[0] if len(made) == 1 else f"{made[0]} … {made[-1]}"
-        click.echo(f"{len(made)} node{'s' if len(made) > 1 else ''} added: {shown}")
+        if name and count == 1:
+            if name in taken:
+                raise errors.AlreadyExists(f'nodes "{name}" already exists')
+            wanted_names = [name]
+        else:
+            free = (each for number in itertools.count() if (each := f"{prefix}-{number}") not in taken)
+            wanted_names = list(itertools.islice(free, count))
+        with progress("nodes added:") as tick:
+            for done in range(0, count, _AT_ONCE):
+                batch = wanted_names[done : done + _AT_ONCE]
+                documents = [node_document(each, chosen, wanted, marked, now) for each in batch]
+                await asyncio.gather(*(client.create(nodes, document) for document in documents))
+                tick(done + len(batch), count)
+        shown = wanted_names[0] if count == 1 else f"{wanted_names[0]} … {wanted_names[-1]}"
+        click.echo(f"{_counted(count)} added: {shown}")
 
     live.run(_AGENT, act)
 
 
-def _change(annotation: str | None, word: str) -> Callable[..., None]:
-    def command(names: Sequence[str], live: Live) -> None:
-        async def act(client: Client) -> None:
-            from weir.objects.kinds import by_kind
-            from weir.simulation.kubelet.node_classes import FAILED
-
-            for name in names:
-                patch = {"metadata": {"annotations": {FAILED: annotation}}}
-                await client.patch(by_kind("v1", "Node"), name, patch)
-                click.echo(f"node {name} {word}")
-
-        live.run(_AGENT, act)
-
-    return command
-
-
-def _on_names(function: Callable[..., None], name: str, help: str) -> None:
-    decorated = click.argument("names", nargs=-1, required=True, metavar="NAME…")(live_options(function))
-    node.command(name=name, help=help)(decorated)
-
-
-_on_names(
-    _change("true", "is off"), "fail", "Switch nodes off, as if somebody had pulled the plug: no heartbeats."
+_selected: Final = together(
+    click.argument("names", nargs=-1, metavar="NAME…"),
+    click.option(
+        "-l", "--selector", default="", metavar="KEY=VALUE,…", help="All simulated nodes with these labels."
+    ),
 )
-_on_names(_change(None, "is on again"), "recover", "Switch nodes on again.")
 
 
 @node.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@_selected
 @live_options
-def remove(names: Sequence[str], live: Live) -> None:
-    """Take nodes away; their pods go with them after a while."""
+def fail(names: Sequence[str], selector: str, live: Live) -> int:
+    """Switch simulated nodes off, as if their plug had been pulled: no heartbeats."""
+    return _change(_off("true"), "is off", names, selector, live)
 
-    async def act(client: Client) -> None:
+
+@node.command()
+@_selected
+@live_options
+def recover(names: Sequence[str], selector: str, live: Live) -> int:
+    """Switch simulated nodes on again."""
+    return _change(_off(None), "is on again", names, selector, live)
+
+
+@node.command()
+@_selected
+@yes_option
+@live_options
+def remove(names: Sequence[str], selector: str, yes: bool, live: Live) -> int:
+    """Take simulated nodes away; their pods go with them after a while."""
+
+    async def delete(client: Client, name: str) -> None:
         from weir.objects.kinds import by_kind
 
-        for name in names:
-            await client.delete(by_kind("v1", "Node"), name)
-            click.echo(f"node {name} removed")
+        await client.delete(by_kind("v1", "Node"), name)
 
-    live.run(_AGENT, act)
+    return _change(delete, "removed", names, selector, live, ask=("remove", yes))
+
+
+# ── doing it ─────────────────────────────────────────────────────────────────────────────────────
+
+Act = Callable[["Client", str], Awaitable[None]]
+
+
+def _change(
+    act: Act,
+    done: str,
+    names: Sequence[str],
+    selector: str,
+    live: Live,
+    ask: tuple[str, bool] | None = None,
+) -> int:
+    """Do *act* to the nodes that are meant, all of them simulated; *ask* is the verb to ask with, and --yes."""
+    if bool(names) == bool(selector):
+        raise click.UsageError("write which nodes: their names, or -l KEY=VALUE")
+
+    async def work(client: Client) -> int:
+        chosen = await _simulated(client, live, names, selector)
+        shown = ", ".join(chosen[:_MOST_NAMES]) + (" …" if len(chosen) > _MOST_NAMES else "")
+        if ask is not None and not agreed(f"{ask[0]} {_counted(len(chosen))} ({shown})", live, ask[1]):
+            click.echo("nothing was changed", err=True)
+            return FINDINGS
+        for name in chosen:
+            await act(client, name)
+            click.echo(f"node {name} {done}")
+        return FINE
+
+    return live.run(_AGENT, work)
+
+
+async def _simulated(client: Client, live: Live, names: Sequence[str], selector: str) -> list[str]:
+    """Return the nodes that are meant; a single one among them that is not simulated ends it all."""
+    from weir.objects.kinds import by_kind
+    from weir.simulation.kubelet.node_classes import SIMULATED
+
+    nodes = by_kind("v1", "Node")
+    if selector:
+        found = (await client.list(nodes, label_selector=f"{SIMULATED}=true,{selector}")).documents()
+        if not found:
+            raise click.ClickException(f"no simulated node has the labels {selector}")
+    else:
+        found = [await client.get(nodes, name) for name in dict.fromkeys(names)]
+    real = [
+        each["metadata"]["name"]
+        for each in found
+        if (each["metadata"].get("labels") or {}).get(SIMULATED) != "true"
+    ]
+    if real:
+        raise click.ClickException(
+            f"node {', '.join(real)} is not simulated (no label {SIMULATED}=true in {live.cluster_name()}): "
+            "nothing was changed"
+        )
+    return [each["metadata"]["name"] for each in found]
+
+
+def _off(value: str | None) -> Act:
+    async def act(client: Client, name: str) -> None:
+        from weir.objects.kinds import by_kind
+        from weir.simulation.kubelet.node_classes import FAILED
+
+        await client.patch(by_kind("v1", "Node"), name, {"metadata": {"annotations": {FAILED: value}}})
+
+    return act
+
+
+def _counted(number: int) -> str:
+    return f"{number} node{'' if number == 1 else 's'}"
 
 
 def _class(text: str) -> NodeClass:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -302,7 +303,7 @@ class TestTaint:
     def test_a_rule_is_written_printed_and_explained(
         self, live: Cluster, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert run(["device", "taint", f"{DRIVER}/n1/gpu-0", "m=1:NoExecute", "--rate", "2"]) == FINE
+        assert run(["device", "taint", f"{DRIVER}/n1/gpu-0", "m=1:NoExecute", "--rate", "2", "--yes"]) == FINE
         (rule,) = rules(live)
         printed, said = capsys.readouterr()
         assert rule["spec"]["deviceSelector"] == {"driver": DRIVER, "pool": "n1", "device": "gpu-0"}
@@ -313,8 +314,31 @@ class TestTaint:
 
     def test_tainting_again_changes_the_same_rule(self, live: Cluster) -> None:
         for text in ("m:None", "m=2:NoExecute"):
-            assert run(["device", "taint", "pool=n1", text]) == FINE
+            assert run(["device", "taint", "pool=n1", text, "--yes"]) == FINE
         assert [rule["spec"]["taint"]["effect"] for rule in rules(live)] == ["NoExecute"]
+
+    def test_pods_are_not_evicted_without_a_yes(
+        self, live: Cluster, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["device", "taint", "pool=n1", "m:NoExecute"]) == USAGE
+        assert "no terminal to ask on: add --yes" in capsys.readouterr().err
+        assert rules(live) == []
+
+    @pytest.mark.parametrize("answer, code, left", [("y", FINE, 1), ("n", FINDINGS, 0), ("", FINDINGS, 0)])
+    def test_the_question_names_the_cluster(
+        self,
+        live: Cluster,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        answer: str,
+        code: int,
+        left: int,
+    ) -> None:
+        monkeypatch.setattr("weir.cli._confirm.check_askable", lambda yes: None)
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+        assert run(["device", "taint", "pool=n1", "m:NoExecute"]) == code
+        assert "evict 1 pod in context test (https://cluster.test:6443)? [y/N]" in capsys.readouterr().err
+        assert len(rules(live)) == left
 
     def test_a_dry_run_writes_nothing(self, live: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["device", "taint", "pool=n1", "m:None", "--dry-run"]) == FINE
@@ -336,7 +360,7 @@ class TestTaint:
     def test_a_rule_that_selects_nothing_says_why(
         self, live: Cluster, capsys: pytest.CaptureFixture[str], words: list[str], said: str
     ) -> None:
-        assert run(["device", "taint", *words, "hot:NoSchedule", "--dry-run"]) == FINE
+        assert run(["device", "taint", *words, "hot:NoSchedule", "--dry-run"]) == FINDINGS
         assert said in capsys.readouterr().err
 
     def test_everything_must_be_typed_out(self, live: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -400,7 +424,7 @@ class TestUntaint:
             assert run(["device", "taint", *words]) == FINE
         assert run(["device", "untaint", "pool=n1", "m", "--dry-run"]) == FINE
         assert len(rules(live)) == 3
-        assert run(["device", "untaint", "pool=n1", "m"]) == FINE
+        assert run(["device", "untaint", "pool=n1", "m", "--yes"]) == FINE
         left = [(one["spec"]["deviceSelector"]["pool"], one["spec"]["taint"]["key"]) for one in rules(live)]
         assert sorted(left) == [("n1", "other"), ("n2", "m")]
 

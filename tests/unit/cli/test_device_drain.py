@@ -9,7 +9,7 @@ import click
 import pytest
 import yaml
 
-from weir.cli._device_drain import Drain
+from weir.cli._device_drain import Drain, State
 from weir.cli._device_read import fetch
 from weir.cli._device_rules import make_rule
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED, USAGE, run
@@ -127,16 +127,18 @@ def test_the_rule_has_no_effect_until_somebody_says_yes(cluster: Cluster, capsys
     before = draining.effect
     draining.looked_at()
     said = capsys.readouterr()
-    assert (before, draining.asked, draining.effect) == ("None", ["evict 2 pods?"], "NoExecute")
+    assert (before, draining.asked, draining.effect) == ("None", ["evict 2 pods"], "NoExecute")
     assert "the cluster says: 4 published devices selected.\n" in said.err
     assert "default/p0 at once" in said.err and "default/p2 tolerates it and stays" in said.err
-    assert [d["spec"]["taint"]["effect"] for d in yaml.safe_load_all(said.out)] == ["None", "NoExecute"]
+    assert [d["spec"]["taint"]["effect"] for d in yaml.safe_load_all(said.out)] == ["None"]
+    assert "devicetaintrule.resource.k8s.io/drain now has the effect NoExecute" in said.err
 
 
-@pytest.mark.parametrize("answer", [False, click.Abort()])
-def test_after_a_no_nothing_is_left_behind(cluster: Cluster, answer: Any) -> None:
+@pytest.mark.parametrize("answer, code", [(False, FINDINGS), (click.Abort(), INTERRUPTED)])
+def test_after_a_no_nothing_is_left_behind(cluster: Cluster, answer: Any, code: int, capsys: Any) -> None:
     draining = Draining(cluster, answer).looked_at()
-    assert (draining.task.result(), draining.effect) == (FINDINGS, None)
+    assert (draining.task.result(), draining.effect) == (code, None)
+    assert capsys.readouterr().err.endswith("no pod was evicted; the rule is removed again\n")
 
 
 def test_a_cluster_in_which_nobody_looks_at_the_rule_is_told_of(cluster: Cluster, capsys: Any) -> None:
@@ -210,7 +212,7 @@ def test_a_rule_that_somebody_removes_ends_it(cluster: Cluster, capsys: Any) -> 
     cluster.delete("DeviceTaintRule", "drain")
     cluster.advance(2)
     assert draining.task.result() == FINDINGS
-    assert "was removed or changed by somebody" in capsys.readouterr().err
+    assert "was removed or changed meanwhile" in capsys.readouterr().err
 
 
 def test_draining_what_is_being_drained_asks_nothing(cluster: Cluster) -> None:
@@ -224,16 +226,18 @@ def test_draining_what_is_being_drained_asks_nothing(cluster: Cluster) -> None:
     ("state", "said"),
     [
         (
-            "evicting",
+            State.EVICTING,
             "2 pods of 3 not gone yet by the rule's last report (one every 10 s); the rule drain stays and the "
             f"cluster goes on evicting. Stop it: {UNTAINT}",
         ),
-        ("looking", f"the rule drain stays, without effect. Remove it: {UNTAINT}"),
-        ("nothing", "nothing was written"),
+        (State.LOOKING, f"the rule drain stays, without effect. Remove it: {UNTAINT}"),
+        (State.WRITING, f"the rule drain may have been written, without effect. Remove it: {UNTAINT}"),
+        (State.ARMING, f"the rule drain stays and may evict already. Stop it: {UNTAINT}"),
+        (State.NOTHING, "nothing was written"),
     ],
 )
 def test_an_interruption_says_what_is_left_and_how_to_undo_it(
-    cluster: Cluster, state: str, said: str, capsys: Any
+    cluster: Cluster, state: State, said: str, capsys: Any
 ) -> None:
     work = Drain(cluster.clock, UNTAINT, lambda _: True, lambda *_: None, None, state, 2, 3)
     work.name = "drain"
@@ -261,9 +265,9 @@ def command(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return cluster
 
 
-def test_where_nobody_can_be_asked_a_yes_is_needed(command: Cluster, capsys: Any) -> None:
+def test_without_a_terminal_a_yes_is_needed(command: Cluster, capsys: Any) -> None:
     assert run(["device", "drain", "pool=node-0"]) == USAGE
-    assert "add --yes, or --dry-run" in capsys.readouterr().err
+    assert "no terminal to ask on: add --yes" in capsys.readouterr().err
     assert command.list("DeviceTaintRule") == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import click
@@ -111,3 +112,9 @@ def test_the_traceback_comes_only_with_debug(failing, capsys):
 def test_a_kubeconfig_that_cannot_be_read_is_wrong_use(capsys, tmp_path):
     assert cli.run(["device", "list", "--kubeconfig", str(tmp_path / "nowhere")]) == USAGE
     assert "no such file" in capsys.readouterr().err
+
+
+def test_the_table_of_commands_and_the_files_agree():
+    folder = Path(cli.__file__).parent
+    files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    assert files - {"inputs", "main", "render", "start"} == {name.replace("-", "_") for name in cli.COMMANDS}

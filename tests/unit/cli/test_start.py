@@ -1,0 +1,48 @@
+"""Ctrl-C while Python is still importing ends a command without a traceback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["weir", "lint", "--help"]
+from weir.cli.start import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["weir.cli.main", "click", "click.core"])
+def test_ctrl_c_during_an_import_says_nothing(module):
+    code = INTERRUPTED_IMPORT.format(module=module)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_during_the_import_of_a_command_says_nothing():
+    code = INTERRUPTED_IMPORT.format(module="weir.cli.lint")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")
+
+
+def test_a_command_that_was_started_to_ignore_ctrl_c_goes_on_ignoring_it():
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    code += INTERRUPTED_IMPORT.format(module="click")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "Usage: weir lint" in done.stdout
+
+
+def test_python_m_weir_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "weir", "--version"], capture_output=True, text=True)
+    assert done.stdout.startswith("weir ")
