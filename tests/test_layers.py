@@ -20,7 +20,7 @@ ROWS: list[set[str]] = [
     {"store", "client", "observe"},
     {"apiserver", "scheduler", "controllers", "simulation.kubelet", "simulation.drivers"},
     {"simulation", "explain"},
-    {"cli", "library", "pytest_plugin"},
+    {"__main__", "cli", "library", "pytest_plugin"},
 ]
 LEVEL = {package: level for level, row in enumerate(ROWS) for package in row}
 COMPONENTS = ROWS[6]
