@@ -25,6 +25,7 @@ help:
 	@echo "make docs             write the generated reference pages"
 	@echo "make changelog        write CHANGELOG.md from changelog.d (RELEASE_VERSION=x uses the fragments up)"
 	@echo "make release          build sdist and wheel into dist/ and check both"
+	@echo "make generate         make the tables taken from Kubernetes' own code again (needs Go)"
 	@echo "make kubernetes       build a real Kubernetes for tests (needs Go, minutes, once)"
 	@echo "make test-kubernetes  run the tests that need it"
 
@@ -82,6 +83,10 @@ release:
 	$(RELEASE)/bin/python -m twine check --strict dist/*
 	$(RELEASE)/bin/check-wheel-contents dist/*.whl
 	@ls -l dist
+
+# Tables taken over from Kubernetes' own code, of the version that tools/go.mod pins (TABLE=name for one of them).
+generate: $(READY)
+	@$(BIN)/python tools/generate.py $(TABLE)
 
 # System programs the tests talk to; where they cannot be installed, the tests that need them say so.
 tools:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
+TOOLS = HERE.parents[1] / "tools"
 
 
 def oracle(name: str) -> str:
@@ -19,17 +19,17 @@ def oracle(name: str) -> str:
         return ready
     if shutil.which("go") is None:
         pytest.skip(f"building Kubernetes' {name} needs Go, which is not on this machine")
-    source = HERE.parents[1] / "tools" / name / "main.go"
-    version = next(
-        line.split()[2] for line in (HERE / "go.mod").read_text().splitlines() if line.startswith("require")
-    )
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "weir" / "kubernetes" / version
-    target = cache / name
+    source = TOOLS / name / "main.go"
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    target = cache / "weir" / "kubernetes" / pinned_version() / name
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(HERE / "go.mod", folder)
-            shutil.copy(source, folder)
-            command = ["go", "build", "-mod=mod", "-o", str(target), "."]
-            subprocess.run(command, cwd=folder, check=True, env={**os.environ, "CGO_ENABLED": "0"})
+        target.parent.mkdir(parents=True, exist_ok=True)
+        command = ["go", "build", "-o", str(target), f"./{name}"]
+        subprocess.run(command, cwd=TOOLS, check=True, env={**os.environ, "CGO_ENABLED": "0"})
     return str(target)
+
+
+def pinned_version() -> str:
+    """Return the version of Kubernetes whose programs the tests run."""
+    text = (HERE / "go.mod").read_text()
+    return next(line.split()[2] for line in text.splitlines() if line.startswith("require"))

@@ -9,63 +9,12 @@ import (
 	"sort"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
-	_ "k8s.io/kubernetes/pkg/apis/apps/install"
-	_ "k8s.io/kubernetes/pkg/apis/authentication/install"
-	_ "k8s.io/kubernetes/pkg/apis/authorization/install"
-	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install"
-	_ "k8s.io/kubernetes/pkg/apis/batch/install"
-	_ "k8s.io/kubernetes/pkg/apis/certificates/install"
-	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
-	_ "k8s.io/kubernetes/pkg/apis/core/install"
-	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
-	_ "k8s.io/kubernetes/pkg/apis/events/install"
-	_ "k8s.io/kubernetes/pkg/apis/flowcontrol/install"
-	_ "k8s.io/kubernetes/pkg/apis/networking/install"
-	_ "k8s.io/kubernetes/pkg/apis/node/install"
-	_ "k8s.io/kubernetes/pkg/apis/policy/install"
-	_ "k8s.io/kubernetes/pkg/apis/rbac/install"
-	_ "k8s.io/kubernetes/pkg/apis/resource/install"
-	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
-	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	"k8s.io/kubernetes/pkg/generated/openapi"
+
+	"weir.example/tools/kinds"
 )
-
-// groups are the group versions whose kinds are dumped.
-var groups = []string{
-	"v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1", "storage.k8s.io/v1", "coordination.k8s.io/v1",
-	"node.k8s.io/v1", "rbac.authorization.k8s.io/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1",
-	"admissionregistration.k8s.io/v1", "discovery.k8s.io/v1", "events.k8s.io/v1", "autoscaling/v1", "resource.k8s.io/v1",
-	"resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3", "networking.k8s.io/v1",
-}
-
-// special types have their own JSON form; the value is the name the table uses for it.
-var special = map[string]string{
-	"k8s.io/apimachinery/pkg/apis/meta/v1.Time":       "Time",
-	"k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime":  "MicroTime",
-	"k8s.io/apimachinery/pkg/apis/meta/v1.Duration":   "Duration",
-	"k8s.io/apimachinery/pkg/apis/meta/v1.FieldsV1":   "FieldsV1",
-	"k8s.io/apimachinery/pkg/api/resource.Quantity":   "Quantity",
-	"k8s.io/apimachinery/pkg/util/intstr.IntOrString": "IntOrString",
-	"k8s.io/apimachinery/pkg/runtime.RawExtension":    "RawExtension",
-}
-
-func short(t reflect.Type) string {
-	name := t.PkgPath() + "." + t.Name()
-	if s, ok := special[name]; ok {
-		return s
-	}
-	for prefix, with := range map[string]string{"k8s.io/apimachinery/pkg/apis/": "", "k8s.io/api/": ""} {
-		if strings.HasPrefix(name, prefix) {
-			return with + strings.ReplaceAll(name[len(prefix):], "/", ".")
-		}
-	}
-	return name
-}
 
 type table struct {
 	Structs map[string][]any  `json:"structs"`
@@ -98,11 +47,10 @@ func (t *table) shape(rt reflect.Type) string {
 		}
 		return "{" + key + "}" + t.shape(rt.Elem()) + named(rt)
 	case reflect.Struct:
-		s := short(rt)
-		if _, ok := special[rt.PkgPath()+"."+rt.Name()]; !ok {
+		if _, ok := kinds.Special(rt); !ok {
 			t.visit(rt)
 		}
-		return s
+		return kinds.Short(rt)
 	case reflect.Interface:
 		return "any"
 	}
@@ -113,7 +61,7 @@ func (t *table) shape(rt reflect.Type) string {
 }
 
 func (t *table) visit(rt reflect.Type) {
-	name := short(rt)
+	name := kinds.Short(rt)
 	if _, ok := t.Structs[name]; ok {
 		return
 	}
@@ -201,24 +149,9 @@ func (t *table) fields(rt reflect.Type, within string, def spec.Schema, required
 func main() {
 	t := &table{Structs: map[string][]any{}, Kinds: map[string]string{}, Map: map[string]string{}}
 	t.defs = openapi.GetOpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef(path) })
-	for _, g := range groups {
-		gv, err := schema.ParseGroupVersion(g)
-		if err != nil {
-			panic(err)
-		}
-		names := []string{}
-		for kind := range legacyscheme.Scheme.KnownTypes(gv) {
-			names = append(names, kind)
-		}
-		sort.Strings(names)
-		for _, kind := range names {
-			rt := legacyscheme.Scheme.KnownTypes(gv)[kind]
-			if strings.HasSuffix(kind, "Options") && kind != "DeleteOptions" || kind == "WatchEvent" {
-				continue
-			}
-			t.Kinds[g+"/"+kind] = short(rt)
-			t.visit(rt)
-		}
+	for _, kind := range kinds.All() {
+		t.Kinds[kind.Version+"/"+kind.Name] = kinds.Short(kind.Type)
+		t.visit(kind.Type)
 	}
 	fmt.Println("{\"kinds\": " + text(t.Kinds) + ",\n\"atomic\": " + text(t.Map) + ",\n\"structs\": {")
 	names := []string{}

@@ -1,7 +1,10 @@
 """How does the API server print this part of an object when it refuses it?
 
 Bad values and diffs of structs show the server's internal types: Go field names, every field in declaration order,
-absent pointers, lists and maps as `null`, absent text as `""`. The tables say that for the structs that messages show.
+absent pointers, lists and maps as `null`, absent text as `""`. `gonames.json`, made by `tools/gonames` from those
+types, says that for the structs that messages show: one line a struct, `GoName[=wireName][:type]` a field. Types: none
+text, i integer, b boolean, q quantity, p null when absent, m map (keys sorted), Name a struct, *Name one that may be
+absent, []Name a list.
 
 Spec: core.md 2.1 "Error model" (values), 2.6 "Pod update" (the diff after the message).
 Not here: which field is wrong (weir.validate.field).
@@ -11,199 +14,36 @@ from __future__ import annotations
 
 import difflib
 import json
+from functools import cache
+from importlib import resources
 from typing import Any, Final
+
+import msgspec
 
 from weir.validate.field import Document
 
-# One line a struct: `GoName[=wireName][:type]`. Types: none text, i integer, b boolean, p null when absent,
-# m map (keys sorted), a struct's name for one inside, *Name for one that may be absent, []Name for a list.
-_TABLE: Final = {
-    "ObjectReference": (
-        "Kind Namespace Name UID=uid APIVersion=apiVersion ResourceVersion FieldPath"
-    ),
-    "Taint": "Key Value Effect TimeAdded:p",
-    "Toleration": "Key Operator Value Effect TolerationSeconds:p",
-    "DeviceAttribute": (
-        "IntValue=int:p BoolValue=bool:p StringValue=string:p VersionValue=version:p IntValues=ints:p "
-        "BoolValues=bools:p StringValues=strings:p VersionValues=versions:p"
-    ),
-    "NodeSelectorRequirement": "Key Operator Values:p",
-    "NodeSelectorTerm": "MatchExpressions:[]NodeSelectorRequirement MatchFields:[]NodeSelectorRequirement",
-    "NodeSelector": "NodeSelectorTerms:[]NodeSelectorTerm",
-    "VolumeNodeAffinity": "Required:*NodeSelector",
-    "PreferredSchedulingTerm": "Weight:i Preference:NodeSelectorTerm",
-    "NodeAffinity": (
-        "RequiredDuringSchedulingIgnoredDuringExecution:*NodeSelector "
-        "PreferredDuringSchedulingIgnoredDuringExecution:[]PreferredSchedulingTerm"
-    ),
-    "PodAffinityTerm": (
-        "LabelSelector:p Namespaces:p TopologyKey NamespaceSelector:p MatchLabelKeys:p MismatchLabelKeys:p"
-    ),
-    "WeightedPodAffinityTerm": "Weight:i PodAffinityTerm:PodAffinityTerm",
-    "PodAffinity": (
-        "RequiredDuringSchedulingIgnoredDuringExecution:[]PodAffinityTerm "
-        "PreferredDuringSchedulingIgnoredDuringExecution:[]WeightedPodAffinityTerm"
-    ),
-    "Affinity": "NodeAffinity:*NodeAffinity PodAffinity:*PodAffinity PodAntiAffinity:*PodAffinity",
-    "PodResourceClaim": "Name ResourceClaimName:p ResourceClaimTemplateName:p",
-    "ResourceClaim": "Name Request",
-    "ResourceRequirements": "Limits:m Requests:m Claims:[]ResourceClaim",
-    "PodSchedulingGate": "Name",
-    "PodReadinessGate": "ConditionType",
-    "LocalObjectReference": "Name",
-    "HostAlias": "IP=ip Hostnames:p",
-    "PodOS": "Name",
-    "TopologySpreadConstraint": (
-        "MaxSkew:i TopologyKey WhenUnsatisfiable LabelSelector:p MinDomains:p NodeAffinityPolicy:p "
-        "NodeTaintsPolicy:p MatchLabelKeys:p"
-    ),
-    "ContainerPort": "Name HostPort:i ContainerPort:i Protocol HostIP=hostIP",
-    "ObjectFieldSelector": "APIVersion=apiVersion FieldPath",
-    "ResourceFieldSelector": "ContainerName Resource=resource Divisor",
-    "ConfigMapKeySelector": "Name Key Optional:p",
-    "FileKeySelector": "VolumeName Path Key Optional:p",
-    "EnvVarSource": (
-        "FieldRef:*ObjectFieldSelector ResourceFieldRef:*ResourceFieldSelector ConfigMapKeyRef:*ConfigMapKeySelector "
-        "SecretKeyRef:*ConfigMapKeySelector FileKeyRef:*FileKeySelector"
-    ),
-    "EnvVar": "Name Value ValueFrom:*EnvVarSource",
-    "EnvSource": "Name Optional:p",
-    "EnvFromSource": "Prefix ConfigMapRef:*EnvSource SecretRef:*EnvSource",
-    "ContainerResizePolicy": "ResourceName RestartPolicy",
-    "VolumeMount": (
-        "Name ReadOnly:b RecursiveReadOnly:p MountPath SubPath MountPropagation:p SubPathExpr BindMountOptions:p"
-    ),
-    "VolumeDevice": "Name DevicePath",
-    "ExecAction": "Command:p",
-    "HTTPHeader": "Name Value",
-    "HTTPGetAction": "Path Port:p Host Scheme HTTPHeaders=httpHeaders:[]HTTPHeader Protocol:p",
-    "TCPSocketAction": "Port:p Host",
-    "GRPCAction": "Port:i Service:p Mode:p",
-    "SleepAction": "Seconds:i",
-    "LifecycleHandler": (
-        "Exec:*ExecAction HTTPGet=httpGet:*HTTPGetAction TCPSocket=tcpSocket:*TCPSocketAction Sleep:*SleepAction"
-    ),
-    "Lifecycle": "PostStart:*LifecycleHandler PreStop:*LifecycleHandler StopSignal:p",
-    "Probe": (
-        "Exec:*ExecAction HTTPGet=httpGet:*HTTPGetAction TCPSocket=tcpSocket:*TCPSocketAction GRPC=grpc:*GRPCAction "
-        "InitialDelaySeconds:i TimeoutSeconds:i PeriodSeconds:i SuccessThreshold:i FailureThreshold:i "
-        "TerminationGracePeriodSeconds:p"
-    ),
-    "Capabilities": "Add:p Drop:p",
-    "SELinuxOptions": "User Role Type Level",
-    "WindowsSecurityContextOptions": (
-        "GMSACredentialSpecName=gmsaCredentialSpecName:p GMSACredentialSpec=gmsaCredentialSpec:p "
-        "RunAsUserName:p HostProcess:p"
-    ),
-    "LocalhostProfile": "Type LocalhostProfile:p",
-    "SecurityContext": (
-        "Capabilities:*Capabilities Privileged:p SELinuxOptions=seLinuxOptions:*SELinuxOptions "
-        "WindowsOptions:*WindowsSecurityContextOptions RunAsUser:p RunAsGroup:p RunAsNonRoot:p "
-        "ReadOnlyRootFilesystem:p AllowPrivilegeEscalation:p ProcMount:p SeccompProfile:*LocalhostProfile "
-        "AppArmorProfile:*LocalhostProfile"
-    ),
-    "Container": (
-        "Name Image Command:p Args:p WorkingDir Ports:[]ContainerPort EnvFrom:[]EnvFromSource Env:[]EnvVar "
-        "Resources:ResourceRequirements ResizePolicy:[]ContainerResizePolicy RestartPolicy:p RestartPolicyRules:p "
-        "VolumeMounts:[]VolumeMount VolumeDevices:[]VolumeDevice LivenessProbe:*Probe ReadinessProbe:*Probe "
-        "StartupProbe:*Probe Lifecycle:*Lifecycle TerminationMessagePath TerminationMessagePolicy ImagePullPolicy "
-        "SecurityContext:*SecurityContext Stdin:b StdinOnce:b TTY=tty:b"
-    ),
-    "EphemeralContainer": "Container:Container TargetContainerName",
-    "Sysctl": "Name Value",
-    "PodSecurityContext": (
-        "SELinuxOptions=seLinuxOptions:*SELinuxOptions WindowsOptions:*WindowsSecurityContextOptions RunAsUser:p "
-        "RunAsGroup:p RunAsNonRoot:p SupplementalGroups:p SupplementalGroupsPolicy:p FSGroup=fsGroup:p "
-        "Sysctls:[]Sysctl FSGroupChangePolicy=fsGroupChangePolicy:p SeccompProfile:*LocalhostProfile "
-        "AppArmorProfile:*LocalhostProfile SELinuxChangePolicy=seLinuxChangePolicy:p"
-    ),
-    "PodDNSConfigOption": "Name Value:p",
-    "PodDNSConfig": "Nameservers:p Searches:p Options:[]PodDNSConfigOption",
-    "KeyToPath": "Key Path Mode:p User:p",
-    "DownwardAPIVolumeSource": "Items:[]DownwardAPIVolumeFile DefaultMode:p DefaultUser:p",
-    "ProjectedVolumeSource": "Sources:[]VolumeProjection DefaultMode:p DefaultUser:p",
-    "CSIVolumeSource": (
-        "Driver ReadOnly:p FSType=fsType:p VolumeAttributes:m NodePublishSecretRef:*LocalObjectReference"
-    ),
-    "DownwardAPIVolumeFile": (
-        "Path FieldRef:*ObjectFieldSelector ResourceFieldRef:*ResourceFieldSelector Mode:p User:p"
-    ),
-    "VolumeProjection": (
-        "Secret:p DownwardAPI=downwardAPI:*DownwardAPIVolumeSource ConfigMap:p ServiceAccountToken:p "
-        "ClusterTrustBundle:p PodCertificate:p"
-    ),
-    "EmptyDirVolumeSource": "Medium SizeLimit:p Mode:p",
-    "HostPathVolumeSource": "Path Type:p",
-    "SecretVolumeSource": "SecretName Items:[]KeyToPath DefaultMode:p Optional:p DefaultUser:p",
-    "ConfigMapVolumeSource": "Name Items:[]KeyToPath DefaultMode:p Optional:p DefaultUser:p",
-    "NFSVolumeSource": "Server Path ReadOnly:b",
-    "PersistentVolumeClaimVolumeSource": "ClaimName ReadOnly:b",
-    "LocalVolumeSource": "Path FSType=fsType:p",
-    "Volume": (
-        "Name HostPath:*HostPathVolumeSource EmptyDir:*EmptyDirVolumeSource GCEPersistentDisk=gcePersistentDisk:p "
-        "AWSElasticBlockStore=awsElasticBlockStore:p GitRepo:p Secret:*SecretVolumeSource NFS=nfs:*NFSVolumeSource "
-        "ISCSI=iscsi:p Glusterfs:p PersistentVolumeClaim:*PersistentVolumeClaimVolumeSource RBD=rbd:p "
-        "FlexVolume:p Cinder:p CephFS=cephfs:p Flocker:p DownwardAPI=downwardAPI:*DownwardAPIVolumeSource FC=fc:p "
-        "AzureFile:p ConfigMap:*ConfigMapVolumeSource VsphereVolume:p Quobyte:p AzureDisk:p PhotonPersistentDisk:p "
-        "Projected:*ProjectedVolumeSource PortworxVolume:p ScaleIO=scaleIO:p StorageOS=storageos:p "
-        "CSI=csi:*CSIVolumeSource Ephemeral:p Image:p"
-    ),
-    "PersistentVolumeSource": (
-        "GCEPersistentDisk=gcePersistentDisk:p AWSElasticBlockStore=awsElasticBlockStore:p "
-        "HostPath:*HostPathVolumeSource Glusterfs:p NFS=nfs:*NFSVolumeSource RBD=rbd:p Quobyte:p ISCSI=iscsi:p "
-        "FlexVolume:p Cinder:p CephFS=cephfs:p FC=fc:p Flocker:p AzureFile:p VsphereVolume:p AzureDisk:p "
-        "PhotonPersistentDisk:p PortworxVolume:p ScaleIO=scaleIO:p Local:*LocalVolumeSource StorageOS=storageos:p "
-        "CSI=csi:p"
-    ),
-    "VolumeResourceRequirements": "Limits:m Requests:m",
-    "PersistentVolumeClaimSpec": (
-        "AccessModes:p Selector:p Resources:VolumeResourceRequirements VolumeName StorageClassName:p VolumeMode:p "
-        "DataSource:p DataSourceRef:p VolumeAttributesClassName:p"
-    ),
-    "PodFailurePolicyOnPodConditionsPattern": "Type Status",
-    "PodFailurePolicyOnExitCodesRequirement": "ContainerName:p Operator Values:p",
-    "PodFailurePolicyRule": (
-        "Action OnExitCodes:*PodFailurePolicyOnExitCodesRequirement "
-        "OnPodConditions:[]PodFailurePolicyOnPodConditionsPattern"
-    ),
-    "PodFailurePolicy": "Rules:[]PodFailurePolicyRule",
-    "SuccessPolicyRule": "SucceededIndexes:p SucceededCount:p",
-    "SuccessPolicy": "Rules:[]SuccessPolicyRule",
-    "PersistentVolumeClaimStatus": (
-        "Phase AccessModes:p Capacity:m Conditions:p AllocatedResources:m AllocatedResourceStatuses:m "
-        "CurrentVolumeAttributesClassName:p ModifyVolumeStatus:p HealthStatus:p"
-    ),
-    "PodSpec": (
-        "Volumes:[]Volume InitContainers:[]Container Containers:[]Container EphemeralContainers:[]EphemeralContainer "
-        "RestartPolicy TerminationGracePeriodSeconds:p ActiveDeadlineSeconds:p DNSPolicy=dnsPolicy NodeSelector:m "
-        "ServiceAccountName DeprecatedServiceAccount=serviceAccount AutomountServiceAccountToken:p NodeName "
-        "HostNetwork:b HostPID=hostPID:b HostIPC=hostIPC:b ShareProcessNamespace:p "
-        "SecurityContext:*PodSecurityContext ImagePullSecrets:[]LocalObjectReference Hostname Subdomain "
-        "Affinity:*Affinity SchedulerName Tolerations:[]Toleration HostAliases:[]HostAlias PriorityClassName "
-        "Priority:p DNSConfig=dnsConfig:*PodDNSConfig ReadinessGates:[]PodReadinessGate RuntimeClassName:p "
-        "EnableServiceLinks:p PreemptionPolicy:p Overhead:m TopologySpreadConstraints:[]TopologySpreadConstraint "
-        "SetHostnameAsFQDN=setHostnameAsFQDN:p OS=os:*PodOS HostUsers:p SchedulingGates:[]PodSchedulingGate "
-        "ResourceClaims:[]PodResourceClaim Resources:*ResourceRequirements HostnameOverride:p SchedulingGroup:p "
-        "EvictionResponders:p"
-    ),
-}  # fmt: skip
-
-_ZERO: Final = {"": "", "i": 0, "b": False, "p": None, "m": None}
+_ZERO: Final = {"": "", "i": 0, "b": False, "q": "0", "p": None, "m": None}
 
 _Field = tuple[str, str, str]
-_parsed: dict[str, tuple[_Field, ...]] = {}
 
 
+@cache
+def _table() -> dict[str, str]:
+    found: dict[str, str] = msgspec.json.decode(
+        resources.files("weir.validate").joinpath("gonames.json").read_bytes()
+    )
+    return found
+
+
+@cache
 def _fields(struct: str) -> tuple[_Field, ...]:
     """Return (Go name, wire name, type) for each field of *struct*."""
-    if struct not in _parsed:
-        fields = []
-        for item in _TABLE[struct].split():
-            names, _, kind = item.partition(":")
-            go, _, wire = names.partition("=")
-            fields.append((go, wire or go[0].lower() + go[1:], kind))
-        _parsed[struct] = tuple(fields)
-    return _parsed[struct]
+    fields = []
+    for item in _table()[struct].split():
+        names, _, kind = item.partition(":")
+        go, _, wire = names.partition("=")
+        fields.append((go, wire or go[0].lower() + go[1:], kind))
+    return tuple(fields)
 
 
 def go_struct(struct: str, wire: Document | None) -> dict[str, Any] | None:
@@ -214,9 +54,6 @@ def go_struct(struct: str, wire: Document | None) -> dict[str, Any] | None:
     """
     if wire is None:
         return None
-    if struct == "EphemeralContainer":  # a container's fields and one more
-        inner = go_struct("Container", wire) or {}
-        return {**inner, "TargetContainerName": wire.get("targetContainerName") or ""}
     return {go: _go_value(kind, wire.get(name)) for go, name, kind in _fields(struct)}
 
 

@@ -40,7 +40,7 @@ def _validate_profile(profile: Document, at: str, what: str) -> Errors:
         if not localhost:
             yield required(f"{at}.localhostProfile", f"must be set when {what} type is Localhost")
     elif localhost is not None and (what == "seccomp" or kind in _PROFILE_TYPES):
-        shown = go_struct("LocalhostProfile", profile)
+        shown = go_struct({"seccomp": "SeccompProfile", "AppArmor": "AppArmorProfile"}[what], profile)
         yield invalid(f"{at}.localhostProfile", shown, f"can only be set when {what} type is Localhost")
 
 

@@ -55,7 +55,7 @@ from weir.apiserver.printers.workloads import (
 )
 from weir.objects.kinds import Kind
 
-__all__ = ["cells_of", "human_duration"]
+__all__ = ["PRINTED", "cells_of", "human_duration"]
 
 _CELLS: dict[str, Callable[[Document, float], Cells]] = {
     "Pod": pod_cells,
@@ -115,6 +115,11 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
         age(found, now),
     ],
     "CSIDriver": csi_driver_cells,
+    "CSIStorageCapacity": lambda found, now: [
+        name_of(found),
+        found.get("storageClassName") or "",
+        found.get("capacity") or "<unset>",
+    ],
     "MutatingWebhookConfiguration": lambda found, now: [
         name_of(found),
         len(found.get("webhooks") or ()),
@@ -149,6 +154,8 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
     ],
     "DeviceTaintRule": device_taint_rule_cells,
 }
+#: The kinds that have columns of their own.
+PRINTED = frozenset(_CELLS)
 
 
 def cells_of(kind: Kind, document: Document, now: float) -> Cells:

@@ -57,6 +57,33 @@ def test_a_pod_reads_with_lists_maps_and_inlined_sources():
     }
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "raw", "found"),
+    [
+        (
+            "discovery.k8s.io/v1", "EndpointSlice", field(2, field(2, field(1, 0) + field(3, 1))),
+            {"endpoints": [{"conditions": {"ready": False, "terminating": True}}]},
+        ),
+        (
+            "resource.k8s.io/v1", "ResourceClaim", field(2, field(1, field(3, field(2, field(1, field(1, "d")))))),
+            {"spec": {"devices": {"config": [{"opaque": {"driver": "d"}}]}}},
+        ),
+        (
+            "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", field(2, field(1, "w")),
+            {"webhooks": [{"name": "w"}]},
+        ),
+        ("policy/v1", "PodDisruptionBudget", field(2, field(2, b"")), {"spec": {"selector": {}}}),
+        (
+            "resource.k8s.io/v1beta1", "DeviceClass", field(1, field(1, "gpu")),
+            {"metadata": {"name": "gpu"}},
+        ),
+    ],
+)  # fmt: skip
+def test_messages_whose_names_and_pointers_are_easily_mistaken(api_version, kind, raw, found):
+    document = to_document(body(api_version, kind, raw))
+    assert document == {"kind": kind, "apiVersion": api_version, **found}
+
+
 def test_an_explicit_zero_behind_a_pointer_is_kept():
     options = to_document(body("v1", "DeleteOptions", field(1, 0)))
     assert options["gracePeriodSeconds"] == 0
