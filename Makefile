@@ -11,7 +11,7 @@ PIP := -m pip install -q --disable-pip-version-check
 TESTS ?=
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup demo test test-newest test-old-kubectl check e2e bench docs changelog release tools kubernetes \
+.PHONY: help setup demo test test-fresh mutants test-newest test-old-kubectl check e2e bench docs changelog release tools kubernetes \
   test-kubernetes clean
 
 help:
@@ -19,6 +19,8 @@ help:
 	@echo "make test             run the tests (TESTS=folder for some of them)"
 	@echo "make test-newest      run unit and property tests on the newest Python of this machine"
 	@echo "make test-old-kubectl run what a person does with the distribution's kubectl and with none"
+	@echo "make test-fresh       run the property tests on fresh cases"
+	@echo "make mutants          change the core line by line: do the tests notice?"
 	@echo "make check            style and types"
 	@echo "make e2e              a real kubectl against weir's API server"
 	@echo "make bench [NAME=x]   measure"
@@ -44,6 +46,15 @@ demo: $(READY)
 
 test: $(READY) tools
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
+
+# Property tests on cases that no run has seen; what fails is repeated with the seed that is printed.
+test-fresh: $(READY)
+	@seed=$${SEED:-$$(date +%s)}; echo "fresh cases; these again: make test-fresh SEED=$$seed"; \
+	  timeout 900 $(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile=fresh --hypothesis-seed=$$seed tests/property
+
+# Would a test notice if this line were wrong? About half an hour; NAME=module for one, WRITE=1 to list survivors.
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants $(if $(REUSE),--reuse) $(if $(WRITE),--write) $(NAME)
 
 # The oldest Python is tested in full by `make test`; a newer one differs in the standard library, which these meet.
 test-newest:

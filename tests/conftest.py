@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 #: `make mutants` asks whether a property fails, not for which smallest case.
 _ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("weir", _ALWAYS, derandomize=True)
-settings.register_profile("fresh", _ALWAYS, print_blob=True)
+settings.register_profile("fresh", _ALWAYS, print_blob=True, database=None)
 settings.register_profile("mutants", _ALWAYS, derandomize=True, phases=[Phase.explicit, Phase.generate])
 settings.load_profile("weir")
 

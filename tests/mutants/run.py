@@ -41,23 +41,33 @@ class Tests:
     reach: Mapping[str, Mapping[str, Any]]
     killers: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    _lines: dict[str, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, test in self.reach.items():
             if "outcome" not in test and test["seconds"] <= _LONGEST:
                 self.seconds[name] = test["seconds"]
 
+    def is_reached(self, mutant: Mutant) -> bool:
+        """Whether a test runs the line; the others run at import, if at all."""
+        reached = self._lines.setdefault(mutant.module, set())
+        if not reached:
+            for test in self.reach.values():
+                reached.update(test["lines"].get(mutant.module, ()))
+        return not mutant.at_import and mutant.line in reached
+
     def reaching(self, mutant: Mutant) -> list[str]:
         """Return the tests to try, best first, as many as the budget allows."""
+        at_import = not self.is_reached(mutant)
         own = f"/test_{mutant.module.rpartition('.')[2]}.py"
 
         def reaches(name: str) -> bool:
             lines = self.reach[name]["lines"].get(mutant.module)
-            return bool(lines) and (mutant.at_import or mutant.line in lines)
+            return bool(lines) and (at_import or mutant.line in lines)
 
         found = [name for name in self.seconds if reaches(name)]
         found.sort(key=lambda name: (-self.killers.get(name, 0), own not in name, self.seconds[name]))
-        if mutant.at_import:  # each file has to be collected anew
+        if at_import:  # each file has to be collected anew
             files = list(dict.fromkeys(name.partition("::")[0] for name in found))[:MOST_FILES]
             found = [name for name in found if name.partition("::")[0] in files]
         chosen: list[str] = []
@@ -102,10 +112,10 @@ class Share:
 
     def run(self) -> None:
         """Try all of the share; the results are written one JSON line each."""
-        if any(not mutant.at_import for mutant, _, _ in self._mutants):
+        if any(self._tests.is_reached(mutant) for mutant, _, _ in self._mutants):
             self._run_collected()
         for mutant, mutations, number in self._mutants:
-            if mutant.at_import:
+            if not self._tests.is_reached(mutant):
                 self._try(mutant, self._importing(mutant, mutations, number))
 
     def _run_collected(self) -> None:
@@ -125,7 +135,7 @@ class Share:
         functions = Functions({str(source_of(mutant.module)) for mutant, _, _ in self._mutants})
         gc.freeze()
         for mutant, mutations, number in self._mutants:
-            if not mutant.at_import:
+            if self._tests.is_reached(mutant):
                 self._try(mutant, self._swapping(mutant, mutations, number, functions, items))
         return True
 
