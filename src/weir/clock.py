@@ -53,7 +53,7 @@ _BACKDATED: ContextVar[float | None] = ContextVar("backdated", default=None)
 
 
 class VirtualClock:
-    """A clock that moves only when told to.
+    """A clock that moves only when it is advanced.
 
     >>> clock = VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
     >>> async def hour(): await clock.sleep(3600); return clock.now().hour
@@ -95,7 +95,7 @@ class VirtualClock:
 
     @contextmanager
     def backdated(self, elapsed: float) -> Iterator[None]:
-        """For the caller, and for nobody else, it is the time when `monotonic` said *elapsed*.
+        """For the caller alone it is the time when `monotonic` said *elapsed*.
 
         For what was due then and is written down only now. Nothing in here may sleep.
         """
@@ -116,7 +116,7 @@ class VirtualClock:
 
     @property
     def next_wake_seconds(self) -> float | None:
-        """How far away the next sleeper's time is; None when nobody sleeps."""
+        """How far away the next sleeper's time is; None when there is no sleeper."""
         while self._sleepers and self._sleepers[0][2].done():
             heappop(self._sleepers)
         return self._sleepers[0][0] - self._elapsed if self._sleepers else None
@@ -136,7 +136,7 @@ class VirtualClock:
     async def settle(self, rounds: int = 50_000) -> None:
         """Let everything that is ready run, without time passing, until nothing is (or for *rounds* turns)."""
         ready = getattr(asyncio.get_running_loop(), "_ready", None)
-        if ready is None:  # an event loop that does not tell what is ready: turn often enough for most chains
+        if ready is None:  # an event loop that does not show what is ready: turn often enough for most chains
             rounds = min(rounds, 50)
         for _ in range(rounds):
             await asyncio.sleep(0)

@@ -165,7 +165,7 @@ class DecodeError(BadRequest):
 
 
 class Unauthorized(ApiError):
-    """No credentials, or credentials nobody here knows."""
+    """No credentials, or unknown credentials."""
 
     code, reason = 401, "Unauthorized"
 
@@ -321,7 +321,7 @@ class TooManyRequests(ApiError):
 
 
 class InternalError(ApiError):
-    """The server failed, or (as upstream) an error nobody gave a Status."""
+    """The server failed, or (as upstream) an error without a Status."""
 
     code, reason = 500, ""
 

@@ -242,8 +242,8 @@ def _unknown(name: str) -> GateError:
     return GateError(f"unrecognized feature gate: {name};{hint} known gates: {', '.join(sorted(known))}")
 
 
-#: The features of all four KEPs on: what everything of weir uses unless told otherwise.
+#: The features of all four KEPs on: what everything of weir uses by default.
 ALL_FEATURES: Final = Gates()
 
-#: What Kubernetes' own components use unless told otherwise: alpha features are off.
+#: What Kubernetes' own components use by default: alpha features are off.
 KUBERNETES_DEFAULTS: Final = Gates({gate.name: gate.kubernetes_default for gate in KNOWN.values()})

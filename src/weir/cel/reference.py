@@ -62,7 +62,7 @@ from weir.cel.visits import begin
 
 
 class _GrowingList(list[Any]):
-    """The list a loop builds: nobody else holds it yet, so it may grow in place."""
+    """The list a loop builds: no other step holds it yet, so it may grow in place."""
 
 
 class _GrowingMap(dict[Any, Any]):

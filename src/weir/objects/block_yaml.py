@@ -1,4 +1,4 @@
-"""What does a large dump say, when nobody asks where in it? A fast reader for the YAML that machines write.
+"""What does a large dump hold, when places in it do not matter? A fast reader for the YAML that machines write.
 
 `kubectl get -o yaml` writes plain block YAML: one entry a line, no anchors, no flow collections. That is read here
 line by line, many times faster than by composing nodes. Whatever is not that plain (quotes over several lines,

@@ -109,7 +109,7 @@ def _is_set(value: Any) -> bool:
 
 
 def _flatten_request(request: Document) -> Document:
-    """The class is always told, also of a request that has alternatives instead."""
+    """The class is always set, also of a request that has alternatives instead."""
     rest = {name: value for name, value in request.items() if name not in ("name", "exactly")}
     exactly = request.get("exactly") or {}
     return {"name": request.get("name", ""), "deviceClassName": "", **exactly, **rest}

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _SUMMARY_BYTES: Final = 30
-#: how Go's YAML reader begins when it tells about keys
+#: how Go's YAML reader begins when it reports keys
 YAML_PROBLEMS: Final = "yaml: unmarshal errors:"
 _SCHEME: Final = '"pkg/api/legacyscheme/scheme.go:30"'
 #: What Go prints for the struct it looks for the kind in.
@@ -232,7 +232,7 @@ def parse_yaml(body: bytes, kind: str) -> tuple[Any, list[str]]:
     try:
         documents = read_manifest(body, "body")
     except ManifestError as error:
-        _refuse(body, kind, f"yaml: {error.told}")
+        _refuse(body, kind, f"yaml: {error.in_go_words}")
     if not documents:
         return None, []
     first = documents[0]
@@ -266,7 +266,7 @@ def yaml_to_json(body: bytes) -> bytes:
     try:
         documents = read_manifest(body, "body")
     except ManifestError as error:
-        raise BadRequest(f"yaml: {error.told}") from None
+        raise BadRequest(f"yaml: {error.in_go_words}") from None
     return msgspec.json.encode(as_json(documents[0].value) if documents else None)
 
 

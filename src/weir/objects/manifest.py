@@ -41,11 +41,11 @@ class Place:
 class ManifestError(ValueError):
     """Text that holds no readable document; says where and what is wrong."""
 
-    def __init__(self, place: Place, problem: str, told: str = "") -> None:
+    def __init__(self, place: Place, problem: str, in_go_words: str = "") -> None:
         super().__init__(f"{place}: {problem}")
         self.place, self.problem = place, problem
         #: what the API server's reader says about it
-        self.told = told or f"line {place.line}: {problem}"
+        self.in_go_words = in_go_words or f"line {place.line}: {problem}"
 
 
 @dataclass(frozen=True)
@@ -223,14 +223,14 @@ def _as_manifest_error(error: yaml.YAMLError, file: str) -> ManifestError:
     problem = str(getattr(error, "problem", None) or str(error).split("\n", 1)[0])
     mark = getattr(error, "problem_mark", None)
     context = getattr(error, "context", None)
-    told = _told(error, problem)
+    in_go_words = _in_go_words(error, problem)
     if context and "did not find" in problem:
         # Something was opened and never closed: where it was opened is the place to look at.
         problem, mark = f"{problem} ({context})", getattr(error, "context_mark", None) or mark
-    return ManifestError(_place(file, mark), problem, told)
+    return ManifestError(_place(file, mark), problem, in_go_words)
 
 
-def _told(error: yaml.YAMLError, problem: str) -> str:
+def _in_go_words(error: yaml.YAMLError, problem: str) -> str:
     """Return an error as Go's YAML reader words it, whose lines start from 0 unless the scanner stumbled."""
     problem_mark, context_mark = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     line = problem_mark.line if problem_mark else 0

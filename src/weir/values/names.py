@@ -218,7 +218,7 @@ def _check_label_key(text: str) -> Messages:
 
 
 def _of_prefix(message: str) -> str:
-    """Return what a name's message becomes for the prefix of a key, whose length is told in bytes."""
+    """Return what a name's message becomes for the prefix of a key, whose length is given in bytes."""
     return "prefix part " + (too_long(253) if message == too_many_characters(253) else message)
 
 

@@ -135,7 +135,7 @@ _Read = TypeVar("_Read")
 
 
 def _named(text: str, read: Callable[[], _Read]) -> _Read:
-    """Return what *read* gives; its error is told with the text it was about."""
+    """Return what *read* gives; its error names the text it was about."""
     try:
         return read()
     except UrlError as error:

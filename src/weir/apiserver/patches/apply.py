@@ -117,7 +117,7 @@ def parse(body: bytes) -> dict[str, Any]:
         except ManifestError as error:
             # What looks like JSON is not turned into JSON first, and fails a step later.
             step = "decoding patch: error converting YAML to JSON" if body[:1] == b"{" else "encoding patch"
-            raise BadRequest(f"error {step}: yaml: {error.told}") from None
+            raise BadRequest(f"error {step}: yaml: {error.in_go_words}") from None
         value = as_json(documents[0].value) if documents else {}
     if value is None:
         return {}

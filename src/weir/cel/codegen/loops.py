@@ -181,7 +181,7 @@ class _Loop:
                 emitter.emit(f"{self.accu} = {emitter.constant(runtime.as_error)}({condition.text})")
 
     def accumulate(self, step: Step) -> None:
-        """What the macros do to the accumulator, in place: nobody else has seen it."""
+        """What the macros do to the accumulator, in place: no other step has seen it."""
         emitter = self.emitter
         if isinstance(step, Invoke) and step.args and self.is_accumulator(step.args[0]):
             ids = {overload.id for overload in step.candidates}

@@ -30,7 +30,7 @@ def insert_all(into: dict[Any, Any], entries: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def insert_in_place(into: dict[Any, Any], key: Value, value: Value) -> dict[Any, Any]:
-    """Add one entry to a map nobody else holds yet, and return it."""
+    """Add one entry to a map that no other step holds yet, and return it."""
     if find_key(into, key) is not ABSENT:
         shown = string_of_bool(key) if key.__class__ is bool else str(key)
         raise EvaluationError(f"insert failed: key {shown} already exists")
@@ -39,7 +39,7 @@ def insert_in_place(into: dict[Any, Any], key: Value, value: Value) -> dict[Any,
 
 
 def insert_all_in_place(into: dict[Any, Any], entries: dict[Any, Any]) -> dict[Any, Any]:
-    """Add the entries of another map to a map nobody else holds yet, and return it."""
+    """Add the entries of another map to a map that no other step holds yet, and return it."""
     for key, value in entries.items():
         insert_in_place(into, key, value)
     return into

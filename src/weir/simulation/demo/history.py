@@ -1,8 +1,8 @@
-"""What did the cluster really do, and when? The lives of its pods and what was told about them.
+"""What did the cluster really do, and when? The lives of its pods and the events about them.
 
-Everything is read from watches of the cluster's objects: who was bound where, who was told to go, which condition
+Everything is read from watches of the cluster's objects: who was bound where, who was terminating, which condition
 says why. Nothing here knows what a story expects.
-What surprises: being told to go (a deletionTimestamp) and being gone are two moments; the first is the decision.
+What surprises: terminating (a deletionTimestamp) and being gone are two moments; the first is the decision.
 Not here: comparing (weir.simulation.demo.judge), putting it into sentences (weir.simulation.demo.words).
 """
 
@@ -32,7 +32,7 @@ class Life:
     bound_at: datetime | None = None
     running_at: datetime | None = None
     ended_at: datetime | None = None
-    told_at: datetime | None = None  #: told to go: deletion was asked for
+    terminating_at: datetime | None = None  #: since when it is being deleted
     gone_at: datetime | None = None
 
     @property
@@ -61,7 +61,7 @@ class Life:
             (self.bound_at, f"bound to {self.node}"),
             (self.running_at, "running"),
             (self.ended_at, f"ended {self.phase}"),
-            (self.told_at, f"told to go ({self.disrupted})" if self.disrupted else "told to go"),
+            (self.terminating_at, f"terminating ({self.disrupted})" if self.disrupted else "terminating"),
             (self.gone_at, "gone"),
         ]
         return sorted(((at, what) for at, what in found if at is not None), key=lambda each: each[0])
@@ -76,17 +76,17 @@ class Life:
             self.running_at = now
         if self.phase in ENDED and self.ended_at is None:
             self.ended_at = now
-        if document["metadata"].get("deletionTimestamp") and self.told_at is None:
-            self.told_at = now
+        if document["metadata"].get("deletionTimestamp") and self.terminating_at is None:
+            self.terminating_at = now
 
 
 @dataclass
 class History:
-    """All pods there ever were, and everything that was told, in order."""
+    """All pods there ever were, and every event, in order."""
 
     cluster: Cluster
     lives: dict[str, Life] = field(default_factory=dict)  # uid → life, in the order of appearance
-    told: list[tuple[datetime, Document]] = field(default_factory=list)
+    events: list[tuple[datetime, Document]] = field(default_factory=list)
 
     def begin(self) -> None:
         """Watch from now on."""
@@ -101,7 +101,7 @@ class History:
             life = self.lives.get(uid)
             if life is not None:
                 life.gone_at = now
-                life.told_at = life.told_at or now
+                life.terminating_at = life.terminating_at or now
             return
         if (
             old is not None
@@ -109,14 +109,14 @@ class History:
             and (past := self.lives.get(old["metadata"]["uid"]))
         ):
             past.gone_at = past.gone_at or now
-            past.told_at = past.told_at or now
+            past.terminating_at = past.terminating_at or now
         if uid not in self.lives:
             self.lives[uid] = Life(metadata["namespace"], metadata["name"], uid, new, now)
         self.lives[uid].update(new, now)
 
     def _event(self, old: Document | None, new: Document | None) -> None:
         if new is not None:
-            self.told.append((self.cluster.now, new))
+            self.events.append((self.cluster.now, new))
 
     def find(self, namespace: str, name: str) -> Life | None:
         """Return the latest pod of a name, gone or not."""
@@ -140,12 +140,12 @@ class History:
         return found
 
     def events_about(self, kind: str, namespace: str, name: str) -> list[str]:
-        """Return what was told about an object, as "Reason: message", each once, in order.
+        """Return the events about an object, as "Reason: message", each once, in order.
 
         Without a kind the object is a workload, and its ReplicaSets count as well.
         """
         found = []
-        for _, event in self.told:
+        for _, event in self.events:
             about = event.get("involvedObject") or event.get("regarding") or {}
             called = about.get("name", "")
             meant = called == name or (not kind and called.rpartition("-")[0] == name)

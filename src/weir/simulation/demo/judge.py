@@ -1,6 +1,6 @@
 """Did it come out as specified? An outcome of a story beside what was seen.
 
-Pure: the facts come in as they were read from the cluster; a fact that an outcome names and nobody saw is a
+Pure: the facts come in as they were read from the cluster; a fact that an outcome names and that was not seen is a
 difference like any other.
 Not here: reading the facts (weir.simulation.demo.history, weir.simulation.demo.play), sentences
 (weir.simulation.demo.words).
@@ -52,14 +52,14 @@ def pod_facts(life: Life | None, step_began: datetime) -> dict[str, Any]:
         "reason": life.document.get("status", {}).get("reason") or "",
         "message": scheduled.get("message", "") if pending else "",
         "disrupted": life.disrupted,
-        "stayed": _between(life.bound_at, life.told_at),
-        "left": _between(step_began, life.told_at),
+        "stayed": _between(life.bound_at, life.terminating_at),
+        "left": _between(step_began, life.terminating_at),
     }
 
 
 def workload_facts(lives: Sequence[Life]) -> dict[str, Any]:
     """Return what can be said about the pods of a workload."""
-    there = [life for life in lives if life.there and life.told_at is None]
+    there = [life for life in lives if life.there and life.terminating_at is None]
     return {"pods": dict(Counter(life.phase for life in there)), "made": len(lives)}
 
 
@@ -82,9 +82,9 @@ def judge(
                     differences.append(f"{path}: specified {value!r}, seen {seen[path]!r}")
         elif name == "events":
             for line in wanted:
-                if not any(_told(line, event) for event in events):
-                    told = "; ".join(events) or "nothing"
-                    differences.append(f"event {line!r} is specified, seen: {told}")
+                if not any(_matches(line, event) for event in events):
+                    shown = "; ".join(events) or "nothing"
+                    differences.append(f"event {line!r} is specified, seen: {shown}")
         else:
             seen[name] = found = facts.get(name)
             if not _agrees(name, wanted, found):
@@ -108,10 +108,10 @@ def _agrees(name: str, wanted: Any, found: Any) -> bool:
     return bool(found == wanted)
 
 
-def _told(wanted: str, event: str) -> bool:
+def _matches(wanted: str, event: str) -> bool:
     """Return whether an event says what is wanted; `…` stands for anything.
 
-    >>> _told("FailedCreate: … is invalid: …", "FailedCreate: Pod x is invalid: spec")
+    >>> _matches("FailedCreate: … is invalid: …", "FailedCreate: Pod x is invalid: spec")
     True
     """
     return re.fullmatch(".*".join(map(re.escape, wanted.split("…"))), event, re.DOTALL) is not None

@@ -1,7 +1,7 @@
 """How does a whole story look at once? The lives of its pods as bars over time, as SVG.
 
 One row a pod, or a workload with all the pods it ever had; a bar begins where a pod was bound and ends where it was
-told to go, coloured by node; grey is waiting. Made from what was seen, like the lines.
+terminating, coloured by node; grey is waiting. Made from what was seen, like the lines.
 Not here: the lines (weir.simulation.demo.words), what was seen (weir.simulation.demo.history).
 """
 
@@ -42,7 +42,7 @@ def picture(story: Story, ends: Sequence[Ended], history: History) -> str:
         x += 17 + 8 * len(node) + 18
     if any(life.disrupted for lives in rows.values() for life in lives):
         parts.append(f'<line x1="{x}" x2="{x}" y1="61" y2="76" stroke="{GONE}" stroke-width="2"/>')
-        parts.append(_text(x + 8, 73, "told to go", fill=PALE, size=12))
+        parts.append(_text(x + 8, 73, "terminating", fill=PALE, size=12))
     for number, end in enumerate(ends, 1):
         at = scale.x(end.since)
         parts.append(
@@ -100,11 +100,11 @@ def _rows(history: History) -> dict[str, list[Life]]:
 
 
 def _before(one: Life, other: Life) -> bool:
-    return one.told_at is not None and one.told_at <= other.created_at
+    return one.terminating_at is not None and one.terminating_at <= other.created_at
 
 
 def _bars(life: Life, scale: _Scale, y: float, stop: datetime, colours: dict[str, str]) -> list[str]:
-    ends = life.told_at or life.ended_at or stop
+    ends = life.terminating_at or life.ended_at or stop
     bound = life.bound_at or ends
     parts = []
     if (waited := scale.x(bound) - scale.x(life.created_at)) > 1:
@@ -112,8 +112,8 @@ def _bars(life: Life, scale: _Scale, y: float, stop: datetime, colours: dict[str
     if life.bound_at is not None:
         x = scale.x(bound)
         parts.append(_bar(x, y, max(scale.x(ends) - x, 2.0), 18, colours[life.node]))
-    if life.told_at is not None and life.disrupted:
-        x = scale.x(life.told_at)
+    if life.terminating_at is not None and life.disrupted:
+        x = scale.x(life.terminating_at)
         parts.append(f'<line x1="{x}" x2="{x}" y1="{y - 2}" y2="{y + 20}" stroke="{GONE}" stroke-width="2"/>')
     return parts
 

@@ -60,7 +60,7 @@ class Ended:
     now: datetime
     since: datetime  #: when the step's event happened
     judged: tuple[Judged, ...]
-    unexpected: tuple[str, ...] = ()  #: refusals nobody expected
+    unexpected: tuple[str, ...] = ()  #: refusals that were not expected
 
     @property
     def fine(self) -> bool:
@@ -123,8 +123,8 @@ class _Stage:
         for name, off in (*((n, "true") for n in step.fail), *((n, None) for n in step.recover)):
             cluster.patch("Node", name, {"metadata": {"annotations": {FAILED: off}}})
         for fault in step.device:
-            told = {key: value for key, value in fault.items() if key not in ("node", "device")}
-            cluster.degrade(fault["node"], fault.get("device", POOL), **told)
+            settings = {key: value for key, value in fault.items() if key not in ("node", "device")}
+            cluster.degrade(fault["node"], fault.get("device", POOL), **settings)
         for patch in step.patch:
             kind, namespace, name = split_object(patch.object)
             self._try(kind, namespace, name, partial(cluster.patch, kind, name, patch.merge, namespace))
@@ -233,10 +233,10 @@ class _Stage:
         if document is None:
             return ()
         answer = self.cluster.explain(document, stored=not asked)
-        left = "" if asked or lives[-1].told_at is None else lives[-1].node
-        if left:  # who was told to go was told so because of the node it was on
-            told = (lives[-1].condition("DisruptionTarget") or {}).get("message", "")
-            return tuple(f"{left}: {leaving(each) or told}" for each in answer.nodes if each.node == left)
+        left = "" if asked or lives[-1].terminating_at is None else lives[-1].node
+        if left:  # a pod is terminating because of the node it was on
+            reason = (lives[-1].condition("DisruptionTarget") or {}).get("message", "")
+            return tuple(f"{left}: {leaving(each) or reason}" for each in answer.nodes if each.node == left)
         groups = [
             group
             for group in answer.groups

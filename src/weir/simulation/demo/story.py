@@ -69,12 +69,12 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pod: str = ""  #: name, or namespace/name
     workload: str = ""  #: whose pods: the name of a Deployment, DaemonSet, StatefulSet, Job or ReplicaSet
     object: str = ""  #: Kind/name, or Kind/namespace/name
-    note: str = ""  #: why it is worth looking at; told, not compared
+    note: str = ""  #: why it is worth looking at; printed, not compared
 
     there: bool | msgspec.UnsetType = msgspec.UNSET  #: whether the object exists
     shows: dict[str, Any] = {}  #: path → value in the object as last seen (`status.devices[0].device`)
     refused: str | msgspec.UnsetType = msgspec.UNSET  #: the message with which the API server refused it
-    events: tuple[str, ...] = ()  #: "Reason: message" told about it since the start; … is anything
+    events: tuple[str, ...] = ()  #: "Reason: message" of its events since the start; … is anything
 
     node: str | msgspec.UnsetType | None = msgspec.UNSET  #: where the pod was bound; null: nowhere
     nodes: tuple[str, ...] | msgspec.UnsetType = (
@@ -86,8 +86,8 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         msgspec.UNSET
     )  #: why the scheduler has no place (condition PodScheduled)
     disrupted: str | msgspec.UnsetType | None = msgspec.UNSET  #: reason of the condition DisruptionTarget
-    stayed: str | msgspec.UnsetType = msgspec.UNSET  #: from being bound to being told to go, in whole seconds
-    left: str | msgspec.UnsetType = msgspec.UNSET  #: from the step's event to being told to go; "0s": at once
+    stayed: str | msgspec.UnsetType = msgspec.UNSET  #: from being bound to terminating, in whole seconds
+    left: str | msgspec.UnsetType = msgspec.UNSET  #: from the step's event to terminating; "0s": at once
 
     pods: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  #: of a workload: phase → how many are there
     made: int | msgspec.UnsetType = msgspec.UNSET  #: of a workload: at least so many pods were ever there
@@ -151,7 +151,7 @@ class Story:
 
     name: str  #: the file's name without its ending
     title: str
-    source: str  #: which document tells it
+    source: str  #: which document it comes from
     asks: str  #: the question in one sentence
     steps: tuple[StepOf, ...]
     nodes: tuple[NodeOf, ...] = ()
@@ -174,7 +174,7 @@ def parse_time(text: str) -> timedelta:
 
 
 def parse_story(text: str | bytes, name: str) -> Story:
-    """Return the story that *text* tells; raises StoryError.
+    """Return the story that *text* holds; raises StoryError.
 
     >>> parse_story("{title: t, source: s, asks: a, steps: [{event: e, after: soon}]}", "x")
     Traceback (most recent call last):
@@ -184,20 +184,29 @@ def parse_story(text: str | bytes, name: str) -> Story:
     if len(documents) != 1:
         raise StoryError(f"{name}: a story is one document, here are {len(documents)}")
     try:
-        told = msgspec.convert(documents[0], _StoryOf)
+        written = msgspec.convert(documents[0], _StoryOf)
     except msgspec.ValidationError as error:
         raise StoryError(f"{name}: {error}") from None
-    if not told.steps:
+    if not written.steps:
         raise StoryError(f"{name}: nothing happens: steps is empty")
     where = name
     try:
-        _check_cluster(told.nodes, told.objects)
-        for number, step in enumerate(told.steps, 1):
+        _check_cluster(written.nodes, written.objects)
+        for number, step in enumerate(written.steps, 1):
             where = f"{name}: step {number}"
             _check(step)
     except (DurationError, StoryError, GateError, ClassError, TaintNotationError) as error:
         raise StoryError(f"{where}: {error}") from None
-    return Story(name, told.title, told.source, told.asks, told.steps, told.nodes, told.objects, told.rows)
+    return Story(
+        name,
+        written.title,
+        written.source,
+        written.asks,
+        written.steps,
+        written.nodes,
+        written.objects,
+        written.rows,
+    )
 
 
 def _check(step: StepOf) -> None:

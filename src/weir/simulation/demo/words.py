@@ -1,6 +1,6 @@
-"""How is a story told? What was asked, what happened and why, as lines.
+"""How is a story printed? What was asked, what happened and why, as lines.
 
-What happened is said from what was seen, never from what was specified; a difference is told after it.
+What happened is said from what was seen, never from what was specified; a difference is printed after it.
 Not here: what was seen (weir.simulation.demo.history), where the reasons come from (weir.simulation.demo.play asks
 weir.explain), the terminal (weir.simulation.demo.screen).
 """
@@ -80,8 +80,8 @@ def happened(judged: Judged, start: datetime, since: datetime) -> str:
     if "nodes" in facts:
         return _copies(judged.lives)
     if outcome.workload:
-        told = _phases(judged.lives)
-        return f"{told}; {counted(len(judged.lives), 'pod')} made so far"
+        phases = _phases(judged.lives)
+        return f"{phases}; {counted(len(judged.lives), 'pod')} made so far"
     if outcome.object:
         shown = [
             f"{path} = {_value(value)}" for path, value in facts.items() if path not in ("there", "refused")
@@ -113,7 +113,7 @@ def _copies(lives: Sequence[Life]) -> str:
 
 
 def _phases(lives: Sequence[Life]) -> str:
-    there = [life for life in lives if life.there and life.told_at is None]
+    there = [life for life in lives if life.there and life.terminating_at is None]
     found = []
     for phase, number in sorted(Counter(life.phase for life in there).items()):
         nodes = sorted({life.node for life in there if life.phase == phase and life.node})
@@ -132,9 +132,9 @@ def summary(stories: int, outcomes: int, wrong: int, virtual: timedelta, seconds
     "2 stories, 5 outcomes, all as specified; 2 min of the cluster's time in 0.4 s"
     """
     verdict = f"{wrong} NOT as specified" if wrong else "all as specified"
-    told = "1 story" if stories == 1 else f"{stories} stories"
+    played = "1 story" if stories == 1 else f"{stories} stories"
     passed = f"{duration(virtual)} of the cluster's time in {seconds:.1f} s"
-    return f"{told}, {counted(outcomes, 'outcome')}, {verdict}; {passed}"
+    return f"{played}, {counted(outcomes, 'outcome')}, {verdict}; {passed}"
 
 
 def table_rows(history: History, start: datetime) -> list[tuple[str, str, str, str]]:

@@ -21,7 +21,7 @@ def life(**changes):
         "status": {"phase": "Running", "conditions": [condition]},
     }
     found = Life(
-        "default", "p", "u", document, T0, node="n1", bound_at=T0, told_at=T0 + timedelta(seconds=30)
+        "default", "p", "u", document, T0, node="n1", bound_at=T0, terminating_at=T0 + timedelta(seconds=30)
     )
     for name, value in changes.items():
         setattr(found, name, value)
@@ -56,7 +56,7 @@ def test_a_fact_that_differs_is_a_difference_and_one_that_agrees_is_not(right, w
 
 
 def test_a_pod_that_never_left_has_not_left_at_any_time():
-    facts = pod_facts(life(told_at=None), T0)
+    facts = pod_facts(life(terminating_at=None), T0)
     assert not judge(Outcome(pod="p", left="0s"), facts, None)
 
 
@@ -70,7 +70,7 @@ def test_a_pod_told_to_go_before_the_step_did_not_leave_because_of_it():
 
 
 def test_pods_on_their_way_out_are_made_but_not_counted_as_there():
-    facts = workload_facts([life(), life(told_at=None)])
+    facts = workload_facts([life(), life(terminating_at=None)])
     assert facts == {"pods": {"Running": 1}, "made": 2}
 
 
