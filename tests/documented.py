@@ -87,9 +87,3 @@ def links(page: Path) -> Iterator[str]:
     for target in _LINK.findall(_FENCED.sub("", page.read_text())):
         if "://" not in target:
             yield target
-
-
-def anchors(page: Path) -> set[str]:
-    """Return the anchors that the headings of *page* make."""
-    headings = re.findall(r"^#+ (.*)$", _FENCED.sub("", page.read_text()), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
