@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version as package_version
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import weir
 from weir.cli._certainty import asked_gates_option, because, known_gates
 from weir.cli._options import Live, Where, live_options, output_option
 from weir.cli.inputs import CannotSay, read_documents, read_files, read_live
@@ -159,7 +159,7 @@ def _report(
         case "json":
             click.echo(formats.as_json(findings, str(gates.possible(())[0]), gates.report()))
         case "sarif":
-            click.echo(formats.sarif(findings, package_version("weir")))
+            click.echo(formats.sarif(findings, weir.__version__))
         case "junit":
             click.echo(formats.junit(findings, names))
         case _:
