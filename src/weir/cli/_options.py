@@ -240,6 +240,16 @@ def state_options(command: Command) -> Command:
     return _STATE(call)
 
 
+bind_options: Final[Option] = together(
+    click.option("--bind-address", default="127.0.0.1", show_default=True, help="Address to listen on."),
+    click.option(
+        "--hostname",
+        "hostnames",
+        multiple=True,
+        help="Another name or address of the server, for its certificate (repeatable).",
+    ),
+)
+
 secure_port_option: Final[Option] = click.option(
     "--secure-port",
     type=click.IntRange(0, 65535),

@@ -12,17 +12,14 @@ from pathlib import Path
 import click
 
 from weir.cli._loop import run_loop
-from weir.cli._options import State, feature_gates_option, secure_port_option, state_options
+from weir.cli._options import State, bind_options, feature_gates_option, secure_port_option, state_options
 from weir.gates import Gates
 
 
 @click.command()
 @state_options
-@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@bind_options
 @secure_port_option
-@click.option(
-    "--hostname", "hostnames", multiple=True, help="Another name or address of the server (repeatable)."
-)
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP with a token; loopback only.")
 @feature_gates_option()
 @click.option(

@@ -1,4 +1,4 @@
-"""`weir down`: stop the cluster that runs on a data folder; its state stays."""
+"""`weir down`: stop the cluster that runs on a data folder; its state stays unless it is purged."""
 
 from __future__ import annotations
 
@@ -9,25 +9,43 @@ from pathlib import Path
 
 import click
 
+from weir.cli._confirm import agreed_here, yes_option
+from weir.cli._data_folder import has_state, running_data_dir_option
+from weir.cli._data_folder import purge as purge_folder
 from weir.cli._holder import find_holder, find_pid
-from weir.cli._options import data_dir_option
+from weir.cli.main import FINDINGS, FINE
 
 PATIENCE_SECONDS = 30.0
 
 
 @click.command()
-@data_dir_option("The folder given to weir up.")
-def down(data_dir: Path) -> None:
+@running_data_dir_option
+@click.option("--purge", is_flag=True, help="Then remove its state, too; asks first.")
+@yes_option
+def down(data_dir: Path, purge: bool, yes: bool) -> int:
     """Stop what `weir up` (or `weir apiserver`) runs on a data folder."""
     holder = find_holder(data_dir)
+    if purge and has_state(data_dir):
+        what = f"{'stop' if holder else 'remove'} the cluster in {data_dir.resolve()}"
+        if not agreed_here(f"{what} and remove its state" if holder else what, yes):
+            click.echo("nothing was changed", err=True)
+            return FINDINGS
     if holder is None:
         click.echo(f"nothing runs on {data_dir}")
-        return
+    else:
+        pid = _stop(data_dir, holder)
+        click.echo(f"stopped process {pid}" + ("" if purge else f"; its state stays in {data_dir}"))
+    if purge:
+        purge_folder(data_dir)
+        click.echo(f"removed the state in {data_dir}")
+    return FINE
+
+
+def _stop(data_dir: Path, holder: str) -> int:
+    """Return the process that ran on the folder, once it has ended."""
     pid = find_pid(holder)
     if not pid:
-        raise click.ClickException(
-            f"{data_dir} is in use by {holder}, which cannot be told to stop from here"
-        )
+        raise click.ClickException(f"{data_dir} is in use by {holder}, which cannot be stopped from here")
     try:
         os.kill(pid, signal.SIGTERM)
     except PermissionError:
@@ -43,4 +61,4 @@ def down(data_dir: Path) -> None:
         if time.monotonic() > deadline:
             raise click.ClickException(f"process {pid} did not stop within {PATIENCE_SECONDS:.0f} seconds")
         time.sleep(0.05)
-    click.echo(f"stopped process {pid}; its state stays in {data_dir}")
+    return pid

@@ -1,4 +1,4 @@
-"""`weir kubeconfig`: let somebody in.
+"""`weir kubeconfig`: give a person, a component or a node access.
 
 Signs a client certificate with the authority of a server's data directory and writes a kubeconfig around it: for a
 person (`--user jane --group dev`), or for a component under the identity Kubernetes knows it by
@@ -44,6 +44,10 @@ def kubeconfig(
 
     if sum(choice is not None for choice in (user, component, node)) != 1:
         raise click.UsageError("say who it is for: --user NAME, --component NAME or --node NAME")
+    if not (user or component or node):
+        raise click.UsageError("the name is empty: say who it is for")
+    if "" in groups:
+        raise click.UsageError("--group is empty: leave it out, or name a group")
     if groups and user is None:
         raise click.UsageError("--group goes with --user")
     if user is not None:

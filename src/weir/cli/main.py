@@ -168,13 +168,13 @@ def run(args: list[str]) -> int:
             import traceback
 
             traceback.print_exc()
-        return _report(error)
+        return report(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     return result if isinstance(result, int) else FINE
 
 
-def _report(error: Exception) -> int:
+def report(error: Exception) -> int:
     """Say in one line what went wrong and return the exit code for it."""
     match error:
         case click.exceptions.NoArgsIsHelpError():

@@ -5,29 +5,50 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
-from weir.cli._options import data_dir_option
+from weir.cli._data_folder import running_data_dir_option
+from weir.cli._options import output_option
+from weir.cli.main import FINDINGS, FINE
+from weir.cli.render import emit
+
+SCHEMA = "weir.status/v1"
 
 
 @click.command()
-@data_dir_option("The folder given to weir up.")
-def status(data_dir: Path) -> int:
-    """Say who runs on a data folder and how its nodes and pods are; exit 1 when nobody does."""
-    from weir.cli._holder import find_holder
+@running_data_dir_option
+@output_option("text", "json", "yaml")
+def status(data_dir: Path, output: str) -> int:
+    """Say what runs on a data folder and how its nodes and pods are; exit 1 when nothing does."""
+    from weir.cli._holder import find_holder, find_pid
 
     holder = find_holder(data_dir)
-    if holder is None:
+    found: dict[str, Any] = {
+        "schema": SCHEMA,
+        "running": holder is not None,
+        "dataDir": str(data_dir.resolve()),
+    }
+    if holder is not None:
+        kubeconfig = data_dir / "kubeconfig"
+        found |= {"process": find_pid(holder), "kubeconfig": str(kubeconfig.resolve())}
+        found |= asyncio.run(_look(kubeconfig))
+    if output != "text":
+        emit(found, output)
+    elif holder is None:
         click.echo(f"nothing runs on {data_dir}")
-        return 1
-    click.echo(f"running: {holder}")
-    asyncio.run(_look(data_dir / "kubeconfig"))
-    return 0
+    else:
+        click.echo(f"running: {holder}")
+        for line in _lines(found):
+            click.echo(line)
+    return FINDINGS if holder is None else FINE
 
 
-async def _look(kubeconfig: Path) -> None:
+async def _look(kubeconfig: Path) -> dict[str, Any]:
+    """Return where the cluster is and how its nodes and pods are."""
     from weir.client.http import connect
+    from weir.client.kubeconfig import load
     from weir.objects.kinds import by_kind
 
     client = connect(kubeconfig, user_agent="weir-status")
@@ -36,12 +57,23 @@ async def _look(kubeconfig: Path) -> None:
         pods = (await client.list(by_kind("v1", "Pod"))).documents()
     finally:
         await client.close()
-    ready = sum(
-        any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions") or ())
-        for node in nodes
-    )
     phases = Counter(pod["status"].get("phase", "Unknown") for pod in pods)
-    click.echo(f"nodes: {ready} of {len(nodes)} ready")
-    told = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
-    click.echo(f"pods: {told or 'none'}")
-    click.echo(f"export KUBECONFIG={kubeconfig.resolve()}")
+    return {
+        "server": load(kubeconfig).server,
+        "nodes": {"total": len(nodes), "ready": sum(map(_is_ready, nodes))},
+        "pods": dict(sorted(phases.items())),
+    }
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    conditions = node["status"].get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    pods = ", ".join(f"{count} {phase}" for phase, count in found["pods"].items())
+    return [
+        f"nodes: {found['nodes']['ready']} of {found['nodes']['total']} ready",
+        f"pods: {pods or 'none'}",
+        f"export KUBECONFIG={found['kubeconfig']}",
+    ]

@@ -8,14 +8,30 @@ from __future__ import annotations
 import asyncio
 import errno
 import shlex
+import socket
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from weir.cli._confirm import agreed_here, yes_option
+from weir.cli._data_folder import LOG, has_state
+from weir.cli._data_folder import purge as purge_folder
+from weir.cli._detach import detached
+from weir.cli._holder import find_holder
 from weir.cli._loop import run_loop
-from weir.cli._options import State, feature_gates_option, secure_port_option, state_options, verbose_option
+from weir.cli._options import (
+    State,
+    bind_options,
+    feature_gates_option,
+    secure_port_option,
+    state_options,
+    verbose_option,
+)
+from weir.cli.main import FINE, report
 from weir.gates import GateError, Gates, parse_settings
 
 if TYPE_CHECKING:
@@ -23,6 +39,34 @@ if TYPE_CHECKING:
     from weir.simulation.control_plane import ComponentGates
 
 _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
+_LAST_WORDS: Final = "export KUBECONFIG="
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The nodes that were asked for; *given* says which of the two the command line named."""
+
+    nodes: int
+    gpus: int | None
+    given: frozenset[str] = frozenset()
+
+    def without_effect(self, there: int, added: int) -> Iterator[str]:
+        """Yield what the command line asked for and nodes from before keep from happening.
+
+        >>> list(Wanted(2, None, frozenset({"nodes"})).without_effect(there=3, added=0))
+        ['--nodes 2 has no effect: 3 nodes are kept from before (weir node remove, or weir up --purge)']
+        """
+        if "nodes" in self.given and there > self.nodes:
+            yield (
+                f"--nodes {self.nodes} has no effect: {there} nodes are kept from before "
+                "(weir node remove, or weir up --purge)"
+            )
+        if "gpus" in self.given and there:
+            kept = "no node was added" if not added else f"it is for the {added} added"
+            yield (
+                f"--gpus {self.gpus} does not change the {there} nodes kept from before; {kept} "
+                "(weir node add --class gpu)"
+            )
 
 
 @click.command()
@@ -35,6 +79,7 @@ _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
     help="Simulated GPUs (dynamic resource allocation) of each node that is added.",
 )
 @state_options
+@bind_options
 @secure_port_option
 @feature_gates_option("Gates to change in every component.  [default: the features of the four KEPs are on]")
 @click.option(
@@ -51,31 +96,45 @@ _COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
 )
 @click.option("--controllers", default="*", show_default=True, help="As of weir controller-manager.")
 @click.option("--seed", type=int, default=0, help="For times and failures of simulated nodes.")
+@click.option(
+    "-d", "--detach", is_flag=True, help="Give the terminal back once it is up; `weir down` stops it."
+)
+@click.option(
+    "--purge", is_flag=True, help="Remove what an earlier cluster left in the data folder; asks first."
+)
+@yes_option
 @verbose_option
+@click.pass_context
 def up(
+    ctx: click.Context,
     nodes: int,
     gpus: int | None,
     state: State,
+    bind_address: str,
+    hostnames: tuple[str, ...],
     secure_port: int,
     gates: Gates,
     component_gates: tuple[str, ...],
     older: tuple[str, ...],
     controllers: str,
     seed: int,
+    detach: bool,
+    purge: bool,
+    yes: bool,
     verbose: bool,
-) -> None:
+) -> int:
     """Run a whole cluster until Ctrl-C; kubectl and weir's own commands talk to it.
 
     \b
     weir up --nodes 5
+    weir up --detach && export KUBECONFIG=.weir/kubeconfig
+    weir up --bind-address 0.0.0.0 --hostname weir.example     # for other machines, or in a container
     weir up --nodes 2 --gpus 8
     weir up --component-gates controllers:TaintTolerationCEL=false    # version skew, played
     """
-    from weir.apiserver.auth.pki import PkiError
     from weir.cli._holder import hold
     from weir.controllers.catalog import UnknownController, choose
     from weir.observe import logs
-    from weir.store import StoreError
 
     logs.configure("debug" if verbose else "warning")
     try:
@@ -87,22 +146,73 @@ def up(
         choose(names, apart.controllers)
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from None
-    options = state.options(secure_port=secure_port, gates=apart.apiserver)
-    try:
+    if purge:
+        _purge(state.data_dir, yes)
+    given = {name for name in ("nodes", "gpus") if _is_given(ctx, name)}
+    wanted = Wanted(nodes, gpus, frozenset(given))
+    options = state.options(
+        bind_address=bind_address, hostnames=hostnames, secure_port=secure_port, gates=apart.apiserver
+    )
+
+    def work() -> None:
         lock = hold(state.data_dir)
         try:
-            run_loop(_up(options, apart, names, nodes, gpus, seed))
+            run_loop(_up(options, apart, names, wanted, seed))
         finally:
             lock.release()
+
+    def reported() -> int:
+        try:
+            _with_reasons(work, options)
+        except Exception as error:
+            return report(error)
+        return FINE
+
+    if detach:
+        return detached(state.data_dir / LOG, _LAST_WORDS, reported)
+    _with_reasons(work, options)
+    return FINE
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _with_reasons(work: Callable[[], None], options: Options) -> None:
+    """Do *work*; what keeps a server from starting is an error with what to do about it."""
+    from weir.apiserver.auth.pki import PkiError
+    from weir.store import StoreError
+
+    where = f"{options.bind_address}:{options.secure_port}"
+    try:
+        work()
     except PkiError as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            taken = f"port {secure_port} is taken: --secure-port 0 picks a free one"
+            taken = f"port {options.secure_port} is taken: --secure-port 0 picks a free one"
             raise click.ClickException(taken) from None
-        raise click.ClickException(str(error)) from None
+        if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES) or isinstance(error, socket.gaierror):
+            raise click.ClickException(
+                f"cannot listen on {where}: give --bind-address an address of this machine and --secure-port one "
+                "that this user may use"
+            ) from None
+        raise click.ClickException(error.strerror or str(error)) from None
     except StoreError as error:
         raise click.ClickException(str(error)) from None
+
+
+def _purge(data_dir: Path, yes: bool) -> None:
+    """Remove what an earlier cluster left, after a yes."""
+    from weir.store.backend import Locked
+
+    if (holder := find_holder(data_dir)) is not None:
+        raise Locked(f"{data_dir} is in use by {holder}")
+    if not has_state(data_dir):
+        return
+    if not agreed_here(f"remove the cluster kept in {data_dir.resolve()}", yes):
+        raise click.Abort
+    purge_folder(data_dir)
 
 
 def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) -> ComponentGates:
@@ -121,7 +231,7 @@ def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) ->
 
 
 async def _up(
-    options: Options, gates: ComponentGates, controllers: list[str], nodes: int, gpus: int | None, seed: int
+    options: Options, gates: ComponentGates, controllers: list[str], wanted: Wanted, seed: int
 ) -> None:
     import signal
     from contextlib import AsyncExitStack, suppress
@@ -150,11 +260,12 @@ async def _up(
         if options.store.startswith("etcd="):
             await held.enter_async_context(lease_of(client, clock, options.store))
         await serve(running, clock)
-        node_class = CLASSES["default"] if gpus is None else CLASSES["default"].with_devices(gpus)
-        there, added = await ensure_nodes(client, nodes, node_class, clock.now())
+        plain = CLASSES["default"]
+        node_class = plain if wanted.gpus is None else plain.with_devices(wanted.gpus)
+        there, added = await ensure_nodes(client, wanted.nodes, node_class, clock.now())
         await ensure_storage_class(client)
         plane.start()
-        _greet(running.url, options, gates, there, added)
+        _greet(running.url, options, gates, there, added, wanted)
         watching = asyncio.ensure_future(plane.watch_over())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -172,10 +283,12 @@ async def _up(
     click.echo(f"stopped{kept}", err=True)
 
 
-def _greet(url: str, options: Options, gates: ComponentGates, there: int, added: int) -> None:
+def _greet(url: str, options: Options, gates: ComponentGates, there: int, added: int, wanted: Wanted) -> None:
     click.echo(f"weir is up at {url}")
     before = f" ({there} were there before)" if there else ""
     click.echo(f"nodes: {there + added} simulated{before}")
+    for line in wanted.without_effect(there, added):
+        click.echo(line)
     each = {component: getattr(gates, component) for component in _COMPONENTS}
     if len(set(each.values())) == 1 and not gates.older:
         click.echo(f"gates of every component: {gates.apiserver}")
@@ -184,5 +297,5 @@ def _greet(url: str, options: Options, gates: ComponentGates, there: int, added:
             age = "; older than the field expression" if component in gates.older else ""
             click.echo(f"{component} gates: {own}{age}")
     click.echo("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
-    click.echo(f"export KUBECONFIG={shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
+    click.echo(f"{_LAST_WORDS}{shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
     sys.stdout.flush()

@@ -73,3 +73,9 @@ def test_what_cannot_be_meant_is_told(data_dir, arguments, text):
 def test_a_directory_without_an_authority_is_told(tmp_path):
     answer = call(tmp_path, "--user", "jane")
     assert answer.exit_code == 2 and "has no certificate authority" in answer.output
+
+
+@pytest.mark.parametrize("arguments", [["--user", ""], ["--node", ""], ["--user", "jane", "--group", ""]])
+def test_an_empty_name_is_refused_in_words(data_dir, arguments):
+    done = call(data_dir, *arguments)
+    assert done.exit_code == 2 and "empty" in done.output

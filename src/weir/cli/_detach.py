@@ -1,0 +1,74 @@
+"""How does `weir up --detach` leave a cluster running and give the terminal back?
+
+The process forks before it starts anything; the child has a session of its own and writes to DATA_DIR/up.log, the
+parent waits for its last line of greeting and shows what was said, or why it ended.
+Not here: stopping it (weir.cli.down).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import click
+
+from weir.cli.main import FINE, INTERRUPTED
+
+PATIENCE_SECONDS: Final = 120.0
+
+
+def detached(log: Path, ready: str, work: Callable[[], int]) -> int:
+    """Run *work* in a process of its own; return once a line of its log begins with *ready*, or it has ended."""
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log.write_text("")
+    log.chmod(0o600)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if not pid:
+        _live_apart(log, work)
+    try:
+        return _wait(pid, log, ready)
+    except KeyboardInterrupt:
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+        click.echo("\ninterrupted: it is stopped again", err=True)
+        return INTERRUPTED
+
+
+def _live_apart(log: Path, work: Callable[[], int]) -> None:
+    """Be the child, to the end of the process."""
+    code = 1
+    try:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        out = os.open(log, os.O_WRONLY | os.O_APPEND)
+        os.dup2(nothing, 0)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        code = work()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _wait(pid: int, log: Path, ready: str) -> int:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        said = log.read_text()
+        if any(line.startswith(ready) for line in said.splitlines(keepends=True) if line.endswith("\n")):
+            click.echo(said, nl=False)
+            return FINE
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            click.echo(log.read_text(), nl=False, err=True)
+            return os.waitstatus_to_exitcode(status) or 1
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGTERM)
+    raise click.ClickException(f"it was not up within {PATIENCE_SECONDS:.0f} seconds: see {log}")
