@@ -1,7 +1,7 @@
 """Which API servers are alive? Each keeps a Lease in kube-system that says so, as Kubernetes' own do.
 
 The name follows from the host, so that a restarted server takes its lease over. It is renewed every ten seconds; what
-nobody renewed for its duration is removed by whoever comes by.
+was not renewed for its duration is removed by any other server.
 Not here: leases of nodes (weir.simulation.kubelet) and of components that elect a leader (weir.client).
 """
 
@@ -32,7 +32,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 PEER: Final = "kubernetes.io/peer-advertise-address"
 DURATION_SECONDS: Final = 3600
 RENEW_SECONDS: Final = 10.0
-SWEEP_EVERY: Final = 360  #: renewals between two looks for leases nobody renews
+SWEEP_EVERY: Final = 360  #: renewals between two sweeps of expired leases
 SYSTEM: Final = User("system:apiserver", groups=(MASTERS, "system:authenticated"))
 
 
@@ -51,7 +51,7 @@ class IdentityLease:
     """The lease of one server."""
 
     def __init__(self, verbs: Verbs, clock: Clock, hostname: str, address: str, instance: str) -> None:
-        """*address* is where other servers find this one; *instance* tells this run from the one before."""
+        """*address* is where other servers find this one; *instance* distinguishes this run from the one before."""
         self._verbs, self._clock, self._hostname, self._address = verbs, clock, hostname, address
         self.name = server_id(hostname)
         self._holder = f"{self.name}_{instance}"

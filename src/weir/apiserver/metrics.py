@@ -39,7 +39,7 @@ VERBS = {
     "connect": "CONNECT",
 }
 _WHAT = ("group", "version", "resource", "subresource", "scope", "component")
-MOST_REQUEST_KINDS = 10_000  # nobody may fill memory by asking for nonsense
+MOST_REQUEST_KINDS = 10_000  # clients must not fill memory by asking for nonsense
 
 
 class _Request(NamedTuple):
@@ -131,7 +131,7 @@ class Metrics:
             "of last check split by kind. In case of a fetching error, the value will be -1.",
             ("resource",),
         )
-        #: how many objects of each group and resource are stored; asked when somebody looks
+        #: how many objects of each group and resource are stored; asked when metrics are read
         self.stored: Callable[[], Iterable[tuple[str, str, int]]] = tuple
         self.admission = AdmissionMetrics(registry)
         self.webhooks = WebhookMetrics(registry)

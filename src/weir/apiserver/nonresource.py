@@ -29,7 +29,7 @@ Public = dict[str, Callable[[], dict[str, Any]]]
 
 
 def not_found_page() -> Response:
-    """Return the page of a path nobody serves."""
+    """Return the page of a path that is not served."""
     return Response(404, b"404 page not found\n", TEXT)
 
 

@@ -1,7 +1,7 @@
 """Put an API server together and let it listen.
 
 `build` makes the server out of its parts (store, credentials, admission, authorization), `serve` gives it sockets
-and TLS, `run` does both until it is told to stop. Stopping is graceful: readiness turns off, watches end,
+and TLS, `run` does both until it is stopped. Stopping is graceful: readiness turns off, watches end,
 requests under way are answered, then the store is closed.
 Not here: the command line (weir.cli.apiserver), HTTP (weir.apiserver.transport.protocol).
 """

@@ -80,7 +80,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Authenticates(Protocol):
-    """Tells who asks."""
+    """Finds out who asks."""
 
     def authenticate(self, request: Request) -> User:
         """Return the user; raises Unauthorized."""
@@ -478,7 +478,7 @@ _SELF_PROTECTION = frozenset({413, 429, 504})
 
 
 def _unavailable(error: StoreUnavailable) -> errors.ApiError:
-    """Return what a client hears when the store is away; a write that may have happened is a timeout."""
+    """Return the error of a request when the store is away; a write that may have happened is a timeout."""
     if error.unknown:
         return errors.Timeout(str(error))
     return errors.ServiceUnavailable(str(error), retry_after_seconds=1)
@@ -508,7 +508,7 @@ def check_name(name: str) -> None:
 
 
 def _failure(request: Request, error: errors.ApiError) -> Response:
-    """Return a failure in the form the client asked for, JSON when that cannot be told."""
+    """Return a failure in the form the client asked for, JSON when that is unknown."""
     headers = None
     if error.retry_after_seconds is not None:
         headers = [(b"Retry-After", str(error.retry_after_seconds).encode())]

@@ -1,9 +1,9 @@
 """How weir's edges speak: one line per event, a fixed sentence and key=value pairs.
 
 `2026-06-01T10:00:00.123Z info weir.apiserver Serving address=127.0.0.1:6443`. A value that holds a space, a quote,
-`=` or a control character is printed as a JSON string, so that a line stays a line and nobody can forge one.
+`=` or a control character is printed as a JSON string, so that a line stays a line and cannot be forged.
 Only edges and run.py speak; `info` is for what an operator would do something about, `debug` for decisions.
-A trouble that concerns every request (a full disk) is not told a hundred times a second: of one warning or error five
+A trouble that concerns every request (a full disk) is not logged a hundred times a second: of one warning or error five
 lines in ten seconds are enough, and the next line says how many were left out.
 """
 

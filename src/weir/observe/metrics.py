@@ -2,7 +2,7 @@
 
 A `Registry` holds families, a family one child per set of label values. Callers on a hot path fetch their child
 once and keep it: a count is then one addition, an observation one list append (folded into buckets when a
-thousand have gathered, or when somebody looks). Bounded labels are the caller's duty.
+thousand have gathered, or when they are read). Bounded labels are the caller's duty.
 
 Not a wrapper of prometheus-client, whose children lock: measured in docs/decisions/0011-own-metrics.md. It stays
 the oracle of the tests. Nothing here is safe to call from several threads at once.
@@ -214,7 +214,7 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 def add_process_metrics(registry: Registry) -> None:
-    """Declare the usual metrics of the process itself; those this system cannot tell are left out."""
+    """Declare the usual metrics of the process itself; those this system does not know are left out."""
     started = time.time()
     cpu = registry.gauge(
         "process_cpu_seconds_total", "Total user and system CPU time spent in seconds."

@@ -1,11 +1,11 @@
 """What does the API server ask of a store? The contract, its values and its errors.
 
 A store maps keys (text, ordered by code point) to values (bytes). Every successful write gets a
-revision of its own, higher than any before it, also across restarts. Nobody sees a write before it
+revision of its own, higher than any before it, also across restarts. No reader sees a write before it
 is durable; reads come from memory and never wait.
 
 What surprises: a value may carry its own revision. A write names the offset (`stamp`) at which the store
-inserts the decimal digits of the revision it assigns, so a list is a join of stored bytes and nobody has to
+inserts the decimal digits of the revision it assigns, so a list is a join of stored bytes and no reader has to
 re-encode a document to put its resourceVersion in. A deletion can show the last value under the
 revision of the deletion for the same reason.
 

@@ -1,7 +1,7 @@
 """When may the past be forgotten, and who sees to it?
 
 Changes are kept for a while (five minutes by default, as Kubernetes does) so that a reader who lost its
-connection can resume; a reader who comes later is told so and lists again. Memory is bounded as well:
+connection can resume; a reader who comes later gets an error and lists again. Memory is bounded as well:
 past `max_changes` the oldest go early.
 """
 
@@ -65,6 +65,6 @@ class Retention:
 async def keep_up(store: Store, clock: Timer, *, interval_seconds: float = UPKEEP_SECONDS) -> None:
     """Call `Store.upkeep` for ever; a store that is away for a while is tried again."""
     while True:
-        with suppress(StoreUnavailable):  # writers are told; upkeep only has to try again
+        with suppress(StoreUnavailable):  # writers get the error; upkeep only has to try again
             await store.upkeep(clock.time())
         await clock.sleep(interval_seconds)

@@ -238,7 +238,7 @@ class EtcdStore(ReadCache):
             self._main = main
             self._log.apply(events)
             self._log.advance(revision_of(main))
-        if crowded:  # somebody emptied etcd by hand: too many changes to number, so nobody may resume within
+        if crowded:  # etcd was emptied by hand: too many changes to number, so no watch may resume within
             self._log.fanout.end(Compacted(self._log.revision, self._log.revision))
 
     # --------------------------------------------------------------------------------------------- writes
@@ -342,7 +342,7 @@ class EtcdStore(ReadCache):
 
     def _done(self, write: Write, revision: int) -> Result:
         event = self._log.event_at(revision)
-        if event is None:  # compacted since; tell what is known
+        if event is None:  # compacted since; deliver what is known
             event = Event(write.key, revision, next_version(write, None, revision, 0.0), None)
         return Result(event)
 

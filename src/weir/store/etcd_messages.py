@@ -1,6 +1,6 @@
 """The part of etcd's v3 protocol that a store needs, as protobuf messages made at run time.
 
-Field names and numbers are etcd's (packages etcdserverpb and mvccpb), fields nobody reads here are left
+Field names and numbers are etcd's (packages etcdserverpb and mvccpb), fields not read here are left
 out: protobuf skips what it does not know. Written as a table instead of a .proto file, so
 that installing needs no protobuf compiler. Every message lives in a descriptor pool of its own and
 cannot clash with another etcd client in the same process.

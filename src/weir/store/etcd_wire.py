@@ -123,7 +123,7 @@ class EtcdConnection:
         return self._at
 
     def leave(self, endpoint: int) -> None:
-        """Use the next endpoint from now on, unless somebody already left *endpoint*. Calls under way there
+        """Use the next endpoint from now on, unless another caller already left *endpoint*. Calls under way there
         go on: closing their channel would end the watch together with the call that failed."""
         if self._at == endpoint:
             self._at = (endpoint + 1) % len(self._channels)

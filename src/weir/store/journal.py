@@ -66,7 +66,7 @@ _CORRUPT = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_SCHEMA")
 
 
 class JournalError(StoreUnavailable):
-    """A failure of the file; *broken* when only opening it again can tell what it holds."""
+    """A failure of the file; *broken* when only opening it again shows what it holds."""
 
     def __init__(self, message: str, *, broken: bool) -> None:
         super().__init__(message, unknown=broken)
@@ -271,7 +271,7 @@ class Journal:
 
 
 def rows_to_forget(events: Iterable[Event]) -> list[int]:
-    """Return the rows that nobody can read once *events* are compacted, in order of revision."""
+    """Return the rows that cannot be read once *events* are compacted, in order of revision."""
     rows: list[int] = []
     for event in events:
         if event.before is not None:

@@ -1,4 +1,4 @@
-"""Who has the data open? One process at a time, and the second one is told about the first.
+"""Who has the data open? One process at a time, and the second one gets the first one's id.
 
 The lock is the kernel's (flock), so it ends with the process however the process ends; the text in the
 file is only for the message.

@@ -5,7 +5,7 @@ state at an older revision is the current one with the changes since then taken 
 a change knows what was there before it, so old versions need no index of their own.
 
 Two steps, so that durability can lie between them: `decide` turns writes into results and changes
-nothing; `apply` makes the changes visible and tells the watches.
+nothing; `apply` makes the changes visible and notifies the watches.
 
 Not here: durability (weir.store.sqlite, weir.store.etcd), when to compact (weir.store.compact).
 """
@@ -82,7 +82,7 @@ class Log:
         self.reset(revision, compacted, items)
 
     def reset(self, revision: int, compacted: int, items: Iterable[KeyValue]) -> None:
-        """Start over from *items*; whoever watches has to be told."""
+        """Start over from *items*; watches have to start over too."""
         self.revision = revision
         self.compacted = compacted
         self._current: dict[str, KeyValue] = {item.key: item for item in items}
@@ -183,7 +183,7 @@ class Log:
         return results
 
     def apply(self, events: Sequence[Event]) -> None:
-        """Make *events* visible, in order, and tell the watches."""
+        """Make *events* visible, in order, and notify the watches."""
         for event in events:
             key, item = event.key, event.now
             if item is None:

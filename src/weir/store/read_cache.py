@@ -39,7 +39,7 @@ class ReadCache:
         return self._log.watch(prefix, after, deliver, ended)
 
     async def fresh(self) -> int:
-        """Return the revision that reads see: nobody else writes here."""
+        """Return the revision that reads see: there is no other writer."""
         return self._log.revision
 
     async def until(self, revision: int) -> None:

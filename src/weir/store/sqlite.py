@@ -28,7 +28,7 @@ from weir.store.lockfile import LockFile
 from weir.store.log import Log
 from weir.store.read_cache import ReadCache
 
-_GROUP_WRITES = 4096  # more than this waits for the next group, to bound everybody's waiting
+_GROUP_WRITES = 4096  # more than this waits for the next group, to bound every writer's waiting
 _SLICE_ROWS = 500
 _IDLE_SECONDS = 0.05
 
@@ -187,7 +187,7 @@ class SqliteStore(ReadCache):
                 job()
             except StoreUnavailable as error:
                 failure = error
-            except Exception as error:  # a defect; still, nobody may wait for ever
+            except Exception as error:  # a defect; still, no writer may wait for ever
                 failure = JournalError(f"the store failed: {error!r}", broken=True)
             loop.call_soon_threadsafe(done, failure)
 
@@ -248,7 +248,7 @@ class SqliteStore(ReadCache):
         await self._forget_stale()
 
     async def _forget_stale(self) -> None:
-        """Remove rows nobody can read any more, a slice at a time so that writers get their turn."""
+        """Remove rows that cannot be read any more, a slice at a time so that writers get their turn."""
         while self._stale:
             part = self._stale[:_SLICE_ROWS]
             await self._chore(lambda part=part: self._journal.forget(part))  # type: ignore[misc]

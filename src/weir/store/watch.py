@@ -1,4 +1,4 @@
-"""Who hears of a change? Fan-out from any kept revision, without gap or duplicate.
+"""Who receives a change? Fan-out from any kept revision, without gap or duplicate.
 
 Watches of one prefix form a group; a change finds its groups by cutting its key to the lengths
 in use, so its cost does not grow with the number of prefixes watched, and every watch of a group gets
@@ -92,7 +92,7 @@ class Fanout:
         if known is None:
             found = (key[:length] for length in self._lengths if length <= len(key))
             known = tuple(prefix for prefix in found if prefix in self._groups)
-            # Two keys of one folder are told apart only by a prefix that reaches into their names.
+            # Two keys of one folder differ only by a prefix that reaches into their names.
             if not any(len(prefix) > len(folder) and prefix.startswith(folder) for prefix in self._groups):
                 if len(self._folders) >= MOST_FOLDERS:
                     self._folders.clear()

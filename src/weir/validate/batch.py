@@ -78,7 +78,7 @@ def _validate_job_status(new: Document, before: Document) -> Errors:
 
 
 def _validate_generated_selector(spec: Document, context: Context, *, updated: bool) -> Errors:
-    """Yield what is wrong with the selector, which the server makes up unless told otherwise."""
+    """Yield what is wrong with the selector, which the server generates unless `manualSelector` is set."""
     selector = spec.get("selector")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if selector is None:

@@ -138,7 +138,7 @@ def _validate_reservation(status: Document, claim: Document, before: Document) -
 
 
 def device_key(holder: Document) -> tuple[str, ...]:
-    """Return what tells allocated devices apart: driver, pool, device and the share of it."""
+    """Return what identifies an allocated device: driver, pool, device and the share of it."""
     return tuple(holder.get(name) or "" for name in ("driver", "pool", "device", "shareID"))
 
 

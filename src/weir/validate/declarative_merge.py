@@ -1,4 +1,4 @@
-"""Which of two passes tells an error that both find?
+"""Which of two passes reports an error that both find?
 
 Objects of resource.k8s.io are checked twice: by hand, and by rules declared beside the fields. A handwritten error
 that is *covered* gives way when the declared pass finds the same kind of error at the same place; otherwise it stays.
@@ -16,7 +16,7 @@ from weir.validate.field import Errors, FieldError
 
 
 class Covered(FieldError):
-    """A handwritten error that the declared pass usually tells instead."""
+    """A handwritten error that the declared pass usually reports instead."""
 
     __slots__ = ()
 
@@ -28,15 +28,15 @@ def covered(errors: Iterable[FieldError]) -> Errors:
 
 
 def settle(handwritten: Iterable[FieldError], declared: Iterable[FieldError]) -> Errors:
-    """Yield what both passes tell: the handwritten errors that stay, then the declared ones.
+    """Yield what both passes report: the handwritten errors that stay, then the declared ones.
 
     >>> from weir.validate.field import required
     >>> [str(error) for error in settle(covered([required("a"), required("b")]), [required("b")])]
     ['a: Required value', 'b: Required value']
     """
     second = list(declared)
-    told = {(error.type, error.field) for error in second}
+    reported = {(error.type, error.field) for error in second}
     for error in handwritten:
-        if type(error) is not Covered or (error.type, error.field) not in told:
+        if type(error) is not Covered or (error.type, error.field) not in reported:
             yield error
     yield from second

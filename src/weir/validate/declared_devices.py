@@ -5,7 +5,7 @@ of the fields. Parts of an update that did not change are not looked at.
 
 Spec: dra.md 1.15 "Order of errors", pass 2; D-15 for operators.
 What surprises: the same format has other words here (`bytes` where the first pass says `characters`); duplicates are
-told before the entries are looked at; a duplicate prints whole, in its wire form.
+reported before the entries are looked at; a duplicate prints whole, in its wire form.
 Not here: the status of a claim (weir.validate.declared_status).
 """
 
@@ -115,7 +115,7 @@ def extended_resource_name(name: str, at: str) -> Errors:
 
 
 def too_long_list(entries: list[Any], most: int, at: str) -> list[FieldError]:
-    """Return the one error of a list over its limit; nothing else of such a list is told."""
+    """Return the one error of a list over its limit; nothing else of such a list is reported."""
     return [too_many(at, len(entries), most)] if len(entries) > most else []
 
 
@@ -286,7 +286,7 @@ def _asked(request: Document, at: str, options: Options) -> Errors:
 def tolerations(listed: list[Document], at: str, options: Options) -> Errors:
     """Yield what is wrong with keys, operators and effects of tolerations."""
     if len(listed) > MOST_TOLERATIONS:
-        return  # D-08, told by the first pass
+        return  # D-08, reported by the first pass
     for i, toleration in enumerate(listed):
         if not toleration.get("expression"):
             yield from _toleration(toleration, f"{at}[{i}]", options)

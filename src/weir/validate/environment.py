@@ -1,7 +1,7 @@
 """May a container get its environment from here?
 
 Spec: apiserver.md 13 (`env[j].name`). Names may hold any printable ASCII but `=`.
-Not here: whether a referenced ConfigMap or Secret exists; nobody checks that on a write.
+Not here: whether a referenced ConfigMap or Secret exists; that is not checked on a write.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _validate_reporter(event: Document, field: str) -> Errors:
 
 
 def _validate_modern(event: Document) -> Errors:
-    """Yield what only a new event of events.k8s.io is asked: the old ways to tell times and counts are gone."""
+    """Yield what only a new event of events.k8s.io is asked: the old fields for times and counts are gone."""
     series = event.get("series")
     if series is not None:
         if (series.get("count") or 0) < 2:

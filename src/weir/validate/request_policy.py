@@ -50,7 +50,7 @@ def _validate_values(values: list[Any], default: Any, capacity: Quantity, at: st
     for i, each in enumerate(looked_at):
         if each > capacity:
             yield invalid(f"{at}[{i}]", str(each), f"option is larger than capacity value: {capacity}")
-    whole = [each.value for each in looked_at]  # fractions are rounded up before they are told apart
+    whole = [each.value for each in looked_at]  # fractions are rounded up before they are compared
     for i, number in enumerate(whole):
         if number in whole[:i]:
             yield duplicate(f"{at}[{i}]", str(number))

@@ -2,7 +2,7 @@
 
 Spec: dra.md 1.6 "ResourceClaim spec" (`constraints`, `config`), 1.8, 1.15.
 What surprises: a request with alternatives may be named as a whole or together with one of them.
-Not here: limits and duplicates, which the second pass tells (weir.validate.declared_devices).
+Not here: limits and duplicates, which the second pass reports (weir.validate.declared_devices).
 """
 
 from __future__ import annotations

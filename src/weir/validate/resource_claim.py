@@ -1,8 +1,8 @@
 """May a workload ask for devices so? ResourceClaim, ResourceClaimTemplate and DeviceClass.
 
 Spec: dra.md 1.6 "ResourceClaim spec", 1.8 "ResourceClaim status", 1.9, 1.15; D-08, D-15.
-What surprises: a claim's spec never changes; a template's is checked again before it is told that it may not change.
-Not here: limits, duplicates, operators, effects, which the second pass tells (weir.validate.declared_devices); the
+What surprises: a claim's spec never changes; a template's is checked again before the change is refused.
+Not here: limits, duplicates, operators, effects, which the second pass reports (weir.validate.declared_devices); the
 status an allocation may have (weir.validate.claim_status); allocating (weir.devices.allocation).
 """
 

@@ -3,7 +3,7 @@
 Spec: dra.md 1.2 "ResourceSlice", 1.3 "Device", 1.4, 1.15; D-01 (taints beside devices), D-02 (64 devices).
 What surprises: a slice holds devices, shared counters or taints, never two of them; `false` is not a way to say no
 for `allNodes`; capacities and taints of a device that did not change are not looked at again.
-Not here: limits, effects, counters and the like, which the second pass tells (weir.validate.declared_devices); what a
+Not here: limits, effects, counters and the like, which the second pass reports (weir.validate.declared_devices); what a
 published device means to the scheduler (weir.devices.tracker).
 """
 
@@ -363,7 +363,7 @@ def _validate_slice_taints(taints: list[Document]) -> Errors:
 
 
 # ── counters ─────────────────────────────────────────────────────────────────────────────────────
-# Their names are the second pass's business; only a map over its limit is told here.
+# Their names are the second pass's business; only a map over its limit is reported here.
 
 
 def _validate_counters(counters: Document, at: str) -> Errors:

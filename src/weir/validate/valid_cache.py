@@ -44,7 +44,7 @@ def caches_valid(rule: Rule) -> Callable[[Any, str, Options], Iterable[FieldErro
             TypeError,
             ValueError,
             RecursionError,
-        ):  # not plain JSON: whoever wrote it hears from the rule
+        ):  # not plain JSON: the rule itself reports it
             return list(rule(value, at, options))
         if key in sound:
             return ()

@@ -93,12 +93,12 @@ class Attributes:
 
 
 class Following(Protocol):
-    """Changes that are told as they happen; false once there was a gap and everything has to be read again."""
+    """Changes that are delivered as they happen; false once there was a gap and everything has to be read again."""
 
     def __bool__(self) -> bool: ...
 
     def stop(self) -> None:
-        """Tell nothing more."""
+        """Deliver nothing more."""
 
 
 class Reader(Protocol):

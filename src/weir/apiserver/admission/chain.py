@@ -63,12 +63,12 @@ _RUNS_TO_FOLD = 500
 
 
 class PluginError(ValueError):
-    """A plugin name nobody knows."""
+    """An unknown plugin name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which plugins run, and what they were told."""
+    """Which plugins run, and their settings."""
 
     enable: Iterable[str] = ()
     disable: Iterable[str] = ()
@@ -107,7 +107,7 @@ class Seconds(Protocol):
 
 
 class Durations(Protocol):
-    """Where the time of each plugin is told (weir.observe.metrics)."""
+    """Where the time of each plugin is counted (weir.observe.metrics)."""
 
     def child(self, plugin: str, step: str, operation: str, rejected: bool) -> Seconds: ...
 
@@ -238,11 +238,11 @@ class Chain:
     def _plan(self, key: tuple[str, Kind, str], method: str) -> Plan:
         operation, kind, subresource = key
         steps = []
-        told = []
+        counted = []
         for plugin in self.plugins:
             run = getattr(plugin, method, None)
             if run is not None and plugin.handles(operation, kind, subresource):
                 passed = self.durations.child(plugin.name, method, operation, False)
-                told.append(passed)
+                counted.append(passed)
                 steps.append(_Step(plugin.name, run, passed.note))
-        return Plan(tuple(steps), tuple(told))
+        return Plan(tuple(steps), tuple(counted))

@@ -2,7 +2,7 @@
 
 Spec: core.md 7; apiserver.md 1.2 (create in a missing namespace). The three namespaces a cluster cannot live
 without may not be deleted. Asking whether one may do something (LocalSubjectAccessReview) stays possible in a
-missing namespace: an answer about the namespace would tell more than the asker may know.
+missing namespace: an answer about the namespace would reveal more than the client may know.
 """
 
 from __future__ import annotations

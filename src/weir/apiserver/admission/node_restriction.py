@@ -1,7 +1,7 @@
 """NodeRestriction: a kubelet writes to its own node and its own pods, and cannot attract work it should not get.
 
 Spec: decision 12 (NodeRestriction for kubelet identities). Holds users `system:node:<name>` of group
-`system:nodes`; everybody else passes. A kubelet may not change its node's taints or the labels by which
+`system:nodes`; all others pass. A kubelet may not change its node's taints or the labels by which
 administrators keep pods apart (`node-restriction.kubernetes.io/`, and `kubernetes.io` names it has no business with),
 may create only mirror pods that use nothing of the API, and may ask for tokens only for pods it runs.
 Smaller than upstream: which audiences a token may have is not held against the pod's volumes.

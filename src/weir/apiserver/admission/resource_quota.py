@@ -65,7 +65,7 @@ class ResourceQuota:
             if (hard := read_amounts((quota.get("spec") or {}).get("hard")))
             and in_scope(quota, a.kind, a.object)
         ]
-        for quota, hard in about:  # what is not said is told before what is too much
+        for quota, hard in about:  # missing amounts are reported before amounts that are too large
             self._check_set(a, quota, hard)
         wanted = usage_of(a.kind, a.object)
         for quota, hard in about:
@@ -83,8 +83,8 @@ class ResourceQuota:
             return  # the whole pod says what it takes
         missing = unset(spec, wanted)
         if missing:
-            told = "; ".join(f"{name} for: {','.join(sorted(who))}" for name, who in sorted(missing.items()))
-            raise a.forbidden(f"failed quota: {quota['metadata']['name']}: must specify {told}")
+            text = "; ".join(f"{name} for: {','.join(sorted(who))}" for name, who in sorted(missing.items()))
+            raise a.forbidden(f"failed quota: {quota['metadata']['name']}: must specify {text}")
 
     def _check_amounts(self, a: Attributes, quota: Document, hard: Amounts, wanted: Amounts) -> None:
         names = [name for name in sorted(hard) if name in wanted and wanted[name].sign > 0]

@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: a new node takes no pods until somebody has seen it ready.
+"""TaintNodesByCondition: a new node takes no pods until its conditions were seen ready.
 
 Spec: core.md 7. Done for every new node, also one that reports Ready: the node lifecycle controller takes the
 taint off again.

@@ -181,7 +181,7 @@ class Audit:
         started: float,
         response: bytes = b"",
     ) -> None:
-        """Write the event of one request that has just been answered; nobody known is user ""."""
+        """Write the event of one request that has just been answered; an unknown user is ""."""
         finished = self._now()
         agent = request.headers.get(b"user-agent", b"").decode("latin-1")
         self.record(

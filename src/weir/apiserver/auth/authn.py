@@ -5,10 +5,10 @@ user, organizations = groups), a static bearer token, a service account token si
 shows none, or a wrong one, is refused with 401. Anonymous access is off except for the health paths; where it
 is on, whoever shows nothing becomes `system:anonymous`, but a *wrong* proof stays refused.
 
-Everybody proven is in group `system:authenticated`. A certificate is
+Every authenticated user is in group `system:authenticated`. A certificate is
 parsed once and remembered by its bytes.
 Not here: signing and reading service account tokens (weir.apiserver.auth.tokens), speaking for
-somebody else (weir.apiserver.auth.impersonation), what the user may do (weir.apiserver.auth.authz).
+another user (weir.apiserver.auth.impersonation), what the user may do (weir.apiserver.auth.authz).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ ANONYMOUS = User("system:anonymous", groups=(UNAUTHENTICATED,))
 
 
 def proven(name: str, groups: Iterable[str] = (), uid: str = "", extra: Extra = _NO_EXTRA) -> User:
-    """Return the user with `system:authenticated` added, as everybody who proved something has it.
+    """Return the user with `system:authenticated` added, which every authenticated user has.
 
     >>> proven("jane", ["dev"]).groups
     ('dev', 'system:authenticated')

@@ -1,6 +1,6 @@
 """May this user do this? The authorizers in their order, and how a refusal reads.
 
-Group `system:masters` may do everything, before anybody is asked: it is how the first administrator gets in.
+Group `system:masters` may do everything, before any authorizer is asked: it is how the first administrator gets in.
 Then the configured modes are asked in order and the first that allows wins: `Node` for kubelets, `RBAC` for
 everybody. `AlwaysAllow` exists for tests and must be asked for by name.
 
@@ -35,7 +35,7 @@ _ALLOWED = Decision(True)
 
 
 class ModeError(ValueError):
-    """An authorization mode nobody knows."""
+    """An unknown authorization mode."""
 
 
 class Info(Protocol):
@@ -152,7 +152,7 @@ def action_of(info: Info, field_selector: str = "") -> Action:
         try:
             name = fields.parse(field_selector).value_of("metadata.name") or ""
         except fields.SelectorError:
-            name = ""  # the verb itself will tell the client what is wrong with it
+            name = ""  # the verb itself reports what is wrong with it
     return Action(
         info.verb,
         info.api_group,

@@ -1,7 +1,7 @@
 """May this user write this part of a claim's status?
 
 Who may write `resourceclaims/status` may by that neither allocate nor reserve (`status.allocation`,
-`status.reservedFor`), nor tell how devices are (`status.devices`). The first needs the verb of the request on
+`status.reservedFor`), nor report how devices are (`status.devices`). The first needs the verb of the request on
 `resourceclaims/binding` in the whole cluster; the second, for each driver whose entries change, the verb with a prefix
 on `resourceclaims/driver` of the driver's name: `arbitrary-node:`, or `associated-node:` for a service account whose
 token was made for a pod on the claim's node.
@@ -49,7 +49,7 @@ class ClaimStatusRights:
         verb = "patch" if a.options.get("kind") == "PatchOptions" else "update"
         new, old = ((document or {}).get("status") or {} for document in (a.object, a.old))
         problems = [*self._binding(a.user, verb, new, old)]
-        if new.get("allocation"):  # what was told about devices goes with them
+        if new.get("allocation"):  # the status of devices goes with them
             problems += self._drivers(a.user, verb, a.namespace, new, old)
         if problems:
             raise Invalid.from_field_errors(a.kind, a.name, problems)

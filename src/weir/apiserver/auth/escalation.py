@@ -1,7 +1,7 @@
 """May this user give these rights away?
 
-Nobody may write a role with more rights than they hold in the same place, nor bind one, except who has the verb
-`escalate` on the role, `bind` on the role referred to, or is in `system:masters`. Otherwise "may edit roles"
+A user may not write a role with more rights than the user holds in the same place, nor bind one, without the verb
+`escalate` on the role or `bind` on the role referred to, unless in `system:masters`. Otherwise "may edit roles"
 would mean "may do everything".
 Not here: which rights rules hold (weir.apiserver.auth.rule_coverage), what a rule allows (weir.apiserver.auth.rbac).
 """

@@ -1,13 +1,13 @@
 """For whom does this user speak?
 
 Spec: KEP-5284 "Constrained Impersonation", and the older verb `impersonate`. `Impersonate-User`, `-Group`
-(repeatable), `-Uid` and `-Extra-<key>` name somebody; five modes are tried in order, the first that allows wins, and
-the first refusal is the one told:
+(repeatable), `-Uid` and `-Extra-<key>` name a user; five modes are tried in order, the first that allows wins, and
+the first refusal is the one reported:
 
     associated-node   a service account's pod speaks for the node it runs on
     arbitrary-node    for any node            } these four ask twice: may you `impersonate:<mode>` this user,
     serviceaccount    for a service account   } and may you do `impersonate-on:<mode>:<verb>` on what you
-    user-info         for anybody else        } are about to touch
+    user-info         for any other user      } are about to touch
     (legacy)          verb `impersonate`, once for every part, whatever is done then
 
 Smaller than upstream, which tries the mode that last worked for a speaker first: here the most specific comes first.
@@ -44,7 +44,7 @@ def impersonate(
 ) -> User:
     """Return whom *user* speaks for: themselves without the headers; raises Forbidden when they may not.
 
-    *action* tells what the request asks for; without it only the old verb is tried.
+    *action* is what the request asks for; without it only the old verb is tried.
     """
     for header in headers:
         if header.startswith(PREFIX):
@@ -140,9 +140,9 @@ def _everybody(wanted: User) -> User:
     account = _account(wanted.name)
     if account is not None and not groups:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
-    everybody = UNAUTHENTICATED if wanted.name == ANONYMOUS.name else AUTHENTICATED
+    group = UNAUTHENTICATED if wanted.name == ANONYMOUS.name else AUTHENTICATED
     if AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
-        groups = (*groups, everybody)
+        groups = (*groups, group)
     return replace(wanted, groups=groups)
 
 

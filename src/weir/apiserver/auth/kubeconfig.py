@@ -1,7 +1,7 @@
 """How does a client find this server and prove who it is?
 
 Writes a kubeconfig with everything embedded (no file beside it that could be lost), mode 0600. A file that
-is already there is merged into: the named cluster, user and context are replaced, everybody else's stay,
+is already there is merged into: the named cluster, user and context are replaced, all others stay,
 and `current-context` is only taken when there was none or the caller asks for it.
 Not here: reading one (weir.client).
 """

@@ -39,7 +39,7 @@ def node_name(user: User) -> str | None:
 
 
 class NodeAuthorizer:
-    """Answers for kubelets; has no opinion about anybody else."""
+    """Answers for kubelets; has no opinion about other users."""
 
     def __init__(self, reader: Reader, rules: tuple[Rule, ...]) -> None:
         """*rules* are those of ClusterRole system:node, for resources that are not divided by node."""

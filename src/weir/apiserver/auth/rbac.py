@@ -189,8 +189,8 @@ class Policy:
         missing = self.missing_roles(user, action.namespace)
         if not missing:
             return NO_OPINION
-        told = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
-        return Decision(False, f"RBAC: {told}")
+        text = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
+        return Decision(False, f"RBAC: {text}")
 
     def _granted(self, user: User, namespace: str) -> Iterator[Grant]:
         """Yield the grants that hold in *namespace*: those for everywhere first."""

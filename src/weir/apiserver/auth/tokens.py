@@ -98,7 +98,7 @@ def issue(
 ) -> tuple[str, datetime]:
     """Return the token for *account* and the time to print in `status.expirationTimestamp`.
 
-    *node* is where the pod in *bound* runs; its name travels in the token so that audit logs can tell.
+    *node* is where the pod in *bound* runs; its name travels in the token so that audit logs can name it.
     """
     metadata = account["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
@@ -141,7 +141,7 @@ def token_request(
 
     *node* is where a bound pod runs, when that is known.
     Raises Invalid for a length of life out of bounds, Conflict when the bound object is not the one named,
-    BadRequest when the pod runs as somebody else.
+    BadRequest when the pod runs as another account.
     """
     spec = request.get("spec") or {}
     seconds = spec.get("expirationSeconds")
@@ -308,7 +308,9 @@ class Verifier:
             extra["authentication.kubernetes.io/pod-uid"] = (pod.get("uid", ""),)
         if node:
             if not pod and not _same(self._find("nodes", None, node.get("name", "")), node.get("uid")):
-                return None  # beside a pod the node is only told; alone it is what the token is bound to
+                return (
+                    None  # beside a pod the node is information only; alone it is what the token is bound to
+                )
             extra["authentication.kubernetes.io/node-name"] = (node["name"],)
             extra["authentication.kubernetes.io/node-uid"] = (node.get("uid", ""),)
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")

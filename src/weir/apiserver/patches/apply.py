@@ -1,11 +1,11 @@
 """Server-side apply: the object a configuration makes, and who owns it then.
 
 Spec: apiserver.md 7 "Apply", 6 "managedFields". The applier owns exactly the fields of its configuration. What it named
-last time, does not name now and nobody else owns is removed. A field of somebody else with another value is a conflict
-unless forced.
+last time, does not name now and no other manager owns is removed. A field of another manager with another value is
+a conflict unless forced.
 What surprises: an applier is known without its apiVersion; an apply that changes nothing keeps its old time; `kubectl`
-may take what its client-side apply annotation says it wrote, and keeps that annotation up to date; an object nobody
-tracked gets a manager called "before-first-apply".
+may take what its client-side apply annotation says it wrote, and keeps that annotation up to date; an untracked
+object gets a manager called "before-first-apply".
 Not here: merging values (weir.apiserver.patches.overlay), updates (weir.apiserver.patches.managedfields).
 """
 
@@ -133,7 +133,7 @@ def parse(body: bytes) -> dict[str, Any]:
 
 
 def doubled_keys(body: bytes) -> list[str]:
-    """Return the keys that a configuration in YAML has twice, each told as its reader does."""
+    """Return the keys that a configuration in YAML has twice, each reported as its reader does."""
     try:
         msgspec.json.decode(body)
         return []
@@ -157,7 +157,7 @@ def _gvk(version: Any, kind: Any) -> str:
 
 
 class _Refused(Exception):
-    """Somebody else owns fields the configuration would change."""
+    """Another manager owns fields the configuration would change."""
 
     def __init__(self, conflicts: Conflicts) -> None:
         super().__init__("conflict")
@@ -202,7 +202,7 @@ class _Applying:
         return f"{'/'.join(texts)}; {_gvk(self._kind.api_version, self._kind.kind)}"
 
     def run(self, force: bool) -> tuple[dict[str, Any], Managed]:
-        """Return the object and its owners; raises _Refused when somebody else's fields would change."""
+        """Return the object and its owners; raises _Refused when fields of other managers would change."""
         last_owner, last = self._last()
         fields = owned_by_write(
             field_set(self._configuration, self._node), self._kind, self._owner.subresource
@@ -237,7 +237,7 @@ class _Applying:
         return None, None
 
     def _pruned(self, merged: Any, last: FieldSet, owned: list[FieldSet]) -> Any:
-        """Remove what was applied last time, is not applied now, and nobody else owns."""
+        """Remove what was applied last time, is not applied now, and no other manager owns."""
         node = self._node
         last = ensure_named(last, node)
         kept: FieldSet = {}

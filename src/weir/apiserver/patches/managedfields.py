@@ -1,8 +1,8 @@
 """Who owns which field after a write?
 
 Spec: apiserver.md 6 "managedFields". An entry is known by (manager, operation, apiVersion, subresource). A write by
-Update gives its manager every field it added or changed and takes these, and what it removed, from everybody else.
-What surprises: an object whose managedFields were cleared is not tracked again until somebody applies; the eleventh
+Update gives its manager every field it added or changed and takes these, and what it removed, from all others.
+What surprises: an object whose managedFields were cleared is not tracked again until the next apply; the eleventh
 updating manager makes the oldest two one, called "ancient-changes"; entries of another group are left alone.
 Not here: server-side apply (weir.apiserver.patches.apply), comparing (weir.apiserver.patches.compare).
 """
@@ -35,7 +35,7 @@ __all__ = [
 MOST_UPDATE_MANAGERS: Final = 10
 ANCIENT: Final = "ancient-changes"
 
-#: Fields nobody owns: identity and what the server keeps.
+#: Fields without an owner: identity and what the server keeps.
 STRIPPED: Final[FieldSet] = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -59,7 +59,7 @@ STRIPPED: Final[FieldSet] = {
 }
 
 
-#: The same for a new object, whose status nobody owns either. Everything below a path is left out.
+#: The same for a new object, whose status has no owner either. Everything below a path is left out.
 NEVER_OWNED_ON_CREATE: Final[FieldSet] = {
     **STRIPPED,
     "f:metadata": {name: {} for name in STRIPPED["f:metadata"] if name != "."},
@@ -123,7 +123,7 @@ def owned_by_write(fields: FieldSet, kind: KindRow, subresource: str) -> FieldSe
 
 
 def stripped(fields: FieldSet) -> FieldSet:
-    """Return *fields* without those nobody owns."""
+    """Return *fields* without those that have no owner."""
     return fieldset.difference(fields, STRIPPED) if fields else fields
 
 

@@ -136,7 +136,7 @@ def _shape_node(shape: schema.Shape) -> Node:
 
 
 class Unkeyed(ValueError):
-    """An item of a keyed list that cannot be told from the others."""
+    """An item of a keyed list that cannot be distinguished from the others."""
 
 
 def item_key(item: Any, keys: tuple[tuple[str, Any], ...]) -> str:

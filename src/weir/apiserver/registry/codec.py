@@ -85,7 +85,7 @@ def _prefix_of(folder: str) -> str:
 
 
 class Following:
-    """Whether changes are still told; `stop` ends it."""
+    """Whether changes are still delivered; `stop` ends it."""
 
     def __init__(self) -> None:
         self.watch: Watch | None = None
@@ -99,7 +99,7 @@ class Following:
         self._alive = False
 
     def stop(self) -> None:
-        """Tell nothing more."""
+        """Deliver nothing more."""
         self._alive = False
         if self.watch is not None:
             self.watch.cancel()
@@ -152,7 +152,7 @@ class Reader:
     def follow(
         self, kind: Kind, namespace: str, changed: Callable[[str, Mapping[str, Any] | None], None]
     ) -> Following:
-        """Tell *changed* the name and document of every object of a namespace, now and whenever one changes."""
+        """Call *changed* with the name and document of every object of a namespace, now and whenever one changes."""
         under = f"{kind.prefix}{namespace}/"
         following = Following()
         page = self._store.range(under)

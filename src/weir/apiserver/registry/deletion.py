@@ -68,7 +68,7 @@ class Deletion:
         raise errors.Conflict.object(kind, name)
 
     async def _once(self, kind: Kind, found: KeyValue, options: DeleteOptions) -> WriteResult | None:
-        """Try once; None when somebody changed the object meanwhile."""
+        """Try once; None when the object changed meanwhile."""
         document = codec.decode(kind, found.value)
         metadata = document["metadata"]
         check_preconditions(kind, metadata, options)

@@ -78,7 +78,7 @@ def check_patched_identity(new: Document, kind: Kind, namespace: str, name: str)
 
 
 def check_new_identity(configuration: Document, kind: Kind, name: str) -> None:
-    """A configuration that names an object by its uid does not make another one; a version it names is nobody's."""
+    """A configuration that names an object by its uid does not make another one; a version it names is ignored."""
     metadata = configuration.get("metadata")
     if not isinstance(metadata, dict):
         return

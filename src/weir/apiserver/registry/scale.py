@@ -4,7 +4,7 @@ Spec: apiserver.md 12 "Subresources", 6 "managedFields". A write becomes a chang
 owns that field in the workload owns `spec.replicas` in the Scale, so applying a Scale conflicts with who applied the
 workload.
 What surprises: an entry that a Scale wrote has no time; an updating manager known for more than the replicas has two
-entries after somebody else's write, because its entry in the Scale has another apiVersion.
+entries after another manager's write, because its entry in the Scale has another apiVersion.
 Not here: conflicts and ownership as such (weir.apiserver.patches).
 """
 

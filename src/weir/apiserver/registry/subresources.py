@@ -158,7 +158,7 @@ class Subresources:
         return WriteResult(201, _CREATED)
 
     async def _note_disruption(self, namespace: str, name: str, delete: DeleteOptions) -> None:
-        """Write the condition that tells the pod's owner why it goes."""
+        """Write the condition by which the pod's owner learns why it goes."""
         for _ in range(_ATTEMPTS):
             found = self._verbs.find(POD, namespace, name)
             pod = codec.decode(POD, found.value)

@@ -178,7 +178,7 @@ class ResourceSliceStrategy(DeviceStrategy):
     remembers = True
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
-        """Count the change before anything is dropped: a driver that sends what is not served is told so by that."""
+        """Count the change before anything is dropped: that shows a driver that it sent what is not served."""
         Strategy.prepare_update(self, kind, new, old, context)
         drop(self.spec_of(new), self.spec_of(old), self.table, context.gates)
 
@@ -230,7 +230,7 @@ class ResourceClaimStrategy(DeviceStrategy):
     table = _CLAIM
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
-        """Drop what is not served; no requests are always told as null."""
+        """Drop what is not served; no requests are always written as null."""
         super().prepare_create(kind, new, context)
         _nothing_asked(self.spec_of(new))
 
@@ -241,7 +241,7 @@ class ResourceClaimStrategy(DeviceStrategy):
             _status_keeps_metadata(new, old)
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
-        """Drop what is not served from the status too, and what drivers told about devices the claim has no more."""
+        """Drop what is not served from the status too, and the status of devices that the claim no longer has."""
         super().prepare_update(kind, new, old, context)
         _nothing_asked(self.spec_of(new))
         status, before = new.get("status"), old.get("status") or {}
@@ -293,7 +293,7 @@ def _nothing_asked(spec: Document) -> None:
 
 
 def _forget_deallocated(status: Document, before: Document) -> None:
-    """Take away what drivers told about devices that *before* had allocated and *status* has not."""
+    """Remove the status of devices that *before* had allocated and *status* has not."""
     freed = set(map(device_key, results_of(before))) - set(map(device_key, results_of(status)))
     devices = status.get("devices") or ()
     kept = [device for device in devices if device_key(device) not in freed]

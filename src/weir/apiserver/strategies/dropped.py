@@ -2,7 +2,7 @@
 
 Spec: Kubernetes 1.37 with its default gates, none of which weir has a switch for. Who sent such a field owns it in
 managedFields all the same, since ownership is noted before.
-Not here: fields nobody knows (weir.objects.document), the gates weir has (weir.validate.ratchet).
+Not here: unknown fields (weir.objects.document), the gates weir has (weir.validate.ratchet).
 """
 
 from __future__ import annotations

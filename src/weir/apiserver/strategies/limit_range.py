@@ -1,4 +1,4 @@
-"""LimitRanges: one without a name is called by a name nobody else has."""
+"""LimitRanges: one without a name gets a unique name."""
 
 from __future__ import annotations
 

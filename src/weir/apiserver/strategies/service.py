@@ -76,7 +76,7 @@ class ServiceStrategy(Strategy):
 
 
 def allocate_ports(spec: Document, services: list[Document]) -> None:
-    """Give every port that is reached on the nodes a number nobody uses.
+    """Give every port that is reached on the nodes a free number.
 
     >>> spec = {"type": "NodePort", "ports": [{"port": 80}, {"port": 81, "nodePort": 30000}]}
     >>> allocate_ports(spec, [])
@@ -114,7 +114,7 @@ def used_addresses(services: list[Document]) -> set[str]:
 
 
 def free_address(metadata: Document, used: set[str]) -> str:
-    """Return an address nobody uses; where the search starts depends on the service's name."""
+    """Return a free address; where the search starts depends on the service's name."""
     size = RANGE.num_addresses - 2
     start = zlib.crc32(f"{metadata.get('namespace')}/{metadata.get('name')}".encode()) % size
     for step in range(size):

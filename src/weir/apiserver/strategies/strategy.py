@@ -81,7 +81,7 @@ class Strategy:
     def problems(
         self, kind: Kind, new: Document, old: Document | None, context: Context
     ) -> Iterable[FieldError]:
-        """Return what is wrong that only other objects tell; reported before what validation finds."""
+        """Return what is wrong in view of other objects; reported before what validation finds."""
         return ()
 
     def relaxes(self, kind: Kind, new: Document, context: Context) -> bool:

@@ -65,7 +65,7 @@ class DaemonSetStrategy(TemplateStrategy):
 
 
 class JobStrategy(TemplateStrategy):
-    """Jobs select their pods by the job's own uid unless told otherwise."""
+    """Jobs select their pods by the job's own uid unless `manualSelector` is set."""
 
     def prepare_create(self, kind: Kind, new: Document, context: Context) -> None:
         """Generate the selector and the labels that satisfy it."""

@@ -3,7 +3,7 @@
 Spec: decision 12 (3 MiB, in-flight limits, 429 with Retry-After). Requests that read and requests that
 write have a lane each, so that a flood of lists does not keep a kubelet from reporting. Watches and other
 long-running requests do not count: they are bounded by what their readers take. `system:masters` gets in
-even when a lane is full, because somebody has to be able to look.
+even when a lane is full, because an operator has to be able to look.
 Not here: reading the socket (weir.apiserver.transport.protocol), which uses the numbers below.
 """
 

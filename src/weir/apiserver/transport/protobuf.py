@@ -1,7 +1,7 @@
 """Read a request body that a typed client wrote in protobuf.
 
 kubectl's typed commands (create deployment, auth can-i, drain) and Kubernetes' own components write their requests
-in protobuf when they are not told otherwise, and do not fall back when refused. weir answers
+in protobuf unless configured otherwise, and do not fall back when refused. weir answers
 JSON, which they all accept, but has to read what they send: `to_document` turns such a body into the JSON document
 the same client would have written.
 

@@ -199,9 +199,9 @@ def _request(url: str, body: bytes) -> bytes:
 
 def _status_text(code: int, body: bytes, media_type: str) -> str:
     """Return what an HTTP status that is no success means, as clients say it."""
-    told = _told_status(body)
-    if told is not None:
-        return told
+    message = _status_message(body)
+    if message is not None:
+        return message
     known = {
         400: "the server rejected our request for an unknown reason",
         401: "the server has asked for the client to provide credentials",
@@ -227,7 +227,7 @@ def _status_text(code: int, body: bytes, media_type: str) -> str:
     return f"the server responded with the status code {code} but did not return more information"
 
 
-def _told_status(body: bytes) -> str | None:
+def _status_message(body: bytes) -> str | None:
     """Return the message of a body that is a Status of failure."""
     try:
         status = msgspec.json.decode(body)

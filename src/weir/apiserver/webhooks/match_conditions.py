@@ -58,10 +58,10 @@ def conditions_hold(
         if holds is False:
             return False
     if problems and not ignore_failures:
-        told = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+        text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
         named = qualified(a.kind.plural, a.kind.group)
         shown = f'{named} "{a.name}"' if a.name else named
-        raise Forbidden(f"{shown} is forbidden: {told}", details=resource_details(a.kind, a.name))
+        raise Forbidden(f"{shown} is forbidden: {text}", details=resource_details(a.kind, a.name))
     return not problems
 
 

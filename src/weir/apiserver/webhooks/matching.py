@@ -38,7 +38,7 @@ class Hook:
 
     @property
     def uid(self) -> tuple[str, int]:
-        """What tells this hook from all others, also from one of the same name."""
+        """What distinguishes this hook from all others, also from one of the same name."""
         return self.configuration, self.index
 
     @property
@@ -61,7 +61,7 @@ def hooks_of(configurations: Iterable[Document]) -> tuple[Hook, ...]:
 
 
 def wants(hook: Hook, a: Attributes, reader: Reader, decide: Decide | None = None) -> bool:
-    """Return whether *hook* is to be called; raises what the client is told when that cannot be known.
+    """Return whether *hook* is to be called; raises when that cannot be decided.
 
     *decide* answers what match conditions ask about rights.
     """

@@ -1,4 +1,4 @@
-"""What is a webhook asked, what did it answer, and how does the client hear of it?
+"""What is a webhook asked, what did it answer, and what does the client receive?
 
 Spec: admission.k8s.io/v1 AdmissionReview. Pure: documents in, documents and errors out. An answer that is not one
 (another uid, no response, a patch without a type) counts as a failure to call, not as a refusal.
@@ -53,7 +53,7 @@ class CallFailed(Exception):
         self.reason, self.code = reason, code
 
     def error(self, hook: str) -> InternalError:
-        """Return what the client is told when the failure refuses the write."""
+        """Return the error for the client when the failure refuses the write."""
         text = f"failed calling webhook {quote(hook)}: {self.reason}"
         return InternalError(
             f"Internal error occurred: {text}",
@@ -237,7 +237,7 @@ def _illegal_padding(text: str, at: int, taken: int) -> int | None:
 
 
 def _review(body: bytes) -> dict[str, Any]:
-    """Return the document; what is no JSON is told as the reader of YAML and JSON upstream tells it."""
+    """Return the document; what is no JSON is reported in the words of upstream's reader of YAML and JSON."""
     try:
         review = plain(parse_json(body))
         problem = f"json: cannot unmarshal {_word(review)} into Go value of type {KIND_STRUCT}"
@@ -334,7 +334,7 @@ def check_patched_kind(patched: Document, before: Document, kind: Kind) -> None:
 
 
 class Unconvertible(InternalError):
-    """A patch made an object of another kind: told without a reason."""
+    """A patch made an object of another kind: reported without a reason."""
 
 
 def _invalid(text: str) -> CallFailed:
@@ -347,14 +347,16 @@ def refusal(hook: str, status: Document | None) -> ApiError:
     >>> refusal("w.example", {"message": "no"}).message
     'admission webhook "w.example" denied the request: no'
     """
-    told = dict(status or {})
+    answer = dict(status or {})
     denied = f"admission webhook {quote(hook)} denied the request"
-    explained = told.get("message") or told.get("reason")
-    told["message"] = f"{denied}: {explained}" if explained else f"{denied} without explanation"
-    code = told.get("code")
-    told["code"] = code if isinstance(code, int) and 400 <= code <= 999 else 400  # it becomes an HTTP status
-    error = from_status(told)
-    error.reason = str(told.get("reason") or "")
+    explained = answer.get("message") or answer.get("reason")
+    answer["message"] = f"{denied}: {explained}" if explained else f"{denied} without explanation"
+    code = answer.get("code")
+    answer["code"] = (
+        code if isinstance(code, int) and 400 <= code <= 999 else 400
+    )  # it becomes an HTTP status
+    error = from_status(answer)
+    error.reason = str(answer.get("reason") or "")
     return error
 
 

@@ -1,4 +1,4 @@
-"""Which values does the server fill in before anybody else looks at a document?
+"""Which values does the server fill in before anything else looks at a document?
 
 Spec: apiserver.md 5 "Defaulting and admission". One function per Go struct, kept in one file per group and looked
 up by the struct's name in the field table; a walk over the schema calls them wherever the struct occurs, parents
