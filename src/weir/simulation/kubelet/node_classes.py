@@ -15,7 +15,7 @@ import msgspec
 from weir.objects.core import Taint
 from weir.simulation.drivers.device_models import DEVICES, Devices, DevicesError, read_all
 from weir.simulation.drivers.publisher import check_publishable
-from weir.simulation.kubelet.pod_lifecycle import Life, LifeError
+from weir.simulation.kubelet.behaviour import Life, LifeError
 
 Document = dict[str, Any]
 SIMULATED: Final = "weir.dev/simulated"

@@ -1,187 +1,444 @@
-"""What happens to a pod on its node, and when? Its life as a table of stages.
+"""What happens to the containers of a pod on its node, and when? A pod's life as a state machine, without effects.
 
-A stage applies while a pod looks a certain way (a phase, being deleted or not), lasts a while, and leaves
-the pod looking another way. Times and how often something fails come from the node's class; a pod may say
-otherwise in its annotations (`weir.dev/run-seconds`, `weir.dev/exit-code`).
-Not here: carrying it out (weir.simulation.kubelet.run), whether the pod may start (weir.simulation.kubelet.admit).
+Sandbox, init containers one after the other with sidecars staying, ordinary containers, restarts with back-off, and
+the end: SIGTERM after preStop, SIGKILL when the grace period is over, sidecars last and in reverse order. `advance`
+brings a life up to a time, `due` says when something happens next by itself; the same calls at the same times give the
+same life, under virtual and real time alike.
+Spec: KEP-753 (sidecar containers), core/v1 PodSpec; Kubernetes' kubelet for times: a container that ended is started
+again at once, then after 10 s, doubling to 5 min, anew after 10 min of running well.
+Not here: what the status says about it (weir.simulation.kubelet.pod_status), how containers behave (.behaviour), the
+effects (.run), whether the pod may start at all (.admit).
 """
 
 from __future__ import annotations
 
+import enum
 import math
-import random
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
+from weir.simulation.kubelet.behaviour import Behaviour
+
 Document = dict[str, Any]
-RUN_SECONDS: Final = "weir.dev/run-seconds"
-EXIT_CODE: Final = "weir.dev/exit-code"
+FIRST_BACK_OFF_SECONDS: Final = 10.0
+LONGEST_BACK_OFF_SECONDS: Final = 300.0
+WELL_AFTER_SECONDS: Final = 600.0  # a container that ran so long starts again without back-off
+NOTICE_SECONDS: Final = 1.0  # until the kubelet sees that a container ended and starts it again
+LEAST_GRACE_SECONDS: Final = 2.0  # what is left for SIGTERM after a preStop hook that took all of it
+KILLED: Final = 137  # 128 + SIGKILL
+DEFAULT_GRACE_SECONDS: Final = 30
+CREATING: Final = "ContainerCreating"
+INITIALIZING: Final = "PodInitializing"
 
 
-@dataclass(frozen=True)
-class Life:
-    """How long the stages of pods last on a node, in seconds, and how often containers fail."""
+class Role(enum.Enum):
+    """What a container is for."""
 
-    start_seconds: float = 1.0
-    run_seconds: float = 5.0  #: of pods that end by themselves (restartPolicy Never or OnFailure)
-    terminate_seconds: float = 1.0
-    jitter: float = 0.0  #: up to this share is added at random
-    failure_rate: float = 0.0  #: how often a pod that ends by itself fails
-
-    @classmethod
-    def read(cls, document: Document) -> Life:
-        """Return the life that a class file or annotation describes; unknown names are an error.
-
-        >>> Life.read({"startSeconds": 2}).start_seconds
-        2.0
-        """
-        names = {
-            "startSeconds": "start_seconds",
-            "runSeconds": "run_seconds",
-            "terminateSeconds": "terminate_seconds",
-            "jitter": "jitter",
-            "failureRate": "failure_rate",
-        }
-        found: dict[str, float] = {}
-        for name, value in document.items():
-            if name not in names:
-                raise LifeError(f"life: unknown field {name!r}: there are {', '.join(names)}")
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-                raise LifeError(f"life: {name}: {value!r} is no number from 0 on")
-            found[names[name]] = float(value)
-        return cls(**found)
+    INIT = "initContainers"
+    SIDECAR = "initContainers with restartPolicy Always"
+    ORDINARY = "containers"
+    EPHEMERAL = "ephemeralContainers"
 
 
-class LifeError(ValueError):
-    """A description of pods' lives that cannot be used."""
+class State(enum.Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    TERMINATED = "terminated"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """One row of the table."""
+class Ended:
+    """How a container ended, once."""
 
-    name: str
-    phase: str  #: the phase a pod is in while the stage lasts
-    deleting: bool
-    ends_by_itself: bool | None  #: None: whichever
-    lasts: str  #: the field of Life that says how long
-
-
-#: The first row that fits is the stage a pod is in; a pod that fits none stays as it is.
-STAGES: Final = (
-    Stage("terminate", "*", True, None, "terminate_seconds"),
-    Stage("start", "Pending", False, None, "start_seconds"),
-    Stage("finish", "Running", False, True, "run_seconds"),
-)
+    exit_code: int
+    reason: str
+    started_at: float
+    finished_at: float
 
 
-def stage_of(pod: Document) -> Stage | None:
-    """Return the stage a pod is in; None when nothing will happen to it by itself.
+@dataclass(slots=True)
+class Container:
+    """One container of a pod that lives; times are seconds since the epoch."""
 
-    >>> stage_of({"metadata": {}, "spec": {"restartPolicy": "Never"}, "status": {"phase": "Running"}}).name
-    'finish'
-    """
-    phase = pod.get("status", {}).get("phase") or "Pending"
-    deleting = bool(pod["metadata"].get("deletionTimestamp"))
-    for stage in STAGES:
-        if stage.deleting != deleting or stage.phase not in ("*", phase):
-            continue
-        if stage.ends_by_itself is None or stage.ends_by_itself == ends_by_itself(pod):
-            return stage
-    return None
+    spec: Document
+    role: Role
+    state: State = State.WAITING
+    reason: str = CREATING  #: why it waits
+    message: str = ""
+    started_at: float = 0.0
+    ended: Ended | None = None  #: while terminated
+    last: Ended | None = None  #: of the run before this one
+    starts: int = 0
+    pulls: int = 0  #: tries to pull its image that failed
+    back_off: float = 0.0  #: seconds to wait after the next end
+    at: float = math.inf  #: when it ends (running) or is started or pulled again (otherwise)
+    exit_code: int = 0  #: of the end at that time
+    stopping: bool = False
 
+    @property
+    def name(self) -> str:
+        return str(self.spec["name"])
 
-def ends_by_itself(pod: Document) -> bool:
-    """Return whether the pod's containers are meant to finish."""
-    annotations = pod["metadata"].get("annotations") or {}
-    return pod["spec"].get("restartPolicy", "Always") != "Always" or RUN_SECONDS in annotations
+    @property
+    def ordinary(self) -> bool:
+        return self.role is Role.ORDINARY
 
-
-def lasts_seconds(stage: Stage, pod: Document, life: Life, chance: random.Random) -> float:
-    """Return how long the stage lasts for this pod."""
-    seconds: float = getattr(life, stage.lasts)
-    if stage.name == "finish":
-        text = (pod["metadata"].get("annotations") or {}).get(RUN_SECONDS, "")
-        with suppress(ValueError):  # not a number: the node's own time counts
-            asked = float(text)
-            seconds = asked if 0 <= asked < math.inf else seconds
-    if stage.name == "terminate":
-        grace = pod["metadata"].get("deletionGracePeriodSeconds")
-        seconds = min(seconds, grace) if grace is not None else seconds
-        if (pod.get("status", {}).get("phase") or "Pending") in ("Succeeded", "Failed"):
-            return 0.0
-    return seconds * (1 + life.jitter * chance.random()) if life.jitter else seconds
+    @property
+    def done(self) -> bool:
+        """Whether the containers behind an init container may start."""
+        if self.role is Role.SIDECAR:
+            return self.starts > 0
+        return self.state is State.TERMINATED and self.ended is not None and self.ended.exit_code == 0
 
 
-def started_status(pod: Document, now: str, host_ip: str, pod_ip: str) -> Document:
-    """Return the status of a pod whose containers run."""
-    started = {"running": {"startedAt": now}}
-    status: Document = {
-        "phase": "Running",
-        "hostIP": host_ip,
-        "hostIPs": [{"ip": host_ip}],
-        "podIP": pod_ip,
-        "podIPs": [{"ip": pod_ip}],
-        "startTime": pod.get("status", {}).get("startTime") or now,
-        "conditions": conditions("True", now),
-        "containerStatuses": [_container(c, started, True) for c in pod["spec"]["containers"]],
-    }
-    if pod["spec"].get("initContainers"):
-        done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}
-        status["initContainerStatuses"] = [
-            _container(c, started if c.get("restartPolicy") == "Always" else done, True)
-            for c in pod["spec"]["initContainers"]
-        ]
-    return status
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Something people read about in events."""
+
+    type: str
+    reason: str
+    message: str
 
 
-def ended_status(pod: Document, now: str, exit_code: int) -> Document:
-    """Return the status of a pod whose containers have ended."""
-    started = pod.get("status", {}).get("startTime") or now
-    reason = "Completed" if exit_code == 0 else "Error"
-    state = {"terminated": {"exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": now}}
-    return {
-        "phase": "Succeeded" if exit_code == 0 else "Failed",
-        "conditions": conditions("False", now, "PodCompleted" if exit_code == 0 else "PodFailed"),
-        "containerStatuses": [_container(c, state, False) for c in pod["spec"]["containers"]],
-    }
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a pod ends before its containers do; no reason when it is deleted."""
+
+    reason: str = ""
+    message: str = ""
 
 
-def exit_code(pod: Document, life: Life, chance: random.Random) -> int:
-    """Return how the containers of a pod end."""
-    text = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "")
-    if text.isdigit():
-        return int(text) & 0xFF
-    return 1 if life.failure_rate and chance.random() < life.failure_rate else 0
+@dataclass
+class PodLife:
+    """One pod on its node, from the moment it was admitted."""
 
+    pod: Document
+    behaviour: Behaviour
+    started_at: float  #: startTime
+    sandbox_at: float  #: when its sandbox is ready
+    containers: list[Container] = field(default_factory=list)
+    sandbox: bool = False
+    ending: Ending | None = None
+    kill_at: float = math.inf  #: when the grace period is over
+    over: bool = False  #: no container runs, and none will
+    occurrences: list[Occurrence] = field(default_factory=list)
 
-def conditions(ready: str, now: str, reason: str = "") -> list[Document]:
-    """Return the conditions a kubelet writes."""
-    found = []
-    for type in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"):
-        status = ready if type in ("Ready", "ContainersReady", "PodReadyToStartContainers") else "True"
-        condition: Document = {
-            "type": type,
-            "status": status,
-            "lastProbeTime": None,
-            "lastTransitionTime": now,
+    # ── beginning ────────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    def begin(cls, pod: Document, behaviour: Behaviour, now: float) -> PodLife:
+        """Return the life of a pod that was just admitted."""
+        life = cls(pod, behaviour, now, now + behaviour.start_seconds())
+        life.containers = [Container(spec, role) for spec, role in containers_of(pod)]
+        if pod["spec"].get("initContainers"):
+            for each in life.containers:
+                each.reason = INITIALIZING
+        return life
+
+    @classmethod
+    def restore(cls, pod: Document, behaviour: Behaviour, now: float) -> PodLife:
+        """Return the life of a pod that another process has played, as far as its status says."""
+        status = pod.get("status") or {}
+        life = cls.begin(pod, behaviour, _time(status.get("startTime"), now))
+        life.over = status.get("phase") in ("Succeeded", "Failed")
+        life.sandbox = bool(status.get("podIP"))
+        life.sandbox_at = min(life.sandbox_at, now)
+        known = {
+            each["name"]: each
+            for part in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+            for each in status.get(part) or ()
         }
-        if reason and type != "PodReadyToStartContainers":
-            condition["reason"] = reason
-        found.append(condition)
-    return found
+        for each in life.containers:
+            if each.name in known:
+                life._restore(each, known[each.name], now)
+        return life
+
+    def _restore(self, container: Container, status: Document, now: float) -> None:
+        state = status.get("state") or {}
+        restarts = int(status.get("restartCount") or 0)
+        if (last := (status.get("lastState") or {}).get("terminated")) is not None:
+            container.last = _ended(last, now)
+        if (running := state.get("running")) is not None:
+            container.starts = restarts
+            self._start(container, _time(running.get("startedAt"), now))
+        elif (terminated := state.get("terminated")) is not None:
+            container.starts = restarts + 1
+            container.state, container.ended = State.TERMINATED, _ended(terminated, now)
+            if not self.over and self._restarts(container, container.ended.exit_code):
+                container.at = now
+        elif container.last is not None:
+            container.starts = restarts + 1
+            container.at, container.back_off = now, FIRST_BACK_OFF_SECONDS
+
+    def refresh(self, pod: Document) -> None:
+        """Take in another version of the pod: ephemeral containers come, and nothing else does."""
+        self.pod = pod
+        if ephemeral := pod["spec"].get("ephemeralContainers"):
+            known = {each.name for each in self.containers}
+            self.containers += [
+                Container(each, Role.EPHEMERAL) for each in ephemeral if each["name"] not in known
+            ]
+
+    # ── time ─────────────────────────────────────────────────────────────────────────────────────
+
+    def due(self) -> float:
+        """Return when something happens next by itself."""
+        if self.over:
+            return math.inf
+        if self.ending is not None:
+            stopping = [each.at for each in self.containers if each.state is State.RUNNING and each.stopping]
+            return min(stopping, default=0.0)  # none: it is over, or it is a sidecar's turn
+        if not self.sandbox:
+            return min(self.sandbox_at, self.deadline)
+        return min(min((each.at for each in self.containers), default=math.inf), self.deadline)
+
+    @property
+    def deadline(self) -> float:
+        """When activeDeadlineSeconds are over."""
+        seconds = self.pod["spec"].get("activeDeadlineSeconds")
+        return math.inf if seconds is None else self.started_at + float(seconds)
+
+    def advance(self, now: float) -> bool:
+        """Let happen what is due at *now*; return whether anything did."""
+        moved = False
+        while not self.over and self._step(now):
+            moved = True
+        return moved
+
+    def _step(self, now: float) -> bool:
+        if self.ending is not None:
+            return self._step_to_the_end(now)
+        if now >= self.deadline:
+            message = "Pod was active on the node longer than the specified deadline"
+            self._record("Normal", "DeadlineExceeded", message)
+            self.end(now, Ending("DeadlineExceeded", message))
+            return True
+        if not self.sandbox:
+            if now < self.sandbox_at:
+                return False
+            self.sandbox = True
+            return True
+        return any(self._step_of(each, now) for each in self._turn()) or self._finished(now)
+
+    def _turn(self) -> Iterator[Container]:
+        """Yield the containers that something may happen to: those behind an init container wait for it."""
+        initialized = True
+        for each in self.containers:
+            if each.role in (Role.INIT, Role.SIDECAR):
+                if initialized or each.starts:
+                    yield each
+                initialized = initialized and each.done
+            elif initialized or each.role is Role.EPHEMERAL:
+                yield each
+
+    def _step_of(self, container: Container, now: float) -> bool:
+        if container.state is State.RUNNING:
+            if now < container.at:
+                return False
+            self._stop(container, container.exit_code, now)
+            return True
+        if container.state is State.TERMINATED or container.starts:
+            if now < container.at:
+                return False
+            if container.state is State.TERMINATED and container.back_off > 0:
+                self._back_off(container, now)
+            else:
+                self._start(container, now)
+            return True
+        if now < container.at < math.inf:
+            return False
+        return self._pull(container, now)
+
+    # ── starting ─────────────────────────────────────────────────────────────────────────────────
+
+    def _pull(self, container: Container, now: float) -> bool:
+        """Start the container, if its image can be pulled."""
+        failing = self.behaviour.failed_pulls(container.name, ordinary=container.ordinary)
+        if container.pulls >= failing:
+            self._start(container, now)
+            return True
+        image = container.spec.get("image", "")
+        if container.reason == "ErrImagePull":
+            container.reason, container.message = "ImagePullBackOff", f'Back-off pulling image "{image}"'
+            self._record("Normal", "BackOff", container.message)
+            container.back_off = min(
+                max(container.back_off * 2, FIRST_BACK_OFF_SECONDS), LONGEST_BACK_OFF_SECONDS
+            )
+            container.at = now + container.back_off
+            return True
+        container.pulls += 1
+        container.reason = "ErrImagePull"
+        container.message = f'failed to pull image "{image}": the simulated registry does not have it'
+        self._record("Warning", "Failed", f'Failed to pull image "{image}"')
+        container.at = now + NOTICE_SECONDS
+        if container.pulls >= failing:
+            container.back_off = 0.0
+        return True
+
+    def _start(self, container: Container, now: float) -> None:
+        if container.ended is not None:
+            container.last = container.ended
+        init = container.role is Role.INIT
+        run = self.behaviour.run_seconds(
+            container.name, container.starts, ordinary=container.ordinary, init=init
+        )
+        container.exit_code = self.behaviour.exit_code(
+            container.name, container.starts, ordinary=container.ordinary
+        )
+        container.state, container.reason, container.message = State.RUNNING, "", ""
+        container.ended, container.started_at = None, now
+        container.at = now + run
+        # The first restart comes at once; what pulling the image took does not count.
+        longer = min(max(container.back_off * 2, FIRST_BACK_OFF_SECONDS), LONGEST_BACK_OFF_SECONDS)
+        container.back_off = longer if container.starts else 0.0
+        container.starts += 1
+        self._record("Normal", "Started", f"Container started: {container.name}")
+
+    def _stop(self, container: Container, exit_code: int, now: float) -> None:
+        reason = "Completed" if exit_code == 0 else "Error"
+        container.state = State.TERMINATED
+        container.ended = Ended(exit_code, reason, container.started_at, now)
+        container.at = math.inf
+        if self.ending is not None or not self._restarts(container, exit_code):
+            return
+        if now - container.started_at >= WELL_AFTER_SECONDS:
+            container.back_off = 0.0
+        container.at = now + NOTICE_SECONDS
+
+    def _restarts(self, container: Container, exit_code: int) -> bool:
+        if container.role is Role.EPHEMERAL:
+            return False
+        if container.role is Role.SIDECAR:
+            return True
+        policy = container.spec.get("restartPolicy") or self.pod["spec"].get("restartPolicy", "Always")
+        if container.role is Role.INIT:
+            return exit_code != 0 and policy != "Never"
+        return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+    def _back_off(self, container: Container, now: float) -> None:
+        """Let the container wait: it ended soon after it was started, and not for the first time."""
+        wait, name = container.back_off, self._full_name()
+        container.last, container.ended = container.ended, None
+        container.state, container.reason = State.WAITING, "CrashLoopBackOff"
+        container.message = (
+            f"back-off {_duration(wait)} restarting failed container={container.name} pod={name}"
+        )
+        self._record(
+            "Warning", "BackOff", f"Back-off restarting failed container {container.name} in pod {name}"
+        )
+        finished = container.last.finished_at if container.last is not None else now
+        container.at = max(finished + wait, now)
+
+    def _full_name(self) -> str:
+        metadata = self.pod["metadata"]
+        return f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+
+    def _finished(self, now: float) -> bool:
+        """Begin the end of a pod whose containers have all ended for good, or that cannot be initialized."""
+        final = [each for each in self.containers if each.state is State.TERMINATED and each.at == math.inf]
+        if any(each.role is Role.INIT and not each.done for each in final):
+            self.end(now, Ending())
+            return True
+        ordinary = [each for each in self.containers if each.ordinary]
+        if all(each in final for each in ordinary):
+            self.end(now, Ending())
+            return True
+        return False
+
+    def end(self, now: float, ending: Ending, grace_seconds: float | None = None) -> None:
+        """Stop every container: SIGTERM now, after preStop, and SIGKILL when the grace period is over.
+
+        A life that is ending already can only end sooner.
+        """
+        if grace_seconds is None:
+            grace = self.pod["spec"].get("terminationGracePeriodSeconds")
+            grace_seconds = float(DEFAULT_GRACE_SECONDS if grace is None else grace)
+        if self.ending is not None:
+            self.kill_at = min(self.kill_at, now + grace_seconds)
+            for each in self.containers:
+                if each.state is State.RUNNING and each.stopping and each.at > self.kill_at:
+                    each.at, each.exit_code = self.kill_at, KILLED
+            return
+        self.ending, self.kill_at = ending, now + grace_seconds
+        for each in self.containers:
+            if each.state is State.RUNNING and each.role is not Role.SIDECAR:
+                self._signal(each, now)
+
+    def _signal(self, container: Container, now: float) -> None:
+        self._record("Normal", "Killing", f"Stopping container {container.name}")
+        hook = self.behaviour.pre_stop_seconds(container.spec, ordinary=container.ordinary)
+        stop = self.behaviour.stop_seconds(container.name, ordinary=container.ordinary)
+        last = self.kill_at
+        if (
+            hook and now + hook >= last and last > now
+        ):  # it took all of the grace period: a little more is given
+            hook, last = last - now, last + LEAST_GRACE_SECONDS
+        container.stopping = True
+        by_itself = now + hook + stop
+        if container.at <= min(by_itself, last):
+            return  # it ends before that, as it would have
+        if by_itself <= last:
+            container.at = by_itself
+            container.exit_code = self.behaviour.stop_exit_code(container.name, ordinary=container.ordinary)
+        else:
+            container.at, container.exit_code = max(last, now), KILLED
+
+    def _step_to_the_end(self, now: float) -> bool:
+        running = [each for each in self.containers if each.state is State.RUNNING]
+        for each in running:
+            if each.stopping and each.at <= now:
+                self._stop(each, each.exit_code, now)
+                return True
+        if not running:
+            self.over = True
+            return True
+        if all(each.role is Role.SIDECAR for each in running) and not any(each.stopping for each in running):
+            self._signal(running[-1], now)  # the one that was started last ends first
+            return True
+        return False
+
+    def _record(self, type: str, reason: str, message: str) -> None:
+        self.occurrences.append(Occurrence(type, reason, message))
+
+    def take_occurrences(self) -> list[Occurrence]:
+        """Return what happened since the last call."""
+        taken, self.occurrences = self.occurrences, []
+        return taken
 
 
-def _container(container: Document, state: Document, ready: bool) -> Document:
-    name, image = container["name"], container.get("image", "")
-    return {
-        "name": name,
-        "image": image,
-        "imageID": f"weir.dev/simulated/{image}",
-        "containerID": f"weir://{name}",
-        "ready": ready,
-        "started": "running" in state,
-        "restartCount": 0,
-        "state": state,
-    }
+def containers_of(pod: Document) -> Iterator[tuple[Document, Role]]:
+    """Yield the containers of a pod in the order in which they start."""
+    spec = pod["spec"]
+    for each in spec.get("initContainers") or ():
+        yield each, Role.SIDECAR if each.get("restartPolicy") == "Always" else Role.INIT
+    for each in spec["containers"]:
+        yield each, Role.ORDINARY
+    for each in spec.get("ephemeralContainers") or ():
+        yield each, Role.EPHEMERAL
+
+
+def _ended(terminated: Document, now: float) -> Ended:
+    return Ended(
+        int(terminated.get("exitCode") or 0),
+        terminated.get("reason", ""),
+        _time(terminated.get("startedAt"), now),
+        _time(terminated.get("finishedAt"), now),
+    )
+
+
+def _time(text: str | None, otherwise: float) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else otherwise
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration as Go prints it.
+
+    >>> _duration(10.0), _duration(80.0), _duration(300.0)
+    ('10s', '1m20s', '5m0s')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

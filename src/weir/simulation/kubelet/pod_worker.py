@@ -1,0 +1,295 @@
+"""What does a simulated kubelet do about one pod? It admits it, lets it live, writes its status, deletes it at its end.
+
+The order of writes is a kubelet's: admitted (startTime, containers waiting), each visible step of its containers, the
+final status when the last container has ended, and only then the deletion of the object, which finalizers may delay.
+Not here: what happens when (weir.simulation.kubelet.pod_lifecycle), what the status says (.pod_status), whether the pod
+may run (.admit), nodes and their reports (.run, .heartbeats).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from weir import errors
+from weir.client.api import STRATEGIC_MERGE_PATCH, Client
+from weir.client.cache import Cache
+from weir.client.events import ObjectReference, Recorder
+from weir.client.queue import WorkQueue
+from weir.clock import Clock
+from weir.gates import Gates
+from weir.objects.core import Node, PersistentVolume, Pod, ViewError, read
+from weir.objects.kinds import by_kind
+from weir.objects.resource import ResourceClaim
+from weir.objects.times import format_time
+from weir.simulation.kubelet import claim_preparation, volume_mounts
+from weir.simulation.kubelet.admit import Admission, admit, needs_admission
+from weir.simulation.kubelet.behaviour import Behaviour, Life
+from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife
+from weir.simulation.kubelet.pod_status import status_of
+
+PODS: Final = by_kind("v1", "Pod")
+CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
+VOLUMES: Final = by_kind("v1", "PersistentVolume")
+VOLUME_CLAIMS: Final = by_kind("v1", "PersistentVolumeClaim")
+PREPARE_AGAIN_SECONDS: Final = 5.0
+PREEMPTED: Final = Ending("Preempting", "Preempted in order to admit critical pod")
+
+Document = dict[str, Any]
+
+
+class PodKey(msgspec.Struct, frozen=True):
+    """A pod that something may have to happen to."""
+
+    namespace: str
+    name: str
+
+
+class PodWorker:
+    """The pods of all simulated kubelets of one process."""
+
+    def __init__(
+        self,
+        client: Client,
+        gates: Gates,
+        clock: Clock,
+        pods: Cache[Document],
+        queue: WorkQueue[PodKey],
+        recorder: Recorder,
+        chance: random.Random,
+        life_of: Callable[[Document], Life],
+    ) -> None:
+        """*pods* must have the index `node`; *life_of* says how pods live on a node."""
+        self._client, self._gates, self._clock = client, gates, clock
+        self._pods, self._queue, self._recorder = pods, queue, recorder
+        self._chance, self._life_of = chance, life_of
+        self._admitted: set[str] = set()  # uids of pods that were asked about
+        self._views: dict[
+            str, tuple[Document, Pod]
+        ] = {}  # uid → the document last read as a view, and that view
+        self._lives: dict[str, PodLife] = {}
+        self._addresses: dict[str, str] = {}
+        self._written: dict[str, Document] = {}  # uid → the status last written
+        self._deleted: set[str] = set()  # uids of pods whose deletion was asked for
+        self._next_address = 0
+        self._expressions: Any = None
+
+    def forget(self, uid: str) -> None:
+        """A pod was deleted."""
+        self._admitted.discard(uid)
+        self._deleted.discard(uid)
+        for each in (self._views, self._lives, self._addresses, self._written):
+            each.pop(uid, None)
+
+    def write_again(self, pod: Document) -> None:
+        """Write the status of a pod anew: others may have changed it while its node was off."""
+        self._written.pop(pod["metadata"]["uid"], None)
+
+    async def sync(self, pod: Document, node: Document) -> None:
+        """Bring one pod on a node that is on up to now."""
+        uid = pod["metadata"]["uid"]
+        if uid in self._deleted:
+            return  # only its finalizers keep it
+        life = self._lives.get(uid)
+        if life is None:
+            life = await self._begin(pod, node)
+            if life is None:
+                return
+        life.refresh(pod)
+        now = self._clock.time()
+        if pod["metadata"].get("deletionTimestamp") and not life.over:
+            life.end(now, Ending(), _grace(pod["metadata"], now))
+        if not life.sandbox and life.ending is None and now >= life.sandbox_at:
+            if not await self._prepared(pod, node):
+                if life.deadline < math.inf:
+                    self._queue.add_after(pod_key(pod), max(life.deadline - now, 0.0))
+                return
+            now = self._clock.time()
+        life.advance(now)
+        await self._show(pod, life)
+        if life.over and pod["metadata"].get("deletionTimestamp"):
+            await self._delete(pod)
+            return
+        due = life.due()
+        if due < math.inf:
+            self._queue.add_after(pod_key(pod), max(due - self._clock.time(), 0.0))
+
+    async def _begin(self, pod: Document, node: Document) -> PodLife | None:
+        """Return the life of a pod that is seen for the first time; None when it is not admitted."""
+        uid, status = pod["metadata"]["uid"], pod.get("status") or {}
+        behaviour = Behaviour(pod, self._life_of(node), self._chance)
+        known = bool(status.get("startTime")) or status.get("phase") in ("Succeeded", "Failed")
+        if not known and uid not in self._admitted:
+            self._admitted.add(uid)
+            if not await self._admit(pod, node):
+                return None
+            for problem in behaviour.problems():
+                self._record(pod, "Warning", "InvalidAnnotation", problem)
+        self._admitted.add(uid)
+        begin = PodLife.restore if known else PodLife.begin
+        life = self._lives[uid] = begin(pod, behaviour, self._clock.time())
+        if status.get("podIP"):
+            self._addresses[uid] = status["podIP"]
+        return life
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _show(self, pod: Document, life: PodLife) -> None:
+        """Write the status, if it says something new, and record what happened."""
+        uid = pod["metadata"]["uid"]
+        if life.sandbox and uid not in self._addresses:
+            self._next_address += 1
+            number = self._next_address
+            self._addresses[uid] = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
+        if not (life.over and (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")):
+            written = self._written.get(uid)
+            before = (written or pod.get("status") or {}).get("conditions") or ()
+            status = status_of(life, self._addresses.get(uid, ""), before, format_time(self._clock.now()))
+            if written != status:
+                self._written[uid] = status
+                await self._write(pod, status)
+        for each in life.take_occurrences():
+            self._record(pod, each.type, each.reason, each.message)
+
+    async def _write(self, pod: Document, status: Document) -> None:
+        metadata = pod["metadata"]
+        try:
+            await self._client.patch(
+                PODS,
+                metadata["name"],
+                {"metadata": {"uid": metadata["uid"]}, "status": status},
+                metadata["namespace"],
+                patch_type=STRATEGIC_MERGE_PATCH,
+                subresource="status",
+                read=False,
+            )
+        except (errors.NotFound, errors.Conflict):
+            return  # gone, or another pod of the same name
+
+    async def _delete(self, pod: Document) -> None:
+        """Let the object go: nothing of the pod runs any more."""
+        metadata = pod["metadata"]
+        self._deleted.add(metadata["uid"])
+        try:
+            await self._client.delete(
+                PODS,
+                metadata["name"],
+                metadata["namespace"],
+                grace_period_seconds=0,
+                uid=metadata["uid"],
+                read=False,
+            )
+        except (errors.NotFound, errors.Conflict):
+            self.forget(metadata["uid"])
+        except BaseException:
+            self._deleted.discard(metadata["uid"])
+            raise
+
+    def _record(self, pod: Document, type: str, reason: str, message: str) -> None:
+        metadata = pod["metadata"]
+        about = ObjectReference("Pod", metadata["name"], metadata["namespace"], metadata["uid"])
+        self._recorder.record(about, type, reason, message)
+
+    # ── admission ────────────────────────────────────────────────────────────────────────────────
+
+    async def _admit(self, pod: Document, node: Document) -> bool:
+        try:
+            view, node_view = read(Pod, pod), read(Node, node)
+            if not needs_admission(view):
+                return True
+            answer = admit(view, node_view, list(self._others(pod)), self._gates, self._evaluate())
+        except (ViewError, ValueError) as error:
+            answer = Admission(
+                "UnexpectedAdmissionError", f"Unexpected error while attempting to admit: {error}"
+            )
+        if answer:
+            for victim in answer.victims:
+                await self._preempt(victim)
+            return True
+        self._record(pod, "Warning", answer.reason, answer.message)
+        status = {"phase": "Failed", "reason": answer.reason, "message": answer.status_message}
+        await self._write(pod, {**status, "startTime": format_time(self._clock.now())})
+        return False
+
+    def _others(self, pod: Document) -> Iterator[Pod]:
+        """Yield the pods that were let in on the same node before and have not ended."""
+        for other in self._pods.by_index("node", pod["spec"]["nodeName"]):
+            uid = other["metadata"]["uid"]
+            if uid != pod["metadata"]["uid"] and uid in self._admitted:
+                life = self._lives.get(uid)
+                if life is None or life.over:
+                    continue
+                known = self._views.get(uid)
+                if known is None or known[0] is not other:
+                    known = self._views[uid] = (other, read(Pod, other))
+                if not known[1].terminated:
+                    yield known[1]
+
+    async def _preempt(self, victim: Pod) -> None:
+        """End a pod at once for a critical one."""
+        life = self._lives[victim.metadata.uid]
+        now = self._clock.time()
+        life.end(now, PREEMPTED, 0.0)
+        life.advance(now)
+        await self._show(life.pod, life)
+
+    def _evaluate(self) -> Any:
+        if self._expressions is None:
+            from weir.taints.expression import Expressions
+
+            self._expressions = Expressions()
+        return self._expressions.evaluate
+
+    # ── devices and volumes ──────────────────────────────────────────────────────────────────────
+
+    async def _prepared(self, pod: Document, node: Document) -> bool:
+        """Return whether the pod has its devices and volumes; if not, it is tried again."""
+        problem = await self._unprepared_claim(pod)
+        reason = claim_preparation.REASON
+        if not problem:
+            problem, reason = await self._unmounted_volume(pod, node), volume_mounts.REASON
+        if problem:
+            self._record(pod, "Warning", reason, problem)
+            self._queue.add_after(pod_key(pod), PREPARE_AGAIN_SECONDS)
+        return not problem
+
+    async def _unprepared_claim(self, pod: Document) -> str:
+        status = pod.get("status") or {}
+        if not (pod["spec"].get("resourceClaims") or status.get("extendedResourceClaimStatus")):
+            return ""
+        namespace = pod["metadata"]["namespace"]
+        view, claims = read(Pod, pod), {}
+        for name in claim_preparation.claim_names(view):
+            found = await self._client.find(CLAIMS, name, namespace)
+            if found is not None:
+                claims[f"{namespace}/{name}"] = read(ResourceClaim, found)
+        return claim_preparation.unprepared(view, claims)
+
+    async def _unmounted_volume(self, pod: Document, node: Document) -> str:
+        for name in volume_mounts.claim_names(pod):
+            claim = await self._client.find(VOLUME_CLAIMS, name, pod["metadata"]["namespace"])
+            bound = ((claim or {}).get("spec") or {}).get("volumeName")
+            volume = await self._client.find(VOLUMES, bound) if bound else None
+            if volume is not None:
+                labels = node["metadata"].get("labels") or {}
+                problem = volume_mounts.mount_problem(read(PersistentVolume, volume), labels, self._gates)
+                if problem:
+                    return problem
+        return ""
+
+
+def pod_key(pod: Document) -> PodKey:
+    """Return the key of a pod."""
+    return PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
+
+
+def _grace(metadata: Document, now: float) -> float:
+    """Return how many seconds a pod that is being deleted has left: as many as it was given, or until its time."""
+    given = float(metadata.get("deletionGracePeriodSeconds") or 0)
+    left = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp() + 1 - now
+    return max(min(given, left), 0.0)
