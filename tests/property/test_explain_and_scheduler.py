@@ -17,8 +17,8 @@ from weir.explain.subject import Subject
 from weir.explain.whatif import place
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Namespace, Node, Pod, read
+from weir.objects.declared_features import RESTART_ALL
 from weir.scheduler.cycle import Engine, Placement
-from weir.scheduler.plugins.node_declared_features import RESTART_ALL
 from weir.scheduler.volumes import Storage
 from weir.world import World
 

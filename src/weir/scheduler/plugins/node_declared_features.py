@@ -1,9 +1,8 @@
 """NodeDeclaredFeatures: a pod that needs a feature of the node's kubelet goes where the kubelet says it has it.
 
-Spec: KEP-5328 "Node Declared Features"; the reason is Kubernetes'. Kubelets list features that are still being rolled
-out in `status.declaredFeatures`; which of them a pod needs is read off its fields.
+Spec: KEP-5328 "Node Declared Features"; the reason is Kubernetes'.
 What surprises: it is asked last of all filters.
-Not here: features that only matter when a pod is changed (resizing); the scheduler never asks for those.
+Not here: which features a pod needs (weir.objects.declared_features).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from weir.objects.core import Node, Pod
+from weir.objects.declared_features import declared_features, required_features
 from weir.scheduler.framework import Code, Extensions, FilterPlugin, Plugin, QueueingHint, Scope, Status
 from weir.scheduler.node_table import Ids, NodeTable
 from weir.scheduler.pod_class import PodClass
@@ -21,32 +21,7 @@ from weir.scheduler.queueing_hints import NODE_ADD, NODE_FEATURE, ClusterEvent
 from weir.scheduler.reasons import Reason, UndeclaredFeatures
 
 NAME: Final = "NodeDeclaredFeatures"
-RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
-HOST_NETWORK_USERS: Final = "UserNamespacesHostNetworkSupport"
 _REJECTED: Final = Status(Code.UNRESOLVABLE, (UndeclaredFeatures.words,), NAME)
-
-
-def required_features(pod: Pod) -> frozenset[str]:
-    """Return the features that *pod* needs.
-
-    >>> from weir.objects.core import read
-    >>> container = {"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}
-    >>> sorted(required_features(read(Pod, {"spec": {"containers": [container]}})))
-    ['RestartAllContainersOnContainerExits']
-    """
-    spec = pod.spec
-    found: set[str] = set()
-    for container in (*spec.containers, *(spec.init_containers or ())):
-        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ()):
-            found.add(RESTART_ALL)
-    if spec.host_network and spec.host_users is False:
-        found.add(HOST_NETWORK_USERS)
-    return frozenset(found)
-
-
-def declared_features(node: Node) -> frozenset[str]:
-    """Return what the kubelet of *node* says it can do."""
-    return frozenset(node.status.declared_features or ())
 
 
 class NodeDeclaredFeatures(Plugin):

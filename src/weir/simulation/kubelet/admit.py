@@ -14,6 +14,7 @@ from typing import Final
 
 from weir.gates import Gates
 from weir.objects.core import Container, Node, Pod, Taint
+from weir.objects.declared_features import declared_features, required_features
 from weir.objects.requests import PODS, Amounts, node_allocatable, pod_requests
 from weir.selectors.node import pod_selects_node
 from weir.taints import wellknown
@@ -114,12 +115,15 @@ def admit(
             return Admission(predicate, f"Predicate {predicate} failed: {why}")
     if not is_static(pod) and untolerated(node.taints, pod.tolerations, gates, EVICTING, evaluate):
         return Admission("TaintToleration", f"Predicate TaintToleration failed: {_TAINTS}")
+    if missing := sorted(required_features(pod) - declared_features(node)):
+        return Admission("PodFeatureUnsupported", f"{_FEATURES}: {', '.join(missing)}")
     return Admission(victims=victims) if victims else ADMITTED
 
 
 _AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"
 _NAME: Final = "node(s) didn't match the requested node name"
 _PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
+_FEATURES: Final = "Pod requires node features that are not available"
 _TAINTS: Final = "node(s) had taints that the pod didn't tolerate"
 
 

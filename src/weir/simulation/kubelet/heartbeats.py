@@ -27,7 +27,7 @@ from weir.clock import Clock
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_micro_time, format_time
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
-from weir.simulation.kubelet.node_classes import healthy, is_off
+from weir.simulation.kubelet.node_classes import addresses, allocatable_of, healthy, is_off
 
 NODES: Final = by_kind("v1", "Node")
 LEASES: Final = by_kind("coordination.k8s.io/v1", "Lease")
@@ -78,6 +78,12 @@ class StatusKey(msgspec.Struct, frozen=True):
     node: str
 
 
+class SyncKey(msgspec.Struct, frozen=True):
+    """What a node can give does not follow from what it has: another program changed its capacity."""
+
+    node: str
+
+
 class LastKey(msgspec.Struct, frozen=True):
     """A node went off: what it still reported until then is to be written."""
 
@@ -85,7 +91,7 @@ class LastKey(msgspec.Struct, frozen=True):
     until: float
 
 
-Key = LeaseKey | StatusKey | LastKey
+Key = LeaseKey | StatusKey | SyncKey | LastKey
 
 
 @dataclass
@@ -156,6 +162,8 @@ class Reports:
             self._switched(name, node, is_off(new), now)
         elif node.postpones_status and not is_well(new):
             self._postpone_no_status(name, node, now)
+        if _out_of_step(new):  # seen when the kubelet looks next, with its Lease
+            self._queue.add_after(SyncKey(name), node.lease.next(now) - now)
 
     def _forget(self, name: str) -> None:
         self._nodes.pop(name, None)
@@ -185,7 +193,12 @@ class Reports:
         if isinstance(key, LastKey):
             await self._catch_up(key.node, node, key.until)
             node.postpones_lease = node.postpones_status = False
-        elif not is_off(document):
+        elif is_off(document):
+            return
+        elif isinstance(key, SyncKey):
+            if _out_of_step(document):
+                await self._report(document)
+        else:
             await self._due(key, document, node)
 
     async def _due(self, key: LeaseKey | StatusKey, document: Document, node: _Node) -> None:
@@ -255,7 +268,7 @@ class Reports:
         return await self._client.patch(
             NODES,
             node["metadata"]["name"],
-            {"status": {"conditions": conditions}},
+            {"status": {"conditions": conditions, **_amounts(node)}},
             patch_type=STRATEGIC_MERGE_PATCH,
             subresource="status",
         )
@@ -332,6 +345,26 @@ def is_well(node: Document) -> bool:
 
 
 _WELL: Final = healthy("", "")
+
+
+def _out_of_step(node: Document) -> bool:
+    """Return whether what the node can give does not follow from what it has."""
+    status = node.get("status") or {}
+    capacity, given = status.get("capacity"), status.get("allocatable")
+    return capacity != given and bool(capacity) and allocatable_of(status) != given
+
+
+def _amounts(node: Document) -> Document:
+    """Return what a report says beside conditions: addresses a node lacks, and amounts that do not follow."""
+    status: Document = node.get("status") or {}
+    found: Document = {}
+    if not status.get("addresses"):
+        found["addresses"] = addresses(node["metadata"]["name"])
+    if _out_of_step(node):
+        given = allocatable_of(status)
+        gone = {name: None for name in status.get("allocatable") or {} if name not in given}
+        found["allocatable"] = {**given, **gone}
+    return found
 
 
 def _renewed(lease: Document, owner: Document, now: str) -> Document:

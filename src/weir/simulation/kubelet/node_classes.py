@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 
@@ -131,7 +132,7 @@ def node_document(
         "kind": "Node",
         "metadata": {"name": name, "labels": all_labels},
         "spec": {"taints": msgspec.to_builtins([*kind.taints, *taints])},
-        "status": node_status(kind.capacity, now),
+        "status": node_status(name, kind.capacity, now),
     }
     if annotations:
         document["metadata"]["annotations"] = annotations
@@ -143,9 +144,10 @@ def is_off(node: Document) -> bool:
     return FAILED in (node["metadata"].get("annotations") or {})
 
 
-def node_status(capacity: dict[str, str], now: str) -> Document:
+def node_status(name: str, capacity: dict[str, str], now: str) -> Document:
     """Return the status of a healthy node."""
     return {
+        "addresses": addresses(name),
         "capacity": capacity,
         "allocatable": capacity,
         "conditions": healthy(now, now),
@@ -163,6 +165,36 @@ def node_status(capacity: dict[str, str], now: str) -> Document:
             "bootID": "",
         },
     }
+
+
+def addresses(name: str) -> list[Document]:
+    """Return the addresses of a simulated node: one of its own, and its name.
+
+    >>> addresses("node-0")
+    [{'type': 'InternalIP', 'address': '172.21.44.201'}, {'type': 'Hostname', 'address': 'node-0'}]
+    """
+    number = crc32(name.encode())
+    return [
+        {
+            "type": "InternalIP",
+            "address": f"172.{16 + (number >> 16 & 15)}.{number >> 8 & 255}.{number & 255}",
+        },
+        {"type": "Hostname", "address": name},
+    ]
+
+
+def allocatable_of(status: Document) -> Document:
+    """Return what a kubelet without reservations gives to pods, from the capacity it has.
+
+    Extended resources that other programs put into the capacity are followed, and taken back with it.
+
+    >>> allocatable_of({"capacity": {"cpu": "8", "example.com/a": "3"}, "allocatable": {"cpu": "6"}})
+    {'cpu': '6', 'example.com/a': '3'}
+    """
+    capacity, given = status.get("capacity") or {}, status.get("allocatable") or {}
+    return {
+        name: amount if "/" in name else given.get(name, amount) for name, amount in capacity.items()
+    } or given
 
 
 _CONDITIONS: Final = (

@@ -17,7 +17,6 @@ from weir.objects.times import format_time
 from weir.simulation.kubelet.pod_lifecycle import Container, Ended, PodLife, Role, State
 
 Document = dict[str, Any]
-HOST_IP: Final = "127.0.0.1"
 _PARTS: Final = (
     ("initContainerStatuses", (Role.INIT, Role.SIDECAR)),
     ("containerStatuses", (Role.ORDINARY,)),
@@ -37,13 +36,13 @@ def phase_of(life: PodLife) -> str:
     return "Pending" if any(not each.starts for each in ordinary) else "Running"
 
 
-def status_of(life: PodLife, pod_ip: str, before: Iterable[Document], now: str) -> Document:
+def status_of(life: PodLife, host_ip: str, pod_ip: str, before: Iterable[Document], now: str) -> Document:
     """Return the status that a kubelet would write now; *before* are the conditions so far."""
     phase = phase_of(life)
     status: Document = {"phase": phase, "startTime": _printed(life.started_at)}
     if life.ending is not None and life.over and life.ending.reason:
         status["reason"], status["message"] = life.ending.reason, life.ending.message
-    status["hostIP"], status["hostIPs"] = HOST_IP, [{"ip": HOST_IP}]
+    status["hostIP"], status["hostIPs"] = host_ip, [{"ip": host_ip}]
     if life.sandbox:
         status["podIP"], status["podIPs"] = pod_ip, [{"ip": pod_ip}]
     status["conditions"] = list(_dated(conditions_of(life, phase), before, now))

@@ -73,6 +73,7 @@ class PodWorker:
             str, tuple[Document, Pod]
         ] = {}  # uid → the document last read as a view, and that view
         self._lives: dict[str, PodLife] = {}
+        self._hosts: dict[str, str] = {}  # uid → address of its node
         self._addresses: dict[str, str] = {}
         self._written: dict[str, Document] = {}  # uid → the status last written
         self._deleted: set[str] = set()  # uids of pods whose deletion was asked for
@@ -83,7 +84,7 @@ class PodWorker:
         """A pod was deleted."""
         self._admitted.discard(uid)
         self._deleted.discard(uid)
-        for each in (self._views, self._lives, self._addresses, self._written):
+        for each in (self._views, self._lives, self._hosts, self._addresses, self._written):
             each.pop(uid, None)
 
     def write_again(self, pod: Document) -> None:
@@ -133,6 +134,7 @@ class PodWorker:
         self._admitted.add(uid)
         begin = PodLife.restore if known else PodLife.begin
         life = self._lives[uid] = begin(pod, behaviour, self._clock.time())
+        self._hosts[uid] = host_ip(node)
         if status.get("podIP"):
             self._addresses[uid] = status["podIP"]
         return life
@@ -148,8 +150,9 @@ class PodWorker:
             self._addresses[uid] = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
         if not (life.over and (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")):
             written = self._written.get(uid)
+            now = format_time(self._clock.now())
             before = (written or pod.get("status") or {}).get("conditions") or ()
-            status = status_of(life, self._addresses.get(uid, ""), before, format_time(self._clock.now()))
+            status = status_of(life, self._hosts.get(uid, ""), self._addresses.get(uid, ""), before, now)
             if written != status:
                 self._written[uid] = status
                 await self._write(pod, status)
@@ -286,6 +289,12 @@ class PodWorker:
 def pod_key(pod: Document) -> PodKey:
     """Return the key of a pod."""
     return PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
+
+
+def host_ip(node: Document) -> str:
+    """Return the address of a node, as its pods show it."""
+    found = (node.get("status") or {}).get("addresses") or ()
+    return next((str(each["address"]) for each in found if each["type"] == "InternalIP"), "127.0.0.1")
 
 
 def _grace(metadata: Document, now: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -72,7 +73,7 @@ def test_a_container_that_fails_fails_its_pod():
 def test_restarts_come_at_once_then_after_ten_seconds_doubling_to_five_minutes():
     life = begin(document(annotations={"run-seconds": "0.5", "exit-code": "1"}))
     starts = [at for at, _, (looks,) in play(life, 3000) if looks == "c runs"]
-    gaps = [round(later - sooner - 0.5, 3) for sooner, later in zip(starts, starts[1:], strict=False)]
+    gaps = [round(later - sooner - 0.5, 3) for sooner, later in itertools.pairwise(starts)]
     assert gaps[:8] == [1.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
 
 
@@ -85,7 +86,7 @@ def test_a_container_that_ran_well_starts_again_without_back_off():
 def test_a_pod_in_back_off_still_runs_and_says_why_it_waits():
     life = begin(document(annotations={"run-seconds": "1", "exit-code": "1"}))
     play(life, 5)
-    (container,) = status_of(life, "10.0.0.1", (), "now")["containerStatuses"]
+    (container,) = status_of(life, "172.16.0.1", "10.0.0.1", (), "now")["containerStatuses"]
     assert (
         phase_of(life),
         container["state"],
@@ -238,7 +239,7 @@ def test_a_pod_in_back_off_ends_at_once():
 def test_the_deadline_ends_the_pod_as_failed_after_its_grace_period():
     life = begin(document("Never", {"run-seconds": "1000", "stop-seconds": "4"}, activeDeadlineSeconds=20))
     seen = play(life, 100)
-    status = status_of(life, "10.0.0.1", (), "now")
+    status = status_of(life, "172.16.0.1", "10.0.0.1", (), "now")
     assert (seen[-1], status["reason"], status["message"]) == (
         (24.0, "Failed", ("c exited 143",)),
         "DeadlineExceeded",
@@ -276,7 +277,7 @@ def test_an_ephemeral_container_starts_beside_the_others_and_ends_with_them():
     life.refresh({**pod, "spec": {**pod["spec"], "ephemeralContainers": [{"name": "debug"}]}})
     life.advance(5.0)
     assert look(life.containers[-1]) == "debug runs"
-    assert status_of(life, "", (), "now")["ephemeralContainerStatuses"][0]["name"] == "debug"
+    assert status_of(life, "", "", (), "now")["ephemeralContainerStatuses"][0]["name"] == "debug"
     life.end(10.0, DELETED, 30.0)
     assert play(life, 100)[-1][1:] == ("Succeeded", ("c exited 0", "debug exited 0"))
 
@@ -284,7 +285,7 @@ def test_an_ephemeral_container_starts_beside_the_others_and_ends_with_them():
 def test_another_process_goes_on_where_the_status_says():
     pod = document("Never", {"run-seconds": "100"})
     life = running(pod)
-    pod["status"] = status_of(life, "10.0.0.1", (), "1970-01-01T00:00:01Z")
+    pod["status"] = status_of(life, "172.16.0.1", "10.0.0.1", (), "1970-01-01T00:00:01Z")
     again = PodLife.restore(pod, Behaviour(pod, Life(), random.Random(1)), 50.0)
     assert play(again, 1000) == [(101.0, "Succeeded", ("c exited 0",))]
     assert again.containers[0].starts == 1
