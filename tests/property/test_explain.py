@@ -272,7 +272,7 @@ def test_a_change_is_proposed_unless_every_node_or_the_pod_has_something_only_ot
     pod, world, gates
 ):
     answer = explain(pod, world, gates)
-    unsolvable = {"pods", "volume", "ports", "claim", "invalid", "topology-spread", "pod-affinity", "filter"}
+    unsolvable = {"pods", "volume", "claim", "invalid", "filter"}
     if answer.pod.spec.node_name:
         return  # the kubelet takes it or not; what the scheduler would say comes out only once the name is gone
     hopeful = [v for v in answer.nodes if not {reason.kind for reason in v.reasons} & unsolvable]

@@ -9,6 +9,7 @@ help (weir.explain.edits.devices).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import msgspec
@@ -20,6 +21,7 @@ from weir.objects.core import OwnerReference, Pod, PodResourceClaimStatus
 from weir.objects.resource import ClaimMeta, ResourceClaim
 from weir.scheduler.claims import Claims
 from weir.scheduler.device_reasons import DeviceClaimUnusable
+from weir.taints.toleration import EVICTING, tolerates
 from weir.world import World
 
 
@@ -91,6 +93,25 @@ def born(pod: Pod, world: World, claims: Claims) -> Pod:
         pod.status, resource_claim_statuses=(*(pod.status.resource_claim_statuses or ()), *made)
     )
     return msgspec.structs.replace(pod, metadata=metadata, status=status)
+
+
+def evicted_at_once(claim: ResourceClaim, claims: Claims, gates: Gates) -> Iterator[str]:
+    """Yield the taints of a claim's devices because of which its pod is deleted as soon as it runs.
+
+    Kubernetes' device-taint-eviction reads only tolerations that name the effect NoExecute; weir's own reads those
+    without an effect as well (dra.md D-07).
+    """
+    for result in claim.results:
+        for tracked in claims.tracker.taints_on(result.id):
+            taint = tracked.plain
+            if taint.effect not in EVICTING:
+                continue
+            tolerating = [one for one in result.tolerations or () if tolerates(one, taint, gates)]
+            if not any(one.effect in EVICTING or one.expression for one in tolerating):
+                yield (
+                    f"deleted at once by device-taint-eviction: {tracked.taint} of {result.id} is tolerated, but not "
+                    "for the effect NoExecute by name"
+                )
 
 
 def missing(pod: Pod, world: World, problem: str) -> DeviceClaimUnusable:

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import numpy as np
 
-from weir.explain.devices import born, claims_in, considered, missing
+from weir.explain.devices import born, claims_in, considered, evicted_at_once, missing
 from weir.explain.reasons import Gated
 from weir.explain.storage import made_claims, storage_in
 from weir.explain.verdict import NodeVerdict
@@ -67,6 +67,10 @@ class Judge(Protocol):
 
     def blockers(self) -> tuple[Reason, ...]:
         """Return what keeps the pod off every node."""
+        ...
+
+    def fitting(self) -> frozenset[str]:
+        """Return the nodes that take the pod."""
         ...
 
 
@@ -257,7 +261,27 @@ class EngineJudge:
         if self._pod.spec.node_name:
             reasons = [reason for reason in reasons if self._counts(reason, node)]
         evicting = [taint for taint in node.taints if taint.effect in EVICTING]
-        return NodeVerdict(node.name, tuple(reasons), self._stay(evicting), disliked)
+        leave = () if reasons or node is not self._nodes.get(node.name) else self._evicting_devices(node.name)
+        return NodeVerdict(node.name, tuple(reasons), self._stay(evicting), disliked, leave)
+
+    def _evicting_devices(self, name: str) -> tuple[str, ...]:
+        """Return the taints of the devices the pod would get there that make it leave at once."""
+        if self._claims is None or self._blockers or self._pod.spec.node_name:
+            return ()
+        row = self.engine.table.row_of[name]
+        found: list[str] = []
+        for plugin in self.engine.feasibility(self._pod).plugins.pre_filters:
+            if isinstance(plugin, BoundDynamicResources):
+                for claim in plugin.allocated_on(row):
+                    found += evicted_at_once(claim, self._claims, self._gates)
+        return tuple(dict.fromkeys(found))
+
+    def fitting(self) -> frozenset[str]:
+        """Return the nodes that take the pod: the engine's own short way, without reasons."""
+        if self._pod.spec.node_name or self._blockers:
+            names = self._nodes.values()
+            return frozenset(node.name for node in names if not self._blockers and self(node).fits)
+        return self.engine.fitting(self._pod, self.nominated)
 
     def _counts(self, reason: Reason, node: Node) -> bool:
         """Return whether a pod that names its node is refused for *reason* by that node's kubelet."""

@@ -1,61 +1,37 @@
 """What is the smallest change that would let the pod run? Found, proven, and no part of it enough alone.
 
-For every group of equal nodes the cheapest edit for each of its reasons is collected; the cheapest collection
-wins. It is then made, on a copy, and the whole question asked again: only a change after which some node takes
-the pod is proposed. Last, every part of it is tried: if fewer edits are enough, those are proposed instead.
+For every group of equal nodes the answers to each of its reasons are combined, and the combinations are tried from the
+cheapest on. A change is made on a copy of what people wrote, admitted as the API server would, and the whole question
+is asked again of the scheduler's engine: only a change after which some node takes the pod is proposed. Last, every
+part of it is tried: if fewer edits are enough, those are proposed instead.
 Not here: the edits and their costs (weir.explain.edits).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from heapq import nsmallest
+from itertools import combinations, islice, product
 from typing import Any, Final
 
 from weir.explain.admission import Admission
-from weir.explain.edits import (
-    GATES_OPTION,
-    AddDeviceToleration,
-    AddToleration,
-    ChangeRequirement,
-    ChangeSelector,
-    ChangeThreshold,
-    ClearNodeName,
-    DropAffinity,
-    DropPreferences,
-    Edit,
-    EnableGate,
-    LowerRequest,
-    RemoveRule,
-    RemoveTaint,
-    Uncordon,
-    Ungate,
-    answers,
-)
+from weir.explain.edits import GATES_OPTION, DropPreferences, Edit, answers, cost_of
 from weir.explain.engine import JudgeFor
-from weir.explain.reasons import Gated, Refused
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict
 from weir.gates import Gates
 from weir.objects.core import Node, Pod
-from weir.scheduler.device_reasons import ClaimTied, NoDevices
-from weir.scheduler.reasons import (
-    Cordoned,
-    OtherNode,
-    Reason,
-    TooFew,
-    UnmetAffinity,
-    UnreadablePreference,
-    UntoleratedTaint,
-    WrongLabel,
-)
+from weir.scheduler.reasons import Reason, UnreadablePreference
 from weir.world import World
 
 #: How many candidates are tried before giving up, and up to how many edits every part is tried.
-_MOST_CANDIDATES: Final = 50
+_MOST_CANDIDATES: Final = 120
 _MOST_EDITS_IN_FULL: Final = 10
 _MOST_ALTERNATIVES: Final = 3
+#: Of the combinations of answers for one group of nodes, how many are made and how many kept.
+_MOST_COMBINED: Final = 2000
+_MOST_OF_GROUP: Final = 40
 
 Edits = tuple[Edit, ...]
 
@@ -67,7 +43,11 @@ class Fix:
     edits: Edits
     nodes: tuple[str, ...]
     patch: dict[str, Any]  #: merge patch (RFC 7386) for the document; empty when only others change
+    after: Mapping[str, Any]  #: the document with the change made
     alternatives: tuple[Edits, ...] = ()
+    others: tuple[
+        dict[str, Any], ...
+    ] = ()  #: merge patches of other objects, which name them, and new objects
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -90,64 +70,62 @@ class Case:
     blockers: Sequence[Reason]
     judge: JudgeFor
     undecided: UnreadablePreference | None = None  #: what breaks the attempt as soon as several nodes fit
-    _plans: dict[int, tuple[float, Edits, list[list[Edits]]]] = field(default_factory=dict)
+    _plans: dict[int, list[tuple[float, Edits]]] = field(default_factory=dict)
+    _tried: dict[Edits, tuple[str, ...]] = field(default_factory=dict)
 
-    def after(self, edits: Edits) -> Iterator[str]:
-        """Yield the nodes that take the pod once *edits* are made; the pod is judged anew."""
-        names = self._taking(edits)
-        if self.undecided is not None and not any(isinstance(edit, DropPreferences) for edit in edits):
-            found = list(names)
-            names = iter(found if len(found) == 1 else ())
-        yield from names
+    def after(self, edits: Edits) -> tuple[str, ...]:
+        """Return the nodes that take the pod once *edits* are made; the pod is admitted and judged anew."""
+        if edits not in self._tried:
+            names = tuple(self._taking(edits))
+            if self.undecided is not None and not any(isinstance(edit, DropPreferences) for edit in edits):
+                names = names if len(names) == 1 else ()
+            self._tried[edits] = names
+        return self._tried[edits]
 
     def _taking(self, edits: Edits) -> Iterator[str]:
-        if not all(_touched(reason, edits) for reason in self.blockers):
-            return
-        candidates = [g for g in self.groups if all(_touched(r, edits) for r in g.verdict.reasons)]
-        if not candidates:
-            return
-        subject, gates = apply(self.subject, edits), self.gates
+        subject, gates, world = apply(self.subject, edits), self.gates, self.world
         for edit in edits:
             gates = edit.on_gates(gates)
-        world = self.world
-        for edit in edits:
             world = edit.on_world(world)
         admitted = Admission(world, gates).admit(subject)
         if admitted.refused:
             return
-        pod = admitted.pod
-        judge = self.judge(pod, world, gates)
+        judge = self.judge(admitted.pod, world, gates)
         if judge.blockers():
             return
-        for group in candidates:
-            for name in group.nodes:
-                if not all(_touched(reason, edits, name) for reason in group.verdict.reasons):
-                    continue
-                if judge(changed_node(self.world.nodes[name], edits)).fits:
-                    yield name
+        changed = {edit.node for edit in edits if edit.node}
+        fitting = judge.fitting()
+        for name, node in self.world.nodes.items():
+            if (
+                judge(changed_node(node, edits)).fits if name in changed else name in fitting
+            ):  # a changed node is asked by itself
+                yield name
 
     def helps(self, edits: Edits) -> bool:
-        return next(self.after(edits), None) is not None
+        return bool(self.after(edits))
 
     # ── candidates ──
 
-    def plan(self, group: Group) -> tuple[float, Edits, list[list[Edits]]]:
-        """Return cost and edits of the cheapest answer to everything the group's closest node says."""
+    def plan(self, group: Group) -> list[tuple[float, Edits]]:
+        """Return the answers to everything the group's closest node says, cheapest first; empty: there is none."""
         key = id(group)
         if key not in self._plans:
-            self._plans[key] = self._plan(group.verdict)
+            choices = self.choices(group.verdict)
+            combined = islice(product(*choices), _MOST_COMBINED) if all(choices) else ()
+            different = {frozenset(each): each for each in map(_together, combined)}.values()
+            costs = [(cost_of(edits), edits) for edits in different]
+            self._plans[key] = nsmallest(_MOST_OF_GROUP, costs, key=lambda plan: plan[0])
         return self._plans[key]
 
-    def _plan(self, verdict: NodeVerdict) -> tuple[float, Edits, list[list[Edits]]]:
+    def choices(self, verdict: NodeVerdict) -> list[list[Edits]]:
+        """Return what would answer each reason of a node, and each of the pod itself."""
         node = self.world.nodes[verdict.node]
-        choices = [
-            answers(reason, node, self.pod, self.gates)
-            for reason in (*self.blockers, *((self.undecided,) if self.undecided else ()), *verdict.reasons)
+        _, written = self.subject.edited()
+        undecided = (self.undecided,) if self.undecided else ()
+        return [
+            answers(reason, node, self.pod, self.world, self.gates, written)
+            for reason in (*self.blockers, *undecided, *verdict.reasons)
         ]
-        if not all(choices):
-            return float("inf"), (), choices
-        edits = tuple(dict.fromkeys(edit for choice in choices for edit in choice[0]))
-        return sum(edit.cost for edit in edits), edits, choices
 
     def smallest(self, edits: Edits) -> Edits:
         """Return the smallest part of *edits* that still helps; *edits* itself when every part is needed."""
@@ -164,74 +142,41 @@ class Case:
         return edits
 
 
+def _together(choice: Sequence[Edits]) -> Edits:
+    return tuple(dict.fromkeys(edit for edits in choice for edit in edits))
+
+
 def find_fix(case: Case) -> Fix | None:
     """Return the smallest change that helps, or None when nothing weir can propose does."""
-    plans = sorted(
-        (
-            (*case.plan(group)[:2], group)
-            for group in case.groups
-            if group.verdict.reasons or case.blockers or case.undecided
-        ),
-        key=lambda plan: (plan[0], -len(plan[2].nodes), plan[2].verdict.node),
-    )
-    for cost, edits, group in plans[:_MOST_CANDIDATES]:
-        if cost == float("inf"):
-            break
-        if not case.helps(edits):
-            continue
-        part = case.smallest(edits)
-        patch = merge_patch(case.subject.document, apply(case.subject, part).document)
-        return Fix(part, tuple(case.after(part)), patch, tuple(_alternatives(case, part, group)))
+    concerned = [g for g in case.groups if g.verdict.reasons or case.blockers or case.undecided]
+    plans = [(*plan, group) for group in concerned for plan in case.plan(group)]
+    plans.sort(key=lambda plan: (plan[0], -len(plan[2].nodes), plan[2].verdict.node))
+    for _, edits, group in plans[:_MOST_CANDIDATES]:
+        if case.helps(edits):
+            part = case.smallest(edits)
+            after = apply(case.subject, part).document
+            return Fix(
+                part,
+                case.after(part),
+                merge_patch(case.subject.document, after),
+                after,
+                tuple(_alternatives(case, part, group)),
+                tuple(other for edit in part if (other := edit.manifest or edit.patch(case.world))),
+            )
     return None
 
 
 def _alternatives(case: Case, edits: Edits, group: Group) -> Iterator[Edits]:
-    """Yield other changes for the same node, each tried: one answer exchanged for another."""
-    choices = case.plan(group)[2]
-    found = 0
-    for choice in choices:
-        for other in choice[1:]:
-            rest = tuple(edit for edit in edits if edit not in choice[0])
-            exchanged = tuple(dict.fromkeys((*rest, *other)))
-            if len(rest) < len(edits) and found < _MOST_ALTERNATIVES and case.helps(exchanged):
-                found += 1
-                yield exchanged
-
-
-def _touched(reason: Reason, edits: Edits, node: str = "") -> bool:
-    """Return whether one of *edits* could answer *reason*; False only when none can.
-
-    Saves judging nodes that a change cannot concern. With *node*, edits of other nodes do not count.
-    """
-    return any(_touches(edit, reason) for edit in edits if not (node and edit.node and edit.node != node))
-
-
-def _touches(edit: Edit, reason: Reason) -> bool:
-    match edit, reason:
-        case AddToleration(), UntoleratedTaint(taint):
-            wanted = edit.toleration
-            return (wanted.key, wanted.effect) == (taint.key, taint.effect)
-        case AddToleration(), Cordoned():
-            return True
-        case ((ChangeThreshold() | RemoveTaint() | Uncordon() | EnableGate()), UntoleratedTaint()):
-            return True
-        case Uncordon(), Cordoned():
-            return True
-        case _, Refused():
-            return True  # taking away what is refused helps as well as allowing it
-        case EnableGate(), (UnmetAffinity() | Cordoned()):
-            return True
-        case ChangeSelector(), WrongLabel():
-            return edit.key == reason.key
-        case ((ChangeRequirement() | DropAffinity()), UnmetAffinity()):
-            return True
-        case LowerRequest(), TooFew():
-            return edit.resource == reason.resource
-        case (ClearNodeName(), OtherNode()) | (Ungate(), Gated()):
-            return True
-        case ((AddDeviceToleration() | RemoveRule()), NoDevices()) | (RemoveRule(), ClaimTied()):
-            return True
-    return False
+    """Yield other changes for the same nodes, each tried, none of them with a part that is enough."""
+    found: list[Edits] = []
+    for _, other in case.plan(group)[: 4 * _MOST_ALTERNATIVES]:
+        if len(found) == _MOST_ALTERNATIVES:
+            return
+        if case.helps(other) and not set(edits) <= set(other):
+            part = case.smallest(other)
+            if set(part) != set(edits) and part not in found:
+                found.append(part)
+                yield part
 
 
 # ── making changes ───────────────────────────────────────────────────────────────────────────────

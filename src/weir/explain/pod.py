@@ -144,7 +144,8 @@ def _closest_first(case: Case) -> list[Group]:
     def distance(each: Group) -> tuple[bool, float, float, int]:
         verdict = each.verdict
         if verdict.reasons:
-            return (True, case.plan(each)[0], 0.0, -len(each.nodes))
+            plans = case.plan(each)
+            return (True, plans[0][0] if plans else float("inf"), 0.0, -len(each.nodes))
         limit = verdict.stay.limit
         brevity = 0.0 if limit is None else 1 / (1 + limit.total_seconds())
         return (False, brevity, len(verdict.disliked), -len(each.nodes))

@@ -27,6 +27,7 @@ class NodeVerdict:
     reasons: tuple[Reason, ...] = ()
     stay: Stay = FOR_EVER
     disliked: tuple[Taint, ...] = ()  #: PreferNoSchedule taints that count against the node
+    devices_leave: tuple[str, ...] = ()  #: device taints that end the pod's stay as soon as it is bound
 
     @property
     def fits(self) -> bool:
@@ -57,7 +58,7 @@ class NodeVerdict:
     def group(self) -> tuple[Any, ...]:
         stay = None if self.reasons else (self.stay.limit, self.stay.taint and _identity(self.stay.taint))
         disliked = () if self.reasons else tuple(map(_identity, self.disliked))
-        return (tuple(reason.group for reason in self.reasons), stay, disliked)
+        return (tuple(reason.group for reason in self.reasons), stay, disliked, self.devices_leave)
 
 
 @dataclass(frozen=True)

@@ -313,6 +313,7 @@ def node_sentence(verdict: NodeVerdict) -> str:
     said = ["fits"]
     if text := staying(verdict.stay):
         said.append(text)
+    said += [f"but {text}" for text in verdict.devices_leave]
     if verdict.disliked:
         said.append(f"would rather not: {', '.join(map(taint_name, verdict.disliked))}")
     return "; ".join(said)

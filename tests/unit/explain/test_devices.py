@@ -227,3 +227,14 @@ def test_other_versions_of_the_objects_are_read(version: str) -> None:
         inner = {"name": inner.pop("name"), "basic": inner}
     answer = ask(slice_of("n1", inner, version=version), claim("c"))
     assert "hot:NoSchedule of its driver" in only_reason(answer)
+
+
+def test_a_toleration_without_the_effect_binds_and_is_then_evicted_and_the_answer_says_so() -> None:
+    """Kubernetes' eviction reads only tolerations of NoExecute by name (dra.md D-07)."""
+    hot = slice_of("n1", device("gpu-0", "hot:NoExecute"))
+    tolerated = claim("c", tolerations=[{"key": "hot", "operator": "Exists"}])
+    verdict = ask(hot, tolerated).nodes[0]
+    assert verdict.fits
+    assert "deleted at once by device-taint-eviction: hot:NoExecute" in verdict.devices_leave[0]
+    named = claim("c", tolerations=[{"key": "hot", "operator": "Exists", "effect": "NoExecute"}])
+    assert ask(hot, named).nodes[0].devices_leave == ()

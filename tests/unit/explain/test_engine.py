@@ -65,7 +65,9 @@ def test_affinity_wants_company():
     other = {"labelSelector": {"matchLabels": {"app": "cache"}}}
     answer = ask(web("new", **affinity("podAffinity", **other)), node("a1", "a"))
     assert said(answer) == {"a1": "no pod in its zone that the affinity asks for"}
-    assert answer.fix is None
+    assert [edit.say() for edit in answer.fix.edits] == [
+        "prefer instead of require the pod affinity over zone"
+    ]
 
 
 def test_spread_keeps_the_balance():
@@ -114,8 +116,27 @@ def test_what_every_filter_says_is_told_not_only_the_first():
 
 
 def test_no_change_is_proposed_for_a_node_that_other_pods_keep_closed():
-    answer = ask(web("new", **affinity("podAntiAffinity")), node("a1", "a"), web("old", "a1"))
+    answer = ask(web("new"), node("a1", "a"), web("old", "a1", **affinity("podAntiAffinity")))
     assert answer.fix is None
+
+
+def test_an_anti_affinity_that_leaves_no_node_is_proposed_to_be_a_preference():
+    fix = ask(web("new", **affinity("podAntiAffinity")), node("a1", "a"), web("old", "a1")).fix
+    assert [edit.say() for edit in fix.edits] == ["prefer instead of require the pod anti-affinity over zone"]
+    preferred = fix.patch["spec"]["affinity"]["podAntiAffinity"]
+    assert set(preferred) == {REQUIRED, "preferredDuringSchedulingIgnoredDuringExecution"}
+    assert preferred[REQUIRED] is None
+
+
+# ── nominated pods ──
+
+
+def test_room_promised_to_a_pod_as_important_is_taken():
+    room = {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "9"}}
+    container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
+    promised = web("first", containers=[container], priority=5) | {"status": {"nominatedNodeName": "a1"}}
+    answer = ask(web("new", containers=[container]), node("a1", status=room), promised)
+    assert said(answer) == {"a1": "cpu: needs 2, 0 free of 2"}
 
 
 @pytest.mark.parametrize("amount", ["1e18", "1e40", "9223372036854775807"])

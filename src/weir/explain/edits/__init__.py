@@ -5,65 +5,46 @@ Not here: which edits together are enough (weir.explain.fix).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from weir.explain.edits.devices import AddDeviceToleration, RemoveRule, for_devices, for_tied
+from weir.explain.edits.devices import for_class, for_devices, for_tied
 from weir.explain.edits.edit import Edit
-from weir.explain.edits.labels import (
-    ChangeRequirement,
-    ChangeSelector,
-    DropAffinity,
-    DropPreferences,
-    for_term,
-)
-from weir.explain.edits.room import LowerRequest, for_shortage
-from weir.explain.edits.taints import (
-    GATES_OPTION,
-    AddToleration,
-    ChangeThreshold,
-    EnableGate,
-    RemoveTaint,
-    Uncordon,
-    for_taint,
-)
+from weir.explain.edits.labels import ChangeSelector, DropAffinity, DropPreferences, for_term
+from weir.explain.edits.names import for_claim, for_refusal
+from weir.explain.edits.neighbours import for_neighbours
+from weir.explain.edits.ports import for_port
+from weir.explain.edits.room import for_shortage
+from weir.explain.edits.taints import GATES_OPTION, EnableGate, Uncordon, for_taint
 from weir.explain.phrases import gate_of
 from weir.explain.reasons import Gated, Refused
 from weir.gates import SEMVER_COMPARISON, Gates
 from weir.objects.core import Node, Pod
-from weir.scheduler.device_reasons import ClaimTied, NoDevices
+from weir.scheduler.device_reasons import ClaimTied, DeviceClaimUnusable, NoDevices
 from weir.scheduler.reasons import (
+    AvoidedPodNear,
     Cordoned,
+    NoPodNear,
+    NoTopologyDomain,
     OtherNode,
+    PortTaken,
     Reason,
     TooFew,
+    TooSkewed,
     UnmetAffinity,
     UnreadablePreference,
     UntoleratedTaint,
     WrongLabel,
 )
+from weir.scheduler.volume_reasons import ClaimUnusable
 from weir.selectors.node import SEMVER_OPERATORS, Match, preferred_terms, required_selector
+from weir.world import World
 
-__all__ = [
-    "GATES_OPTION",
-    "AddDeviceToleration",
-    "AddToleration",
-    "ChangeRequirement",
-    "ChangeSelector",
-    "ChangeThreshold",
-    "ClearNodeName",
-    "DropAffinity",
-    "DropPreferences",
-    "Edit",
-    "EnableGate",
-    "LowerRequest",
-    "RemoveRule",
-    "RemoveTaint",
-    "Uncordon",
-    "Ungate",
-    "answers",
-    "gates_used",
-]
+__all__ = ["GATES_OPTION", "DropPreferences", "Edit", "answers", "cost_of", "gates_used"]
+
+#: What every edit after the first costs more: one is preferred to two wherever one is enough.
+_EACH: Final = 15.0
 
 
 @dataclass(frozen=True)
@@ -100,8 +81,13 @@ class Ungate(Edit):
         spec.pop("schedulingGates", None)
 
 
-def answers(reason: Reason, node: Node, pod: Pod, gates: Gates) -> list[tuple[Edit, ...]]:
-    """Return the sets of edits that would answer *reason*, cheapest first; empty: nothing here can."""
+def answers(
+    reason: Reason, node: Node, pod: Pod, world: World, gates: Gates, written: Mapping[str, Any]
+) -> list[tuple[Edit, ...]]:
+    """Return the sets of edits that would answer *reason*, cheapest first; empty: nothing here can.
+
+    *written* is the pod spec as people wrote it, before admission.
+    """
     found: list[tuple[Edit, ...]] = []
     match reason:
         case UntoleratedTaint():
@@ -121,10 +107,18 @@ def answers(reason: Reason, node: Node, pod: Pod, gates: Gates) -> list[tuple[Ed
             found = [(ClearNodeName(wanted),)]
         case TooFew():
             found = [(edit,) for edit in for_shortage(reason, pod)]
+        case PortTaken():
+            found = list(for_port(reason, pod, world))
+        case TooSkewed() | NoTopologyDomain() | NoPodNear() | AvoidedPodNear():
+            found = list(for_neighbours(reason))
+        case ClaimUnusable():
+            found = list(for_claim(reason, pod, world))
         case Gated(names):
             found = [(Ungate(names),)]
         case NoDevices():
-            found = list(for_devices(reason, pod))
+            found = list(for_devices(reason, pod, world))
+        case DeviceClaimUnusable():
+            found = list(for_class(pod, world))
         case ClaimTied():
             found = list(for_tied(reason))
         case UnreadablePreference(_, terms, requirements):
@@ -132,7 +126,14 @@ def answers(reason: Reason, node: Node, pod: Pod, gates: Gates) -> list[tuple[Ed
         case Refused():
             off = tuple(EnableGate(gate) for gate in sorted(gates_used(pod)) if not gates.enabled(gate))
             found = [off] if off else []
-    return sorted(found, key=lambda edits: sum(edit.cost for edit in edits))
+            found += [(edit,) for edit in for_refusal(pod, written, world)]
+    return sorted(found, key=cost_of)
+
+
+def cost_of(edits: Iterable[Edit]) -> float:
+    """Return what a set of edits costs; one is preferred to two wherever one is enough."""
+    different = dict.fromkeys(edits)
+    return sum(edit.cost for edit in different) + _EACH * max(len(different) - 1, 0)
 
 
 def gates_used(pod: Pod) -> set[str]:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from difflib import get_close_matches
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from weir.devices.origin import RuleOrigin, TrackedTaint
 from weir.devices.outcome import DeviceRefusal, Refusal
 from weir.explain.edits.edit import Edit
-from weir.explain.phrases import asks
+from weir.explain.phrases import asks, counted
 from weir.objects.core import Pod, Toleration
 from weir.objects.resource import (
     DeviceRequest,
@@ -31,26 +32,42 @@ from weir.scheduler.device_reasons import ClaimTied, NoDevices
 from weir.values.names import check_label_value
 from weir.world import World
 
+#: Fewer devices are tried down from here.
+_MOST_COUNTS: Final = 9
+
 
 @dataclass(frozen=True)
-class AddDeviceToleration(Edit):
-    """Let one request of a claim tolerate one taint of devices besides what it tolerates already."""
+class ChangeRequest(Edit):
+    """A change of one request of a claim, in the claim or in the template it is made from."""
 
     side: ClassVar[str] = "claim"
     holder: str  #: `ResourceClaim` or `ResourceClaimTemplate`
     key: str  #: `namespace/name` of it
     request: str  #: `req` or `req/sub`
-    toleration: Toleration
 
     @property
-    def cost(self) -> float:
-        return 10 if self.toleration.operator == "Equal" else 15
+    def where(self) -> str:
+        return f"request {self.request} of {self.holder} {self.key}"
 
-    def say(self) -> str:
-        value = "" if self.toleration.operator == "Exists" else f" {asks(self.toleration)}"
-        what = f"{self.toleration.key}{value} ({self.toleration.effect})"
-        where = f"request {self.request} of {self.holder} {self.key}"
-        return f"let {where} also tolerate {what} (recreate it: its spec cannot be changed)"
+    def changed(self, asked: DeviceSubRequest) -> DeviceSubRequest:
+        """Return what is asked for once the change is made."""
+        raise NotImplementedError
+
+    def patch(self, world: World) -> dict[str, Any]:
+        """Return the claim or template with its new requests, as a merge patch."""
+        after = self.on_world(world)
+        if self.holder == "ResourceClaim":
+            spec: Any = msgspec.to_builtins(after.resource_claims[self.key].spec)
+        else:
+            inner = after.resource_claim_templates[self.key].spec.spec
+            spec = {"spec": msgspec.to_builtins(inner)}
+        namespace, _, name = self.key.partition("/")
+        return {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": self.holder,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": _without_nothing(spec),
+        }
 
     def on_world(self, world: World) -> World:
         if self.holder == "ResourceClaim":
@@ -72,15 +89,77 @@ class AddDeviceToleration(Edit):
 
     def _in_request(self, request: DeviceRequest) -> DeviceRequest:
         if request.exactly is not None and request.name == self.request:
-            return msgspec.structs.replace(request, exactly=self._tolerating(request.exactly))
+            return msgspec.structs.replace(request, exactly=self.changed(request.exactly))
         alternatives = tuple(
-            self._tolerating(one) if f"{request.name}/{one.name}" == self.request else one
+            self.changed(one) if f"{request.name}/{one.name}" == self.request else one
             for one in request.first_available or ()
         )
         return msgspec.structs.replace(request, first_available=alternatives or None)
 
-    def _tolerating(self, asked: DeviceSubRequest) -> DeviceSubRequest:
+
+def _without_nothing(value: Any) -> Any:
+    """Return *value* as people write it: what is not set is left out."""
+    if isinstance(value, dict):
+        return {key: _without_nothing(each) for key, each in value.items() if each not in (None, "", [], {})}
+    return [_without_nothing(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class AddDeviceToleration(ChangeRequest):
+    """Let one request of a claim tolerate one taint of devices besides what it tolerates already."""
+
+    toleration: Toleration
+
+    @property
+    def cost(self) -> float:
+        return 10 if self.toleration.operator == "Equal" else 15
+
+    def say(self) -> str:
+        value = "" if self.toleration.operator == "Exists" else f" {asks(self.toleration)}"
+        what = f"{self.toleration.key}{value} ({self.toleration.effect})"
+        return f"let {self.where} also tolerate {what} (recreate it: its spec cannot be changed)"
+
+    def changed(self, asked: DeviceSubRequest) -> DeviceSubRequest:
         return msgspec.structs.replace(asked, tolerations=(*(asked.tolerations or ()), self.toleration))
+
+
+@dataclass(frozen=True)
+class LowerCount(ChangeRequest):
+    """Ask for fewer devices."""
+
+    before: int
+    after: int
+
+    @property
+    def cost(self) -> float:
+        return 22 + 30 * (self.before - self.after) / self.before
+
+    def say(self) -> str:
+        devices = counted(self.after, "device")
+        return f"let {self.where} ask for {devices} instead of {self.before} (recreate it: its spec cannot be changed)"
+
+    def changed(self, asked: DeviceSubRequest) -> DeviceSubRequest:
+        return msgspec.structs.replace(asked, count=self.after)
+
+
+@dataclass(frozen=True)
+class ChangeDeviceClass(ChangeRequest):
+    """Ask for devices of a class that exists."""
+
+    before: str
+    after: str
+
+    @property
+    def cost(self) -> float:
+        return 20
+
+    def say(self) -> str:
+        return f"let {self.where} name the device class {self.after} instead of {self.before}, which does not exist"
+
+    def changed(self, asked: DeviceSubRequest) -> DeviceSubRequest:
+        if asked.device_class_name != self.before:
+            return asked
+        return msgspec.structs.replace(asked, device_class_name=self.after)
 
 
 @dataclass(frozen=True)
@@ -106,8 +185,11 @@ class RemoveRule(Edit):
         return f"kubectl delete devicetaintrule {self.rule}"
 
 
-def for_devices(reason: NoDevices, pod: Pod) -> Iterator[tuple[Edit, ...]]:
-    """Yield what would get the claims the devices that only taints keep from them, the fewest taints first."""
+def for_devices(reason: NoDevices, pod: Pod, world: World) -> Iterator[tuple[Edit, ...]]:
+    """Yield what would get the claims the devices that only taints keep from them, the fewest taints first.
+
+    Then come fewer devices than were asked for.
+    """
     tainted = [one for one in reason.refusals if one.refusal is Refusal.TAINTED]
     nearest = sorted(tainted, key=lambda one: len(one.taints))
     choices = [tuple(dict.fromkeys(_tolerations(one, pod))) for one in nearest]
@@ -117,6 +199,41 @@ def for_devices(reason: NoDevices, pod: Pod) -> Iterator[tuple[Edit, ...]]:
     rules = _rules([taint for one in tainted for taint in one.taints])
     if rules:
         yield rules
+    for holder, key, request, asked in _requests(pod, world):
+        for count in range(min(asked.count or 1, _MOST_COUNTS) - 1, 0, -1):
+            yield (LowerCount(holder, key, request, asked.count or 1, count),)
+
+
+def for_class(pod: Pod, world: World) -> Iterator[tuple[Edit, ...]]:
+    """Yield the nearest device class for every request that names one that does not exist."""
+    for holder, key, request, asked in _requests(pod, world):
+        name = asked.device_class_name
+        if name and name not in world.device_classes:
+            for near in get_close_matches(name, world.device_classes, n=2, cutoff=0.6):
+                yield (ChangeDeviceClass(holder, key, request, name, near),)
+
+
+def _requests(pod: Pod, world: World) -> Iterator[tuple[str, str, str, DeviceSubRequest]]:
+    """Yield every request of the claims of *pod* that are not allocated yet, and where it is written."""
+    namespace = pod.metadata.namespace or "default"
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
+    for entry in pod.spec.resource_claims or ():
+        claim = world.resource_claims.get(
+            f"{namespace}/{entry.resource_claim_name or made.get(entry.name) or ''}"
+        )
+        template = world.resource_claim_templates.get(f"{namespace}/{entry.resource_claim_template_name}")
+        if claim is not None and claim.status.allocation is None:
+            spec, holder, key = claim.spec, "ResourceClaim", claim.key
+        elif claim is None and template is not None:
+            spec, holder = template.spec.spec, "ResourceClaimTemplate"
+            key = f"{namespace}/{entry.resource_claim_template_name}"
+        else:
+            continue
+        for request in spec.devices.requests or ():
+            if request.exactly is not None:
+                yield holder, key, request.name, request.exactly
+            for alternative in request.first_available or ():
+                yield holder, key, f"{request.name}/{alternative.name}", alternative
 
 
 def for_tied(reason: ClaimTied) -> Iterator[tuple[Edit, ...]]:

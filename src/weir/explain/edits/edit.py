@@ -59,6 +59,15 @@ class Edit:
         return ""
 
     @property
+    def manifest(self) -> dict[str, Any]:
+        """The object that has to be created, or {}."""
+        return {}
+
+    def patch(self, world: World) -> dict[str, Any]:
+        """Return the other object that changes, neither pod nor node, as a merge patch that names it; {}: none."""
+        return {}
+
+    @property
     def order(self) -> tuple[int, ...]:
         """Where it is made among others: removals of list entries from the last to the first."""
         return (0,)

@@ -31,7 +31,7 @@ class LowerRequest(Edit):
     @property
     def cost(self) -> float:
         if any(amount == 0 for *_, amount in self.containers):
-            return 70
+            return 500  # a last resort: the pod no longer gets what it needs
         return 20 + 30 * (self.before - self.after) / max(self.before, 1)
 
     def say(self) -> str:
@@ -40,6 +40,9 @@ class LowerRequest(Edit):
 
         if not self.containers:
             return f"request {show(self.after)} of {self.resource} for the pod instead of {show(self.before)}"
+        if _fixed(self.resource) and all(amount == 0 for *_, amount in self.containers):
+            where = ", ".join(name for _, _, name, _ in self.containers)
+            return f"no longer request {self.resource} in {where}"
         parts = [f"{show(amount)} in {name}" for _, _, name, amount in self.containers]
         return f"request less {self.resource}: {', '.join(parts)} ({show(self.after)} instead of {show(self.before)})"
 
@@ -61,7 +64,8 @@ class LowerRequest(Edit):
             # Extended resources and hugepages allow no difference between request and limit.
             for part in ("requests", "limits"):
                 if self.resource in (resources.get(part) or {}):
-                    resources[part] = {**resources[part], self.resource: text}
+                    rest = {key: value for key, value in resources[part].items() if key != self.resource}
+                    resources[part] = {**rest, self.resource: text} if amount else rest
         else:
             resources["requests"] = {**(resources.get("requests") or {}), self.resource: text}
         return resources

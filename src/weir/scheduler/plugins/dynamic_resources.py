@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from weir.devices.allocation import MOST_STEPS
@@ -30,9 +31,9 @@ from weir.devices.outcome import (
 )
 from weir.devices.result import Ask
 from weir.gates import Gates
-from weir.objects.core import Node, Pod
+from weir.objects.core import Node, Pod, read
 from weir.objects.requests import pod_requests
-from weir.objects.resource import DeviceSubRequest, ResourceClaim
+from weir.objects.resource import AllocationResult, DeviceSubRequest, ResourceClaim, ResourceClaimStatus
 from weir.scheduler.claim_feasibility import INVALID, REFUSED, ClaimFeasibilities, ClaimFeasibility
 from weir.scheduler.claims import BindingFailed, Claims, Readiness, requests_of, reservable
 from weir.scheduler.device_reasons import ClaimTied, NoDevices
@@ -428,6 +429,18 @@ class BoundDynamicResources(
         ((plan, _),) = self._by_plan(np.array([row]))
         found = self._claims.allocator.allocate(plan.wanted, node) if plan.wanted else None
         return found.refusals if isinstance(found, Unallocatable) else ()
+
+    def allocated_on(self, row: int) -> list[ResourceClaim]:
+        """Return, for people, the pod's claims as they would be allocated on a node that takes it."""
+        ((plan, _),) = self._by_plan(np.array([row]))
+        if plan.feasibility is None:
+            return list(self._allocated)
+        found = plan.feasibility.solution(plan.wanted, row).written(plan.wanted, self._share_id)
+        made = [
+            msgspec.structs.replace(claim, status=ResourceClaimStatus(read(AllocationResult, allocation)))
+            for claim, allocation in zip(plan.wanted, found.claims, strict=True)
+        ]
+        return [*self._allocated, *made]
 
     def leaving(self) -> Iterator[tuple[ResourceClaim, Reason]]:
         """Return, for people, the taints because of which allocated claims take no new pods."""
