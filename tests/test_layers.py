@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "weir"
 
 #: From the bottom up; a package may import from its own row and from the rows before it.
 ROWS: list[set[str]] = [
-    {"values", "gates", "errors", "objects", "clock", "caches"},
+    {"values", "gates", "errors", "objects", "clock", "callable_package", "caches"},
     {"cel"},
     {"taints", "selectors"},
     {"devices"},

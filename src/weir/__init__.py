@@ -11,16 +11,13 @@ features of the four KEPs are on (`gates="AllAlpha=false"` is what Kubernetes ha
 
 `Cluster` is a whole cluster under virtual time, for tests: `weir.Cluster(nodes=3, seed=1)`.
 Nothing is imported until it is used.
-What surprises: `weir.explain` and `weir.validate` are functions of the library and packages of the source tree.
-Importing a package binds its name here, so those two packages are made callable when that happens: whichever
-of the two a caller meets, calling it gives the same answer.
+What surprises: `weir.explain` and `weir.validate` are packages that can be called (weir.callable_package), so that
+`weir.explain(pod, documents)` and `import weir.explain.pod` both mean what they say.
 """
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,35 +28,18 @@ if TYPE_CHECKING:
 __all__ = ["Cluster", "Gates", "compile", "explain", "tolerates", "untolerated", "validate"]
 __version__ = "0.1.0"
 
+#: Where what is promised lives, when not in weir.library; the two packages are their own home.
 _HOMES = {"Cluster": "weir.simulation.cluster", "Gates": "weir.gates"}
-_PACKAGES = frozenset({"explain", "validate"})
-
-
-class _CallablePackage(ModuleType):
-    """A package that can be called like the library function of its name."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module("weir.library"), self.__name__.rpartition(".")[2])(*args, **kwargs)
-
-
-class _FrontDoor(ModuleType):
-    """This module, watching for packages that carry the name of a library function."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _PACKAGES and isinstance(value, ModuleType):
-            value.__class__ = _CallablePackage
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _FrontDoor
+_PACKAGES = ("explain", "validate")
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'weir' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES.get(name, "weir.library")), name)
-    return globals().setdefault(name, value)
+    if name in _PACKAGES:
+        return import_module(f"weir.{name}")
+    return globals().setdefault(name, getattr(import_module(_HOMES.get(name, "weir.library")), name))
 
 
 def __dir__() -> list[str]:

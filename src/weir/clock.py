@@ -8,6 +8,7 @@ milliseconds and the same way every time.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,6 +125,8 @@ class VirtualClock:
     async def advance(self, by: timedelta | float) -> None:
         """Let time pass: wake every sleeper due, in order, and let the woken run before time goes on."""
         seconds = by.total_seconds() if isinstance(by, timedelta) else by
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"time only passes forward, by a number of seconds: {by!r}")
         until = self._elapsed + seconds
         await self.settle()
         while (wait := self.next_wake_seconds) is not None and self._elapsed + wait <= until:

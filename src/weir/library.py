@@ -6,13 +6,16 @@ Not here: the rules themselves (weir.taints, weir.validate, weir.explain); these
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from weir.explain.explanation import Explanation
 from weir.explain.pod import explain as _explain
 from weir.explain.subject import Subject
 from weir.gates import Gates, GatesLike
-from weir.objects.core import Taint, Toleration, View, read
+from weir.objects.core import Taint, Toleration, View, ViewError, read
 from weir.taints.toleration import BLOCKING, Outcome
 from weir.taints.toleration import tolerates as _tolerates
 from weir.taints.toleration import untolerated as _untolerated
@@ -108,14 +111,20 @@ def compile(expression: str, env: Env | None = None) -> Program:
 
 
 def _read(view: type[Any], document: Any) -> Any:
-    return read(view, dict(document) if isinstance(document, Mapping) else document)
+    if not isinstance(document, Mapping):
+        return read(view, document)
+    known = [field.encode_name for field in msgspec.structs.fields(view)]
+    for key in document:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            hint = f": did you mean {close[0]!r}?" if close else ""
+            raise ViewError(f"{view.__name__} has no field {key!r}{hint}")
+    return read(view, dict(document))
 
 
 def _document(obj: Any) -> Any:
     """Return *obj* as a plain document; a view becomes the part of a document it holds."""
     if isinstance(obj, View):
-        import msgspec
-
         return {
             "apiVersion": "v1",
             "kind": type(obj).__name__,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from datetime import timedelta
 
 import pytest
 
@@ -142,3 +144,68 @@ def test_explain_with_the_gates_off_says_what_the_api_server_would():
 def test_what_is_no_pod_is_one_clear_error(wrong):
     with pytest.raises(ViewError):
         weir.explain(wrong, [NODE])
+
+
+@pytest.mark.parametrize("name", ["explain.pod", "validate.registry"])
+def test_a_module_of_such_a_package_is_imported_under_its_own_name(name):
+    code = f"import weir\nweir.explain, weir.validate\nimport weir.{name} as found\n"
+    code += f"print(found.__name__, weir.{name}.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [f"weir.{name}"] * 2
+
+
+@pytest.mark.parametrize(
+    "toleration, taint, said",
+    [
+        ({"kye": "sla"}, TAINT, "Toleration has no field 'kye': did you mean 'key'?"),
+        (TOLERATION, {**TAINT, "efect": "NoExecute"}, "Taint has no field 'efect': did you mean 'effect'?"),
+        ({**TOLERATION, "zzz": 1}, TAINT, "Toleration has no field 'zzz'"),
+    ],
+)
+def test_an_unknown_field_is_an_error_with_what_may_be_meant(toleration, taint, said):
+    with pytest.raises(ViewError, match=re.escape(said)):
+        weir.tolerates(toleration, taint)
+    with pytest.raises(ViewError, match=re.escape(said)):
+        weir.untolerated([taint], [toleration])
+
+
+def test_an_explanation_shows_its_verdict_not_its_tree():
+    shown = repr(weir.explain(POD, [NODE]))
+    assert shown.startswith("<Explanation: ") and len(shown) < 200
+
+
+def test_the_version_is_that_of_the_package():
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", weir.__version__)
+
+
+class TestCluster:
+    @pytest.mark.parametrize(
+        "given, said",
+        [
+            ("a: b", "it has no apiVersion (its fields: a)"),
+            ("just words", "not a Kubernetes object: str 'just words'"),
+            ("{apiVersion: v1, kind: Pdo, metadata: {name: p}}", "this cluster serves no Pdo in v1"),
+            ("{apiVersion: v1, kind: Deployment, metadata: {name: p}}", "it is served in apps/v1"),
+            ("{apiVersion: v1, kind: Pod}", "Pod without metadata"),
+            ({"kind": "Pod"}, "it has no apiVersion"),
+        ],
+    )
+    def test_what_is_no_object_is_refused_in_words(self, given, said):
+        with weir.Cluster() as cluster, pytest.raises(ValueError, match=re.escape(said)):
+            cluster.apply(given)
+
+    def test_a_closed_cluster_says_so(self):
+        cluster = weir.Cluster()
+        cluster.close()
+        cluster.close()
+        for ask in (lambda: cluster.list("Pod"), lambda: cluster.advance(1), lambda: cluster.apply(NODE)):
+            with pytest.raises(RuntimeError, match="this cluster is closed"):
+                ask()
+
+    @pytest.mark.parametrize("by", [-1, float("nan"), float("inf"), timedelta(seconds=-1)])
+    def test_time_only_passes_forward(self, by):
+        with weir.Cluster() as cluster:
+            before = cluster.now
+            with pytest.raises(ValueError, match="time only passes forward"):
+                cluster.advance(by)
+            assert cluster.now == before

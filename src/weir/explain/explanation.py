@@ -65,6 +65,10 @@ class Explanation:
         """The verdict, one line."""
         return verdict_line(self)
 
+    def __repr__(self) -> str:
+        """The verdict too: the tree is a screen long, and `data()` has all of it."""
+        return f"<Explanation: {self}>"
+
     def data(self) -> dict[str, Any]:
         """Return the explanation JSON-able, in the schema of `weir explain -o json` for one pod."""
         from weir.explain.report import one

@@ -37,7 +37,7 @@ from weir.clock import VirtualClock
 from weir.controllers.nodes.lifecycle import OWNED
 from weir.errors import NotFound
 from weir.gates import GatesLike
-from weir.objects.kinds import KINDS, Kind, by_kind, hub_of
+from weir.objects.kinds import KINDS, Kind, by_kind, find_kind, hub_of
 from weir.objects.times import format_time
 from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
 from weir.simulation.drivers.faults import POOL, with_fault
@@ -65,6 +65,14 @@ PODS: Final = by_kind("v1", "Pod")
 EVENTS: Final = by_kind("v1", "Event")
 SETTLE_SECONDS: Final = 0.001
 UPKEEP_SECONDS: Final = 60.0  # how long an event may outlive its hour
+
+
+class ObjectError(ValueError):
+    """What was given to a cluster is no object it can take; the message says what is missing."""
+
+
+class ClusterClosed(RuntimeError):
+    """The cluster was asked for something after `close`."""
 
 
 class Cluster:
@@ -156,6 +164,9 @@ class Cluster:
         await self.clock.settle()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise ClusterClosed("this cluster is closed: nothing runs in it any more")
         return self._loop.run_until_complete(work)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -198,7 +209,7 @@ class Cluster:
         return [self._do(self._apply(document)) for each in objects for document in _documents(each)]
 
     async def _apply(self, document: Document) -> Document:
-        kind = by_kind(document["apiVersion"], document["kind"])
+        kind = _kind_of(document)
         metadata = dict(document["metadata"])
         if kind.namespaced:
             metadata.setdefault("namespace", "default")
@@ -207,7 +218,7 @@ class Cluster:
 
     def create(self, document: Document) -> Document:
         """Create one object; raises what the server answers."""
-        kind = by_kind(document["apiVersion"], document["kind"])
+        kind = _kind_of(document)
         namespace = document["metadata"].get("namespace", "default") if kind.namespaced else ""
         return self._do(self.client.create(kind, document, namespace))
 
@@ -448,6 +459,30 @@ def _documents(given: Document | str) -> list[Document]:
     if str(given.get("kind", "")).endswith("List") and "items" in given:
         return list(given["items"])
     return [given]
+
+
+def _kind_of(document: Any) -> Kind:
+    """Return the row of the kind that *document* says it is of. Raises ObjectError with what it does not say.
+
+    >>> _kind_of({"a": "b"})
+    Traceback (most recent call last):
+    weir.simulation.cluster.ObjectError: not a Kubernetes object: it has no apiVersion (its fields: a)
+    """
+    if not isinstance(document, Mapping):
+        raise ObjectError(f"not a Kubernetes object: {type(document).__name__} {document!r}")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str):
+            fields = ", ".join(map(str, document)) or "none"
+            raise ObjectError(f"not a Kubernetes object: it has no {field} (its fields: {fields})")
+    api_version, kind = document["apiVersion"], document["kind"]
+    found = find_kind(api_version, kind)
+    if found is None:
+        others = sorted({row.api_version for row in KINDS if row.kind == kind})
+        hint = f"; it is served in {', '.join(others)}" if others else ""
+        raise ObjectError(f"this cluster serves no {kind} in {api_version}{hint}")
+    if not isinstance(document.get("metadata"), Mapping):
+        raise ObjectError(f"{kind} without metadata: it needs at least a name")
+    return found
 
 
 def _kind(name: str) -> Kind:

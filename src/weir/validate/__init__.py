@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from weir.callable_package import make_callable
 from weir.gates import Gates, GatesLike
 from weir.validate.context import context_for
 from weir.validate.field import FieldError, required
 from weir.validate.registry import find_rule
 
 __all__ = ["FieldError", "validate", "validate_served"]
+
+make_callable(__name__)
 
 _RELAXED = "resource.k8s.io/v1alpha4"
 
