@@ -171,3 +171,55 @@ class TestRate:
                 now = again
         expected = timedelta(seconds=max(0, pods - 10) / max(rates))
         assert abs(now - T0 - expected) <= timedelta(milliseconds=1)
+
+
+class TestSeveralDevices:
+    """One rule on several devices is one reason, with its earliest time."""
+
+    def claim(self, *seconds: int | None) -> ResourceClaim:
+        results = [
+            {
+                "request": "r",
+                "driver": DRIVER,
+                "pool": "node-1",
+                "device": f"gpu-{number}",
+                "tolerations": []
+                if limit is None
+                else [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": limit}],
+            }
+            for number, limit in enumerate(seconds)
+        ]
+        status = {"allocation": {"devices": {"results": results}}}
+        return read(ResourceClaim, {"metadata": {"name": "c"}, "status": status})
+
+    def tracker(self) -> Tracker:
+        tracker = Tracker(ALL_FEATURES)
+        tracker.put_slice(slice_of("s", *(device(f"gpu-{number}") for number in range(3))))
+        tracker.put_rule(rule("all", {"driver": DRIVER}, "a:NoExecute@0"))
+        return tracker
+
+    @pytest.mark.parametrize("seconds", [(60, 30, 90), (30, 60, 90), (90, 60, 30)])
+    def test_the_pods_leave_when_the_first_device_must_be_left(self, seconds: tuple[int, ...]) -> None:
+        found = claim_eviction(self.claim(*seconds), self.tracker().taints_on, ALL_FEATURES, T0)
+        assert found is not None
+        assert (found.at, [one.due for one in found.reasons]) == (after(30), [after(30)])
+
+    def test_a_device_without_toleration_ends_it_at_once(self) -> None:
+        found = claim_eviction(self.claim(60, None), self.tracker().taints_on, ALL_FEATURES, T0)
+        assert found is not None
+        assert found.at == T0
+
+    @pytest.mark.parametrize("order", [("c", "d"), ("d", "c")])
+    def test_a_pod_with_two_claims_leaves_with_the_earlier(self, order: tuple[str, str]) -> None:
+        claims = {f"default/{name}": allocated(name, [], "gpu-0") for name in ("c", "d")}
+        evictions = {
+            "default/c": Eviction(after(60), (reason(due=after(60)),)),
+            "default/d": Eviction(after(30), (reason(due=after(30)),)),
+        }
+        found = pod_eviction(pod(*order), claims, evictions)
+        assert found is not None
+        assert (found.at, [one.due for one in found.reasons]) == (after(30), [after(30)])
+
+    def test_a_reason_is_due_at_its_very_moment(self) -> None:
+        found = Eviction(T0, (reason(1, due=T0), reason(2, due=after(1))))
+        assert found.due_reasons(T0) == found.reasons[:1] and found.due_reasons(after(-1)) == ()

@@ -110,3 +110,35 @@ class TestVolumes:
     def test_a_term_with_only_fields_matches_every_node(self):
         fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["other"]}]}
         assert volume_selects_node(self.volume(fields), {}, ALL_FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "match"),
+    [
+        ("In", ("n1",), Match.MATCHES),
+        ("In", ("n2",), Match.OTHER_VALUE),
+        ("NotIn", ("n1",), Match.EXCLUDED_VALUE),
+        ("NotIn", ("n2",), Match.MATCHES),
+        ("NotIn", ("n1", "n2"), Match.UNREADABLE),
+        ("NotIn", (), Match.UNREADABLE),
+    ],
+)
+def test_a_field_compares_the_name_of_the_node(operator, values, match):
+    assert match_field(NodeSelectorRequirement("metadata.name", operator, values), "n1") is match
+
+
+def test_another_field_than_the_name_is_none():
+    assert match_field(NodeSelectorRequirement("spec.name", "In", ("n1",)), "n1") is Match.UNREADABLE
+
+
+def test_a_node_that_a_term_excludes_by_name_is_not_selected():
+    but_n1 = NodeSelectorRequirement("metadata.name", "NotIn", ("n1",))
+    but_n2 = NodeSelectorRequirement("metadata.name", "NotIn", ("n2",))
+    assert not matches(NodeSelectorTerm((), (but_n1,))) and matches(NodeSelectorTerm((), (but_n2,)))
+
+
+@pytest.mark.parametrize("key", ["/x", "example.com/", "Example.com/x", "a/b/c", "-x"])
+def test_a_key_that_is_no_label_key_is_unreadable(key):
+    for operator, values in (("Exists", ()), ("In", ("a",)), ("SemverGt", ("1.0.0",))):
+        asked = NodeSelectorRequirement(key, operator, values)
+        assert match_requirement(asked, {key: "a"}, ALL_FEATURES) is Match.UNREADABLE

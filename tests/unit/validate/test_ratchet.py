@@ -1,0 +1,86 @@
+"""What an update is spared because the stored object has it already."""
+
+from __future__ import annotations
+
+import pytest
+
+from weir.gates import ALL_FEATURES, Gates
+from weir.validate.ratchet import Options, options_for, pod_options, volume_options
+
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+OFF = Gates({"AllAlpha": False, "AllBeta": False})
+
+
+def expression(operator="In", values=("a",)):
+    return {"key": "k", "operator": operator, "values": list(values)}
+
+
+def required(*expressions):
+    return {
+        "affinity": {
+            "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}}
+        }
+    }
+
+
+def preferred(*expressions):
+    term = {"weight": 1, "preference": {"matchExpressions": list(expressions)}}
+    return {"affinity": {"nodeAffinity": {PREFERRED: [term]}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "spared"),
+    [
+        ({}, {}),
+        ({"tolerations": [{"operator": "Gt"}]}, {"numeric": True}),
+        ({"tolerations": [{"operator": "Exists"}, {"operator": "Lt"}]}, {"numeric": True}),
+        ({"tolerations": [{"operator": "SemverEq"}]}, {"semver": True}),
+        ({"tolerations": [{"expression": "true"}]}, {"cel": True}),
+        ({"tolerations": [{"operator": "Exists"}]}, {}),
+        (required(expression("SemverGt")), {"semver": True}),
+        (required(expression("Gt")), {}),
+        (preferred(expression("SemverLt")), {"semver": True}),
+        (preferred(expression("In")), {}),
+        (required(expression(values=("not a label!",))), {"label_values": False}),
+        (required(expression(), expression(values=("a", "-"))), {"label_values": False}),
+        (required(expression("Exists", ())), {}),
+        (preferred(expression(values=("not a label!",))), {}),
+    ],
+)
+def test_a_pod_may_go_on_with_what_it_was_stored_with(old, spared):
+    assert pod_options(OFF, {"containers": [], **old}) == Options(shares=False, **spared)
+
+
+def test_without_an_old_spec_the_gates_decide():
+    assert pod_options(ALL_FEATURES, None) == options_for(ALL_FEATURES)
+    assert pod_options(ALL_FEATURES, None).semver and not pod_options(OFF, None).semver
+
+
+@pytest.mark.parametrize("gates", [OFF, ALL_FEATURES])
+def test_what_a_gate_allows_needs_no_ratchet(gates):
+    found = pod_options(gates, {"containers": []})
+    assert (found.numeric, found.semver, found.cel) == (gates.numeric, gates.semver, gates.cel)
+
+
+@pytest.mark.parametrize(
+    ("affinity", "spared"),
+    [
+        (None, {}),
+        ({"required": None}, {}),
+        ({"required": {"nodeSelectorTerms": [{"matchExpressions": [expression()]}]}}, {}),
+        (
+            {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression("SemverGt")]}]}},
+            {"semver": True},
+        ),
+        (
+            {"required": {"nodeSelectorTerms": [{}, {"matchExpressions": [expression(values=("?",))]}]}},
+            {"label_values": False},
+        ),
+    ],
+)
+def test_a_volume_may_go_on_with_what_it_was_stored_with(affinity, spared):
+    assert volume_options(OFF, {"nodeAffinity": affinity}) == Options(shares=False, **spared)
+    assert volume_options(OFF, None) == options_for(OFF)

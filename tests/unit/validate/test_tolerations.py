@@ -1,0 +1,67 @@
+"""Tolerations that are expressions (KEP-5500): alone in their entry, and not too long."""
+
+from __future__ import annotations
+
+import pytest
+
+from weir.validate.ratchet import CLOSED, Options
+from weir.validate.tolerations import (
+    CEL_OFF,
+    EXPRESSION_MAX_BYTES,
+    MIXED,
+    validate_expression,
+    validate_tolerations,
+)
+
+ALL = Options(numeric=True, semver=True, cel=True)
+
+
+def said(toleration, options=ALL):
+    return [(error.field, error.detail) for error in validate_expression(toleration, "at", options)]
+
+
+@pytest.mark.parametrize("field", ["key", "value", "operator", "effect"])
+def test_an_expression_stands_alone(field):
+    assert said({"expression": "true", field: "x"}) == [("at.expression", MIXED)]
+
+
+def test_seconds_may_stand_beside_an_expression():
+    assert said({"expression": "true", "tolerationSeconds": 5}) == []
+
+
+def test_empty_fields_beside_an_expression_are_none():
+    assert said({"expression": "true", "key": "", "value": "", "operator": "", "effect": ""}) == []
+
+
+def padded(size, character="x"):
+    text = f"taint.key != '{character}'"
+    return text + " " * (size - len(text.encode()))
+
+
+@pytest.mark.parametrize(
+    ("size", "too_long"),
+    [(EXPRESSION_MAX_BYTES - 1, False), (EXPRESSION_MAX_BYTES, False), (EXPRESSION_MAX_BYTES + 1, True)],
+)
+@pytest.mark.parametrize("character", ["x", "é"])
+def test_the_limit_is_in_bytes_and_itself_allowed(size, too_long, character):
+    found = said({"expression": padded(size, character)})
+    assert (EXPRESSION_MAX_BYTES, bool(found)) == (10240, too_long)
+    assert not found or "10240" in found[0][1]
+
+
+def test_gate_off_says_so_and_nothing_else():
+    assert said({"expression": "(", "key": "x"}, CLOSED) == [("at.expression", CEL_OFF)]
+
+
+def test_every_entry_is_named_by_its_place():
+    entries = [
+        {"key": "a", "operator": "Exists"},
+        {"expression": "true", "key": "b"},
+        {"key": "c", "operator": "Gt", "value": "x"},
+    ]
+    fields = [error.field for error in validate_tolerations(entries, "spec.tolerations", ALL)]
+    assert fields == [
+        "spec.tolerations[1].expression",
+        "spec.tolerations[2].value",
+        "spec.tolerations[2].value",
+    ]
