@@ -34,6 +34,7 @@ from weir.controllers.runtime.pod_eviction import Evicted
 from weir.devices.eviction import Eviction, Reason
 from weir.devices.inventory import Inventory
 from weir.devices.origin import RuleOrigin, TrackedTaint
+from weir.devices.rate import BURST
 from weir.gates import ALL_FEATURES
 from weir.objects.core import read
 from weir.objects.resource import DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -446,3 +447,89 @@ def test_asking_for_a_turn_when_nobody_waits_is_cheap():
 def test_keys_of_different_meaning_are_never_one_key():
     keys = {TURN, type(TURN)(), PodKey("", "x", ""), *(ObjectKey(kind, "x") for kind in KINDS)}
     assert len(keys) == 2 + len(KINDS)
+
+
+# ── what a mutant could get wrong unnoticed ──────────────────────────────────────────────────────
+
+
+def held_and_hit(seconds=None, text="k:NoExecute", **metadata):
+    """A pod whose device one rule taints; it may stay for *seconds*."""
+    tolerations = () if seconds is None else (tolerate("k", seconds=seconds),)
+    return [
+        identified(slice_document("node-0", 2)),
+        claim_document("c", [("node-0", "gpu-0")], tolerations, ["p"]),
+        pod_document("p", "c"),
+        identified(rule_document("r", text, {"pool": "node-0"}, timeAdded=ADDED)),
+    ]
+
+
+def test_a_rule_made_anew_under_its_name_begins_with_nothing_evicted():
+    story = told_in_order(held_and_hit())
+    rule = held_and_hit()[-1]
+    assert (story.left, story.controller._stats) == ([("p", 0.0)], {"u-r": 1})
+    again = {**rule, "metadata": {**rule["metadata"], "uid": "another"}}
+    story.listers.put(again)
+    story.work()
+    assert (story.controller._stats["u-r"], story.controller._stats["another"]) == (0, 0)
+
+
+def test_a_problem_of_a_rule_made_anew_is_reported_again():
+    broken = rule_document(
+        "r", selector={"selectors": [{"cel": {"expression": "device.nonsense("}}]}, timeAdded=ADDED
+    )
+    story = told_in_order([identified(slice_document("node-0", 1)), identified(broken)])
+    assert len(story.told) == 1
+    story.listers.put({**broken, "metadata": {**broken["metadata"], "uid": "another"}})
+    story.work()
+    assert [name for name, _ in story.told] == ["r", "r"]
+
+
+def test_an_eviction_that_moves_later_leaves_the_line():
+    story = told_in_order(held_and_hit(seconds=60))
+    assert [at for at, _ in story.waiting.values()] == [T0 + 60 * SECOND]
+    story.listers.put(claim_document("c", [("node-0", "gpu-0")], (tolerate("k", seconds=600),), ["p"]))
+    story.work().until(120)
+    assert story.left == []
+    story.until(700)
+    assert story.left == [("p", 600.0)]
+
+
+def test_an_eviction_that_moves_later_while_it_waits_for_its_turn_is_not_carried_out():
+    rate = {"evictionsPerSecond": 1}
+    documents = held_and_hit(text="k:NoExecute")
+    documents[-1]["spec"]["taint"] |= rate
+    others = [
+        each
+        for n in range(BURST + 3)
+        for each in (
+            claim_document(f"d-{n}", [("node-0", "gpu-1")], (), [f"a-{n}"]),
+            pod_document(f"a-{n}", f"d-{n}"),
+        )
+    ]
+    story = told_in_order([*others, *documents])
+    assert "p" in story.waiting
+    story.listers.put(claim_document("c", [("node-0", "gpu-0")], (tolerate("k", seconds=600),), ["p"]))
+    story.work().until(60)
+    assert "p" not in {name for name, _ in story.left} and len(story.left) == BURST + 3
+
+
+def test_a_claim_that_a_pod_gets_for_its_extended_resources_is_noticed():
+    running = pod_document("p", "c")
+    del running["spec"]["resourceClaims"]
+    claim = claim_document("c", [("node-0", "gpu-0")], (), ["p"])
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u-p", "controller": True}
+    claim["metadata"]["ownerReferences"] = [owner]
+    story = told_in_order([held_and_hit()[0], held_and_hit()[-1], claim, running])
+    assert story.left == []
+    story.listers.put(
+        {**running, "status": {"phase": "Running", "extendedResourceClaimStatus": {"resourceClaimName": "c"}}}
+    )
+    assert story.work().left == [("p", 0.0)]
+
+
+def test_a_claim_that_is_no_longer_reserved_lets_its_pod_stay():
+    story = told_in_order(held_and_hit(seconds=60))
+    story.listers.put(claim_document("c", [("node-0", "gpu-0")], (tolerate("k", seconds=60),), []))
+    story.work().until(120)
+    assert (story.left, story.waiting) == ([], {})
+    assert ("p", "Cancelling deletion") in story.told

@@ -3,9 +3,11 @@
 import pytest
 
 from weir.gates import ALL_FEATURES
-from weir.objects.core import Node, Pod, read
+from weir.objects.core import Node, NodeAffinity, Pod, read
 from weir.scheduler.cycle import Engine
 from weir.scheduler.framework import PluginError
+from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
+from weir.scheduler.pod_class import PodClasses
 from weir.scheduler.profile_arguments import ProfileArguments
 
 UNREADABLE = "for 'Gt', 'Lt' operators, the value must be an integer"
@@ -56,3 +58,67 @@ def test_several_are_told_together():
 )
 def test_nobody_else_is_disturbed(nodes, asking, arguments):
     assert engine(*nodes, **arguments).place(asking).node == "a"
+
+
+def required(*terms, **more):
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    }
+    return read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [], "affinity": affinity, **more}})
+
+
+def named(operator, *names):
+    return {
+        "matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]} for name in names]
+    }
+
+
+def names_of(asking):
+    bound = BoundNodeAffinity(PodClasses().of(asking), engine().table, ALL_FEATURES, None)
+    return bound.node_names()
+
+
+@pytest.mark.parametrize(
+    ("terms", "names"),
+    [
+        ([named("In", "a")], {"a"}),
+        ([named("In", "a"), named("In", "b")], {"a", "b"}),
+        ([named("In", "a", "b")], set()),
+        ([named("NotIn", "a")], None),
+        ([named("In", "a"), named("NotIn", "b")], None),
+        ([named("In", "a"), {"matchExpressions": [{"key": "x", "operator": "Exists"}]}], None),
+        ([], None),
+    ],
+)
+def test_only_nodes_that_every_term_names_are_looked_at(terms, names):
+    assert names_of(required(*terms)) == names
+
+
+@pytest.mark.parametrize(("operator", "node"), [("In", "a"), ("NotIn", "b")])
+def test_a_pod_goes_to_the_node_its_field_names_or_to_another(operator, node):
+    assert engine("a", "b").place(required(named(operator, "a"))).node == node
+
+
+def test_the_profiles_own_preference_decides_between_nodes():
+    preferred = {
+        "weight": 10,
+        "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]},
+    }
+    added = read(NodeAffinity, {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]})
+    plain = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": []}})
+    assert [engine("a", "b").place(plain).node, engine("a", "b", added_affinity=added).place(plain).node] == [
+        "a",
+        "b",
+    ]
+
+
+def test_the_profiles_own_requirement_is_the_one_named():
+    added = read(
+        NodeAffinity,
+        {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [named("In", "b")]}},
+    )
+    table = engine("a", "b")
+    bound = BoundNodeAffinity(PodClasses().of(required(named("In", "b"))), table.table, ALL_FEATURES, added)
+    assert [bound.status(int(code)).reasons for code in bound.codes(slice(0, 2)) if code] == [
+        ("node(s) didn't match scheduler-enforced node affinity",)
+    ]
