@@ -10,6 +10,7 @@ from tests.unit.devices.builders import DRIVER, device, device_class, rule, slic
 from weir.devices.selector import Question
 from weir.devices.tracker import RUNTIME_ERROR, Tracker
 from weir.gates import ALL_FEATURES, Gates
+from weir.objects.core import read
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceSlice
 
 GPU = DeviceID(DRIVER, "node-1", "gpu-0")
@@ -270,3 +271,78 @@ def test_any_history_ends_where_a_fresh_start_begins(events: list[object]) -> No
 
 def _state(found: Tracker, name: str) -> object:
     return [(one.id, [(str(t.origin), t.content) for t in one.taints]) for one in found.devices(name)]
+
+
+class TestWhatIsForgotten:
+    def test_rules_that_select_a_new_device_are_in_the_order_of_their_names(self) -> None:
+        rules = [
+            rule("z", {"driver": DRIVER, "pool": "node-1", "device": "gpu-0"}, "z:None"),
+            rule("m", {"driver": DRIVER}, "m:None"),
+            rule("a", {}, "a:None"),
+        ]
+        assert texts(tracker(*rules, slice_of("s", device()))) == [["a:None", "m:None", "z:None"]]
+
+    def test_two_of_three_rules_are_in_order_as_well(self) -> None:
+        rules = [
+            rule("z", {"driver": DRIVER}, "z:None"),
+            rule("a", {}, "a:None"),
+            rule("b", {"pool": "else"}, "b:None"),
+        ]
+        assert texts(tracker(*rules, slice_of("s", device()))) == [["a:None", "z:None"]]
+
+    def test_a_rule_that_is_not_there_can_be_removed(self) -> None:
+        assert tracker(slice_of("s", device())).remove_rule("never").slices == ()
+
+    def test_equal_taints_of_one_device_have_numbers_of_their_own(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0", "a:None", "a:None", "b:None", "a:None")))
+        assert len(set(ids(found))) == 4
+
+    def test_equal_taints_keep_their_numbers_when_one_goes(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0", "a:None", "a:None")))
+        first = ids(found)[0]
+        found.put_slice(slice_of("s", device("gpu-0", "a:None")))
+        assert ids(found) == [first]
+
+    def test_a_slice_that_moves_to_another_pool_is_only_there(self) -> None:
+        found = tracker(slice_of("s", device(), pool="node-1"))
+        found.put_slice(slice_of("s", device(), pool="node-2"))
+        assert len(list(found.pools())) == 1
+        assert found.find_device(GPU) is None
+
+    def test_a_device_that_is_gone_is_selected_no_more(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0"), device("gpu-1")), rule("r", {}, "a:None"))
+        found.put_slice(slice_of("s", device("gpu-1")))
+        assert [one.id.device for one in found.selected_by("r")] == ["gpu-1"]
+        found.remove_slice("s")
+        assert found.selected_by("r") == []
+
+    def test_a_slice_that_could_not_be_tracked_and_went_is_not_tried_again(self) -> None:
+        found = tracker(rule("r", BROKEN, "a:None"), slice_of("s", device()))
+        found.remove_slice("s")
+        assert found.remove_rule("r").slices == ()
+
+    def test_a_broken_rule_that_goes_lets_its_slices_be_tracked(self) -> None:
+        found = tracker(rule("r", BROKEN, "a:None"), rule("good", {}, "g:None"), slice_of("s", device()))
+        assert found.remove_rule("r").slices == ("s",)
+        assert texts(found) == [["g:None"]]
+
+    def test_a_broken_rule_that_is_mended_lets_its_slices_be_tracked(self) -> None:
+        found = tracker(rule("r", BROKEN, "a:None"), slice_of("s", device()))
+        assert found.put_rule(rule("r", {}, "a:None")).slices == ("s",)
+        assert texts(found) == [["a:None"]]
+
+    def test_a_class_does_not_concern_rules_that_select_nothing_or_name_another(self) -> None:
+        found = tracker(slice_of("s", device()), rule("none", None, "a:None"), rule("r", {}, "b:None"))
+        assert found.put_class(device_class("gpus", "true")).slices == ()
+
+    def test_a_class_that_does_not_compile_is_a_problem_of_the_rule_that_names_it(self) -> None:
+        found = tracker(slice_of("s", device()), rule("r", {"deviceClassName": "gpus"}, "a:None"))
+        problems = found.put_class(device_class("gpus", "device.nope")).problems
+        assert [problem.rule for problem in problems] == ["r"]
+
+    def test_a_rule_without_a_uid_is_told_apart_by_its_name(self) -> None:
+        found = tracker(slice_of("s", device()))
+        for name in ("a", "b"):
+            spec = {"deviceSelector": {}, "taint": {"key": name, "effect": "None"}}
+            found.put_rule(read(DeviceTaintRule, {"metadata": {"name": name}, "spec": spec}))
+        assert len(set(ids(found))) == 2

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weir.explain.fix import Fix, merge_patch
+from weir.explain.fix import _MOST_EDITS_IN_FULL, Case, Fix, merge_patch
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
 from weir.gates import ALL_FEATURES, KUBERNETES_DEFAULTS, Gates
@@ -283,3 +283,37 @@ def test_larger_groups_are_preferred_among_equal_changes():
 )
 def test_a_merge_patch_leads_from_one_to_the_other(before, after, patch):
     assert merge_patch(before, after) == patch
+
+
+# ── the smallest part ──
+
+
+class Needs(Case):
+    """A case that certain edits help."""
+
+    def __init__(self, *needed: Any) -> None:
+        self.needed, self.asked = set(needed), 0
+
+    def helps(self, edits: Any) -> bool:
+        self.asked += 1
+        return self.needed <= set(edits)
+
+
+@pytest.mark.parametrize("count", [1, _MOST_EDITS_IN_FULL, _MOST_EDITS_IN_FULL + 1, _MOST_EDITS_IN_FULL + 6])
+@pytest.mark.parametrize("needed", [(0,), (-1,), (0, -1)])
+def test_of_a_list_of_edits_only_what_is_needed_is_proposed(count: int, needed: tuple[int, ...]):
+    listed = tuple(range(count))
+    wanted = tuple(sorted({listed[place] for place in needed}))
+    assert Needs(*wanted).smallest(listed) == wanted
+
+
+@pytest.mark.parametrize("count", [3, _MOST_EDITS_IN_FULL + 3])
+def test_edits_that_are_all_needed_stay(count: int):
+    assert Needs(*range(count)).smallest(tuple(range(count))) == tuple(range(count))
+
+
+def test_of_a_long_list_each_edit_is_left_out_once():
+    count = _MOST_EDITS_IN_FULL + 10
+    case = Needs(*range(count))
+    case.smallest(tuple(range(count)))
+    assert case.asked == count
