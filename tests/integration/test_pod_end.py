@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from tests.integration.living import NODES, PODS, living
+from tests.integration.test_scheduler_faults import HEADERS, a_server
+from weir.apiserver.transport.http import Request
+from weir.client.api import Client
+from weir.client.cache import Informer, decode_document
+from weir.client.local import LocalTransport
+from weir.clock import RealClock
+from weir.gates import ALL_FEATURES
 from weir.objects.kinds import by_kind
+from weir.objects.times import format_time
 from weir.simulation.cluster import Cluster
+from weir.simulation.kubelet.node_classes import NodeClass, node_document
+from weir.simulation.kubelet.run import Kubelets
 
 
 @pytest.fixture
@@ -88,6 +101,62 @@ def test_the_order_of_status_writes_from_creation_to_deletion(cluster):
         (13.0, "deleting Succeeded", ["setup Completed 0", "c Completed 0"], ["Initialized", "PodScheduled"]),
         (13.0, "gone"),
     ]
+
+
+async def looks_of_a_life(client, clock, wait):
+    """Return what a watcher sees of one pod from its creation to its deletion, without the times."""
+    document = pod(
+        annotations={"run-seconds.setup": "0.2", "stop-seconds": "0.2"},
+        initContainers=[{"name": "setup", "image": "i"}],
+        nodeName="n",
+        terminationGracePeriodSeconds=3,
+    )
+    seen, over = [], asyncio.Event()
+
+    def look(old, new):
+        if new is None:
+            seen.append("gone")
+            over.set()
+            return
+        states = [
+            f"{each['name']} {next(iter(each['state']))}"
+            for part in ("initContainerStatuses", "containerStatuses")
+            for each in new["status"].get(part) or ()
+        ]
+        seen.append((bool(new["metadata"].get("deletionTimestamp")), new["status"]["phase"], *states))
+
+    informer = Informer(client, PODS, clock, decode_document)
+    informer.cache.listen(look)
+    tasks = [asyncio.ensure_future(part.run()) for part in (Kubelets(client, ALL_FEATURES, clock), informer)]
+    node = node_document("n", NodeClass(life={"startSeconds": 0.2}), (), {}, format_time(clock.now()))
+    await client.create(NODES, node)
+    await client.create(PODS, document, "default")
+    await wait(lambda: any(each[1] == "Running" for each in seen))
+    await client.delete(PODS, "p", "default")
+    await wait(over.is_set)
+    for task in tasks:
+        task.cancel()
+    return seen
+
+
+async def test_virtual_and_real_time_show_the_same_life(tmp_path):
+    async with living() as cluster:
+
+        async def pass_time(happened):
+            while not happened():
+                await cluster.advance(0.1)
+
+        virtual = await looks_of_a_life(cluster.client, cluster.clock, pass_time)
+
+    async def wait(happened):
+        async with asyncio.timeout(60):
+            while not happened():
+                await asyncio.sleep(0.02)
+
+    async with a_server(tmp_path) as running:
+        client = Client(LocalTransport(running.server.handle, Request, HEADERS))
+        real = await looks_of_a_life(client, RealClock(), wait)
+    assert (real, real[-1]) == (virtual, "gone")
 
 
 def test_a_long_grace_period_passes_when_sigterm_is_ignored(cluster):

@@ -143,6 +143,7 @@ class _Stage:
         chosen = replace(
             known,
             capacity={**known.capacity, **node.capacity},
+            life={**known.life, **node.life},
             devices=known.devices if node.devices is None else read_all(node.devices),
         )
         self.cluster.add_node(node.name, node_class=chosen, taints=node.taints, labels=node.labels)

@@ -20,6 +20,7 @@ import msgspec
 from weir.gates import ALL_FEATURES, GateError
 from weir.objects.kinds import KINDS, find_kind
 from weir.objects.manifest import read_values
+from weir.simulation.kubelet.behaviour import Life, LifeError
 from weir.simulation.kubelet.node_classes import CLASSES, ClassError
 from weir.taints.notation import TaintNotationError, parse_taint
 from weir.values.duration import DurationError, parse_duration
@@ -43,6 +44,7 @@ class NodeOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     taints: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     capacity: dict[str, str] = {}
+    life: dict[str, Any] = {}  #: how its pods live, as in a class file: {failureRate: 0.1}
     devices: Any = None  #: as a class file has them: {count: 2}, or a list
 
 
@@ -195,7 +197,7 @@ def parse_story(text: str | bytes, name: str) -> Story:
         for number, step in enumerate(written.steps, 1):
             where = f"{name}: step {number}"
             _check(step)
-    except (DurationError, StoryError, GateError, ClassError, TaintNotationError) as error:
+    except (DurationError, StoryError, GateError, ClassError, LifeError, TaintNotationError) as error:
         raise StoryError(f"{where}: {error}") from None
     return Story(
         name,
@@ -248,6 +250,7 @@ def _check_cluster(nodes: Iterable[NodeOf], documents: Iterable[Document]) -> No
     for node in nodes:
         if node.node_class not in CLASSES:
             raise StoryError(f"node {node.name}: there is no class {node.node_class!r}")
+        Life.read(node.life)
         for text in node.taints:
             parse_taint(text)
     for document in documents:

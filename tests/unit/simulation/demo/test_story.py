@@ -27,6 +27,7 @@ HEAD = "{title: t, source: s, asks: a, steps: [%s]}"
         ("{event: e, everywhere: [{apiVersion: v1, kind: Service, metadata: {name: x}}]}", "is no pod"),
         ("{event: e, nodes: [{name: n1, class: huge}]}", "no class 'huge'"),
         ("{event: e, nodes: [{name: n1, taints: [flaky]}]}", "'flaky' is no taint"),
+        ("{event: e, nodes: [{name: n1, life: {speed: 2}}]}", "life: unknown field 'speed'"),
         ("{event: e, taint: [{node: n1, taints: [flaky]}]}", "'flaky' is no taint"),
         ("{event: e, gates: {NoSuchGate: true}}", "unrecognized feature gate"),
         ("{event: e, gates: {scheduler: true, TaintTolerationCEL: {a: b}}}", "gates: "),
