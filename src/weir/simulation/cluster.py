@@ -39,6 +39,7 @@ from weir.errors import NotFound
 from weir.gates import GatesLike
 from weir.objects.kinds import KINDS, Kind, by_kind, find_kind, hub_of
 from weir.objects.times import format_time
+from weir.scheduler.config import SchedulerConfig
 from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
 from weir.simulation.drivers.faults import POOL, with_fault
 from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
@@ -89,18 +90,20 @@ class Cluster:
         every_heartbeat: bool = False,
         holding: Iterable[Document] = (),
         hosts: Hosts | None = None,
+        scheduler: SchedulerConfig | None = None,
     ) -> None:
         """*gates* default to everything on; a mapping from component to gates sets them apart.
 
         *holding* is there from the start and stored as it is, unchecked: each object with its kind and uid. *hosts*
-        says which nodes are played, and how; the simulated ones unless given.
+        says which nodes are played, and how; the simulated ones unless given. *scheduler* configures its profiles and
+        plugins (weir.scheduler.config.read_config).
 
         Reports of nodes that are not observed are not carried out one by one unless *every_heartbeat* is asked for;
         apart from resourceVersions and counts of requests the history is the same.
         """
         self.clock = clock or VirtualClock()
         self._controllers, self._seed, self._every_heartbeat = list(controllers), seed, every_heartbeat
-        self._hosts = hosts
+        self._hosts, self._scheduler = hosts, scheduler
         self._followers: builtins.list[asyncio.Task[None]] = []
         self._onlookers = HeartbeatFlush(lambda asked: self._running.server.handle(asked))
         self._loop = asyncio.new_event_loop()
@@ -158,6 +161,7 @@ class Cluster:
             seed=self._seed,
             ledger=None if self._every_heartbeat else HeartbeatLedger(self.clock),
             hosts=self._hosts,
+            scheduler=self._scheduler,
         )
         self._onlookers.look_at(self.plane.kubelets.reports)
         self.plane.start()

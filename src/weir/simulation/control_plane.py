@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -106,10 +106,11 @@ class ControlPlane:
         seed: int = 0,
         ledger: HeartbeatLedger | None = None,
         hosts: Hosts | None = None,
+        scheduler: SchedulerConfig | None = None,
     ) -> None:
         """With *ledger* (virtual time) nodes' reports are postponed while they are not observed.
 
-        *hosts* says which nodes the kubelets play, and how.
+        *hosts* says which nodes the kubelets play, and how; *scheduler* configures profiles and plugins.
         """
 
         def client(component: str, agent: str) -> Client:
@@ -117,7 +118,7 @@ class ControlPlane:
 
         others = {name: getattr(gates, name) for name in READERS}
         publish_component_features(running.registry, others)
-        config = SchedulerConfig(leader_elect=False)
+        config = replace(scheduler or SchedulerConfig(), leader_elect=False)
         self.scheduler = Scheduler(
             client("scheduler", "kube-scheduler"), gates.scheduler, clock, config=config, seed=seed
         )
