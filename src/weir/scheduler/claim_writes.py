@@ -137,7 +137,7 @@ async def _patch(
         raise PluginError(f"{doing}: {error}") from error
 
 
-async def give_up(claim: ResourceClaim, claims: Claims, client: Client) -> str:
+async def deallocate(claim: ResourceClaim, claims: Claims, client: Client) -> str:
     """Free a claim that keeps its pod from every node (PostFilter); return what was done, "" when nothing was."""
     if (claim.metadata.annotations or {}).get(EXTENDED_CLAIM) == "true":
         return DELETED if await _delete(claim, client) else ""
@@ -171,7 +171,7 @@ async def _deallocate(claim: ResourceClaim, claims: Claims, client: Client) -> b
             subresource="status",
         )
     except (WeirError, OSError, TimeoutError):
-        return False  # somebody else was faster, or the next attempt gets through
+        return False  # another client was faster, or the next attempt gets through
     claims.put_claim(read(ResourceClaim, answer))
     return True
 

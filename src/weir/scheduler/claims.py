@@ -1,7 +1,7 @@
 """Which claims and devices are there, what do claims hold, and what is promised but not written yet?
 
 Spec: dra.md 4.1, 4.2 (devices in use, in flight), 4.4 (D-09), 4.5 "Requeue events". Fed by the watches one change at a
-time; every change names the nodes it concerns, so that whoever keeps answers by node asks again only there.
+time; every change names the nodes it concerns, so that answers kept by node are asked for again only there.
 What surprises: a claim is what the watch shows or what the scheduler itself wrote, whichever is newer, and a device is
 held from the moment it is promised: two pods in a row never get the same one.
 Not here: which device a claim gets (weir.devices.allocation), the plugin (weir.scheduler.plugins.dynamic_resources).
@@ -33,7 +33,7 @@ from weir.objects.resource import (
 from weir.taints.toleration import Evaluate
 
 Results = tuple[DeviceRequestAllocationResult, ...]
-#: Told of a claim before and after a change; None where there was or is none.
+#: Called with a claim before and after a change; None where there was or is none.
 Listener = Callable[[ResourceClaim | None, ResourceClaim | None], None]
 
 EVERYWHERE: Final = ""  #: in the log of nodes: all of them
@@ -77,7 +77,7 @@ class Claims:
         self._special: dict[str, str] = {}  # UID of a pod → key of the claim made for its extended resources
         self._users: dict[str, set[str]] = {}  # claim → pods that wait and use it
         self._uses: dict[str, list[str]] = {}  # the same the other way round
-        self.changed: Listener = lambda old, new: None  #: hears of every change of a claim, once
+        self.changed: Listener = lambda old, new: None  #: called for every change of a claim, once
         self.in_use = InUse()
         self.allocator = Allocator(
             self.tracker, self.classes, self.in_use, gates, self.tracker.expressions, evaluate

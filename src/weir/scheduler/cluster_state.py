@@ -2,7 +2,7 @@
 
 Every change goes two ways: into the table that decisions read, and to the queue, where it wakes the pods it may help.
 A pod that was decided counts on its node from then on (assumed), until the watch shows it there or it is taken off.
-Whoever is elected anew makes a new one of these: it starts from what the cluster is then.
+A scheduler that is elected anew makes a new one: it starts from what the cluster is then.
 Not here: deciding and binding (weir.scheduler.run), what else concerns pods: volumes, claims, owners
 (weir.scheduler.informers).
 """
@@ -58,18 +58,18 @@ class ClusterState:
         self.work = asyncio.Event()  #: set when a pod may be waiting for its turn
         self.namespaces: dict[str, dict[str, str]] = {}
         self.table = NodeTable()
-        self.around = Informers(client, clock, gates, self.on_event, seed, on_problem)
-        self.claims = self.around.claims
+        self.informers = Informers(client, clock, gates, self.on_event, seed, on_problem)
+        self.claims = self.informers.claims
         self.engines = {
             profile.name: Engine(
                 gates,
                 profile,
                 table=self.table,
                 namespaces=self.namespaces,
-                default_selector=self.around.spread_selectors,
-                storage=self.around.storage,
+                default_selector=self.informers.spread_selectors,
+                storage=self.informers.storage,
                 claims=self.claims,
-                share_id=self.around.share_id,
+                share_id=self.informers.share_id,
                 registry=config.registry,
             )
             for profile in config.profiles

@@ -1,7 +1,7 @@
 """Which CSI driver serves a volume of an old in-tree kind, and by which name does it know the volume?
 
 Kubernetes has handed the in-tree kinds over to CSI drivers, so on a node with CSI drivers their volumes count as the
-driver's. Two kinds were handed over whose drivers attach nothing that is limited: nobody counts those.
+driver's. Two kinds were handed over whose drivers attach nothing that is limited: those are not counted.
 Spec: core.md 3.6 (NodeVolumeLimits); the plugin and driver names are Kubernetes'.
 Not here: the limits (weir.scheduler.plugins.node_volume_limits).
 """
@@ -33,7 +33,7 @@ class Handle(NamedTuple):
 
 
 def driver_of(provisioner: str) -> str:
-    """Return the CSI driver that makes volumes for *provisioner*; "" when nobody counts them.
+    """Return the CSI driver that makes volumes for *provisioner*; "" when they are not counted.
 
     >>> driver_of("kubernetes.io/cinder"), driver_of("csi.example"), driver_of("kubernetes.io/azure-file")
     ('cinder.csi.openstack.org', 'csi.example', '')

@@ -45,6 +45,7 @@ from weir.taints.toleration import Evaluate
 _FEASIBILITY_BYTES: Final = 128 * 2**20
 _BYTES_A_NODE: Final = 17
 _LEAST_CLASSES: Final = 64
+_MOST_CLASSES: Final = 4096
 _LEAST_TO_FIND: Final = 100
 
 
@@ -209,7 +210,8 @@ class Engine:
         feasibility = self._feasibilities.pop(pod_class, None)
         if feasibility is None or feasibility.plugins.stale:
             feasibility = Feasibility(pod_class, self.table, self.profile.for_class(pod_class))
-            most = max(_FEASIBILITY_BYTES // (_BYTES_A_NODE * len(self.table.alive)), _LEAST_CLASSES)
+            room = _FEASIBILITY_BYTES // (_BYTES_A_NODE * len(self.table.alive))
+            most = min(max(room, _LEAST_CLASSES), _MOST_CLASSES)
             while len(self._feasibilities) >= most:
                 self._feasibilities.pop(next(iter(self._feasibilities)))
                 self.classes.forget(2 * most)

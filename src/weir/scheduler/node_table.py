@@ -1,10 +1,10 @@
 """What does the cluster look like to the scheduler? Nodes as columns, updated change by change.
 
 One row a node. What repeats is interned: distinct taint lists, label values by key, pod classes. A change of a node or
-of the pods on it is one entry in a log of rows; whoever keeps something per row (weir.scheduler.feasibility) reads on
+of the pods on it is one entry in a log of rows; what is kept per row elsewhere (weir.scheduler.feasibility) reads on
 from where it stopped, so that one more pod costs as much as the rows that changed, and not as many as there are.
 What surprises: a pod can arrive before its node; it is kept and counted once the node is there.
-Not here: what plugins make of the columns (weir.scheduler.plugins), counts of pods by selector (.tally).
+Not here: what plugins make of the columns (weir.scheduler.plugins), counts of pods by selector (.pod_counts).
 """
 
 from __future__ import annotations
@@ -42,9 +42,13 @@ SPARE_MEMORY: Final = 13
 _STATE_ROWS: Final = 14
 
 _FIRST_CAPACITY: Final = 64
-#: Beyond this the log is cut, and whoever is behind starts afresh.
+#: Beyond this the log is cut, and readers that are behind start afresh.
 _LONGEST_LOG: Final = 1_000_000
 _MOST_FRESH: Final = 64
+#: So many distinct taint lists, or values of one label, may be there before those that no node has are forgotten.
+_LEAST_INTERNED: Final = 256
+#: So many labels have a column; beyond, the oldest half is made again when asked for.
+_MOST_LABELS: Final = 256
 
 ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -53,12 +57,14 @@ REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.ku
 class LabelColumn:
     """One label of every node: a small number for each distinct value, -1 where it is missing."""
 
-    __slots__ = ("ids", "numbers", "values")
+    __slots__ = ("_most", "generation", "ids", "numbers", "values")
 
     def __init__(self, capacity: int) -> None:
         self.ids: Ids = np.full(capacity, -1, np.int32)
         self.values: list[str] = []
         self.numbers: dict[str, int] = {}
+        self.generation = 0  #: changes when values get other numbers
+        self._most = _LEAST_INTERNED
 
     def put(self, row: int, value: str | None) -> None:
         if value is None:
@@ -69,6 +75,23 @@ class LabelColumn:
             number = self.numbers[value] = len(self.values)
             self.values.append(value)
         self.ids[row] = number
+        if len(self.values) > self._most:
+            self._forget_unused()
+
+    def _forget_unused(self) -> None:
+        """Keep the values that nodes have, so that values once seen do not add up."""
+        used, self.ids[:] = _renumbered(self.ids)
+        self.values = [self.values[number] for number in used]
+        self.numbers = {value: number for number, value in enumerate(self.values)}
+        self._most = max(_LEAST_INTERNED, 2 * len(self.values))
+        self.generation += 1
+
+
+def _renumbered(ids: Ids) -> tuple[list[int], Ids]:
+    """Return the numbers in use, without -1, and *ids* with each replaced by its place among them."""
+    used = np.unique(ids[ids >= 0])
+    new = np.searchsorted(used, ids).astype(np.int32)
+    return used.tolist(), np.where(ids >= 0, new, -1).astype(np.int32)
 
 
 class ResourceColumn:
@@ -81,7 +104,7 @@ class ResourceColumn:
         self.used: Ints = np.zeros(capacity, np.int64)
 
 
-#: Told about every pod that comes to or leaves a row, with +1 or -1.
+#: Called for every pod that comes to or leaves a row, with +1 or -1.
 PodListener = Callable[[int, PodClass, int], None]
 
 
@@ -111,6 +134,9 @@ class NodeTable:
         self.taint_list: Ids = np.zeros(self._capacity, np.int32)
         self.taint_lists: list[tuple[Taint, ...]] = [()]
         self._taint_list_number: dict[tuple[Taint, ...], int] = {(): 0}
+        self._most_taint_lists = _LEAST_INTERNED
+        self.taint_version = 0  #: changes with every new taint list
+        self.taint_generation = 0  #: changes when taint lists get other numbers
 
         self.pods: list[dict[str, PodClass]] = []  #: by row
         self.row_of_pod: dict[str, int] = {}
@@ -149,6 +175,8 @@ class NodeTable:
         self.nodes[row] = node
         self.unschedulable[row] = bool(node.spec.unschedulable)
         self.taint_list[row] = self._number_of(node.taints)
+        if len(self.taint_lists) > self._most_taint_lists:
+            self._forget_taint_lists()
         for key, column in self.labels.items():
             column.put(row, node.labels.get(key))
         self._put_allocatable(row, node)
@@ -281,7 +309,19 @@ class NodeTable:
         if number is None:
             number = self._taint_list_number[bare] = len(self.taint_lists)
             self.taint_lists.append(bare)
+            self.taint_version += 1
         return number
+
+    def _forget_taint_lists(self) -> None:
+        """Keep the taint lists that nodes carry: numeric taints that are rewritten for ever do not add up."""
+        carried = self.taint_list - 1  # the empty list is number 0 whether or not a node has it
+        used, renumbered = _renumbered(carried)
+        self.taint_list[:] = renumbered + 1
+        self.taint_lists = [(), *(self.taint_lists[number + 1] for number in used)]
+        self._taint_list_number = {taints: number for number, taints in enumerate(self.taint_lists)}
+        self._most_taint_lists = max(_LEAST_INTERNED, 2 * len(self.taint_lists))
+        self.taint_version += 1
+        self.taint_generation += 1
 
     # ── columns made when first asked for ────────────────────────────────────────────────────────
 
@@ -289,6 +329,9 @@ class NodeTable:
         """Return the column of the label *key*."""
         column = self.labels.get(key)
         if column is None:
+            if len(self.labels) >= _MOST_LABELS:
+                for old in list(self.labels)[: _MOST_LABELS // 2]:
+                    del self.labels[old]
             column = self.labels[key] = LabelColumn(self._capacity)
             for row, node in enumerate(self.nodes):
                 if node is not None:
@@ -309,7 +352,7 @@ class NodeTable:
     # ── pods ─────────────────────────────────────────────────────────────────────────────────────
 
     def listen(self, listener: PodListener) -> None:
-        """Tell *listener* of every pod that is here, and of every one that comes or goes."""
+        """Call *listener* for every pod that is here, and for every one that comes or goes."""
         for row, pods in enumerate(self.pods):
             for pod_class in pods.values():
                 listener(row, pod_class, 1)
@@ -417,7 +460,7 @@ class NodeTable:
 
     @property
     def zeros(self) -> Ids:
-        """A column of zeros that nobody may write to; shared by whoever has nothing to say about any row."""
+        """A column of zeros that must not be written to; shared by plugins that score no row."""
         if len(self._zeros) != len(self.alive):
             self._zeros = np.zeros(len(self.alive), np.int32)
             self._zeros.flags.writeable = False

@@ -94,9 +94,13 @@ def with_tag(image: str) -> str:
     return image
 
 
+#: So many classes are known; a pod of one that was forgotten is of a new class.
+_MOST_CLASSES: Final = 16384
+
+
 @dataclass
 class PodClasses:
-    """Hands out one PodClass for all pods that scheduling cannot tell apart."""
+    """Hands out one PodClass for all pods that scheduling does not distinguish."""
 
     _known: dict[Hashable, PodClass] = field(default_factory=dict)
 
@@ -105,6 +109,8 @@ class PodClasses:
         key = class_key(pod)
         found = self._known.get(key)
         if found is None:
+            if len(self._known) >= _MOST_CLASSES:
+                self.forget(_MOST_CLASSES // 2)
             found = self._known[key] = build(pod, key)
         return found
 
@@ -166,7 +172,7 @@ def build(pod: Pod, key: Hashable = None) -> PodClass:
 def nonzero_requests(pod: Pod, requests: dict[str, int] | None = None) -> tuple[int, int]:
     """Return CPU (milli) and memory (bytes) with every container that omits one counted at a default.
 
-    What the pod as a whole asks for stands for all its containers: then only what nobody asks for counts at all.
+    What the pod as a whole asks for stands for all its containers: then only what none of them asks for counts at all.
     """
     requests = pod_requests(pod, set_aside=True) if requests is None else requests
     defaults = _DEFAULTS

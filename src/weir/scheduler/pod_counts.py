@@ -7,9 +7,10 @@ for the selectors it has nothing to do with. Sums over zones are made from these
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
@@ -87,12 +88,19 @@ def _with_label_keys(term: PodAffinityTerm, owner: PodClass) -> LabelSelector | 
     return LabelSelector(selector.match_labels, (*(selector.match_expressions or ()), *missing))
 
 
+#: Whether pods of a class are counted.
+Selects = Callable[[PodClass], bool]
+#: So many classes, or terms that no pod carries any more, are kept before they are looked through.
+_LEAST_KEPT: Final = 1024
+
+
 class PodCount:
     """Pods by row, and by the value of a label: sums over domains are kept as pods come and go."""
 
-    __slots__ = ("_sums", "rows", "total")
+    __slots__ = ("__weakref__", "_sums", "rows", "selects", "total")
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, selects: Selects | None = None) -> None:
+        self.selects = selects  #: which pods are counted; None: those that carry a term
         self.rows: Ints = np.zeros(capacity, np.int64)
         self.total = 0
         self._sums: dict[str, tuple[tuple[int, int], LabelColumn, Ints]] = {}
@@ -130,36 +138,49 @@ class PodCount:
         return self.rows[: table.size]
 
 
+@dataclass(slots=True)
+class _Carried:
+    """The counts that every pod of a class moves by carrying terms, and how many such pods there are."""
+
+    counts: list[PodCount]
+    pods: int = 0
+
+
 class PodCounts:
     """All counts of one table."""
 
     def __init__(self, table: NodeTable, namespaces: Namespaces | None = None) -> None:
         self.table = table
         self.namespaces: Namespaces = {} if namespaces is None else namespaces  # filled later by its owner
-        self._selectors: dict[Hashable, tuple[Any, PodCount]] = {}
-        self._matching: dict[PodClass, tuple[int, list[PodCount]]] = {}
+        #: forgotten with the last pod class that holds the count
+        self._selectors: WeakValueDictionary[Hashable, PodCount] = WeakValueDictionary()
+        self._matching: dict[PodClass, list[PodCount]] = {}
         #: terms that pods on nodes carry: (what it is for, term key, weight) → term and count
         self.carried: dict[tuple[str, Hashable, int], tuple[Term, int, PodCount]] = {}
-        self._carries: dict[PodClass, list[PodCount]] = {}
+        self._carries: dict[PodClass, _Carried] = {}
+        self._most_carries = _LEAST_KEPT
         self._about: dict[tuple[PodClass, str], tuple[int, list[tuple[Term, int, PodCount]]]] = {}
         self.version = 0  #: changes when a new carried term appears
         table.listen(self._moved)
 
     # ── pods selected ────────────────────────────────────────────────────────────────────────────
 
-    def selected(self, key: Hashable, selects: Any) -> PodCount:
-        """Return the count of pods for which *selects* is true; *key* stands for it."""
-        found = self._selectors.get(key)
-        if found is None:
-            count = PodCount(len(self.table.alive))
+    def selected(self, key: Hashable, selects: Selects) -> PodCount:
+        """Return the count of pods for which *selects* is true; *key* stands for it.
+
+        The caller holds on to the count: it is kept up to date as long as it is held.
+        """
+        count = self._selectors.get(key)
+        if count is None:
+            count = PodCount(len(self.table.alive), selects)
             for row, pods in enumerate(self.table.pods):
                 for pod in pods.values():
                     if selects(pod):
                         count.rows[row] += 1
                         count.total += 1
-            self._selectors[key] = found = (selects, count)
             self._matching.clear()
-        return found[1]
+            self._selectors[key] = count
+        return count
 
     # ── terms carried ────────────────────────────────────────────────────────────────────────────
 
@@ -172,6 +193,8 @@ class PodCounts:
                 for (what, _, _), found in self.carried.items()
                 if what == purpose and found[0].selects(pod)
             ]
+            if len(self._about) >= 4 * _LEAST_KEPT:
+                self._about.clear()
             known = self._about[pod, purpose] = (self.version, about)
         return [found for found in known[1] if found[2].total]
 
@@ -190,17 +213,31 @@ class PodCounts:
     def _moved(self, row: int, pod: PodClass, sign: int) -> None:
         if self._selectors:
             matching = self._matching.get(pod)
-            if matching is None or matching[0] != len(self._selectors):
-                counts = [count for selects, count in self._selectors.values() if selects(pod)]
-                matching = self._matching[pod] = (len(self._selectors), counts)
-            for count in matching[1]:
+            if matching is None:
+                if len(self._matching) >= _LEAST_KEPT:
+                    self._matching.clear()
+                found = list(self._selectors.values())
+                matching = self._matching[pod] = [
+                    c for c in found if c.selects is not None and c.selects(pod)
+                ]
+            for count in matching:
                 count.move(row, sign, self.table)
         if pod.affinity is not None:
-            carries = self._carries.get(pod)
-            if carries is None:
-                carries = self._carries[pod] = self._carried_by(pod)
-            for count in carries:
+            carried = self._carries.get(pod)
+            if carried is None:
+                if len(self._carries) >= self._most_carries:
+                    self._forget_uncarried()
+                carried = self._carries[pod] = _Carried(self._carried_by(pod))
+            carried.pods += sign
+            for count in carried.counts:
                 count.move(row, sign, self.table)
+
+    def _forget_uncarried(self) -> None:
+        """Forget the classes that have no pod on any node, and the terms that none carries."""
+        self._carries = {pod: carried for pod, carried in self._carries.items() if carried.pods}
+        self._most_carries = max(_LEAST_KEPT, 2 * len(self._carries))
+        self.carried = {key: found for key, found in self.carried.items() if found[2].total}
+        self.version += 1
 
 
 def carried_terms(pod: PodClass, namespaces: Namespaces) -> list[tuple[str, Term, int]]:

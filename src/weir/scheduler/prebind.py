@@ -37,7 +37,7 @@ class PreBind:
         reporter: StatusReporter,
         metrics: SchedulerMetrics,
     ) -> None:
-        self._client, self._clock, self._room, self._teller = client, clock, room, reporter
+        self._client, self._clock, self._room, self._reporter = client, clock, room, reporter
         self._metrics = metrics
 
     async def keep(self, promises: Iterable[Reservation], patience: float) -> None:
@@ -70,7 +70,7 @@ class PreBind:
                 self._metrics.note_claim_created(well=promise.extended.written is not None)
         if promise.waits():
             note = f"waiting for binding conditions for device on node {promise.node}"
-            self._teller.tell(promise.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+            self._reporter.record_event(promise.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
             late = NotReady("device binding timeout: context deadline exceeded", "timeout")
             began = self._clock.monotonic()
             try:

@@ -136,7 +136,7 @@ def preempt(
 
 
 def _cost(candidate: Preemption) -> tuple[int, int, int, int, tuple[int, ...]]:
-    """What makes one way cheaper than another, the most telling first."""
+    """What makes one way cheaper than another, what counts most first."""
     priorities = [priority(victim) for victim in candidate.victims]
     highest = max(priorities, default=-(2**31))
     starts = [v.status.start_time or _FAR_FUTURE for v in candidate.victims if priority(v) == highest]
@@ -157,7 +157,7 @@ def _dry_run(
     node: str,
     pods: Mapping[str, Pod],
     budgets: Sequence[DisruptionBudget],
-    rivals: list[PodClass],
+    nominated: list[PodClass],
 ) -> Preemption | Status:
     table = engine.table
     row = table.row_of[node]
@@ -173,9 +173,9 @@ def _dry_run(
     def refusal() -> Status | None:
         """Say why the node still refuses, with and without the pods nominated to it."""
         here = np.array([row], np.int64)
-        for keys in ([f"\x00rival/{i}" for i in range(len(rivals))], []):
-            for key, rival in zip(keys, rivals, strict=False):
-                table.add_pod(key, rival, node)
+        for keys in ([f"\x00nominated/{i}" for i in range(len(nominated))], []):
+            for key, other in zip(keys, nominated, strict=False):
+                table.add_pod(key, other, node)
             try:
                 status = feasibility.statuses(here).get(row)
             except PluginError as error:  # a filter that breaks there makes the node no candidate

@@ -1,6 +1,6 @@
 """How are the victims of a preemption sent away, and which budgets protect pods from it?
 
-Spec: core.md 3.9 "Preemption". A victim hears why it goes (DisruptionTarget, an event) and is deleted; less important
+Spec: core.md 3.9 "Preemption". A victim is marked (DisruptionTarget, an event) and deleted; less important
 pods that were promised room on the node lose the promise.
 Not here: who has to go (weir.scheduler.preemption).
 """
@@ -57,7 +57,7 @@ def disruption_budgets(budgets: Iterable[Budget]) -> list[DisruptionBudget]:
     ]
 
 
-async def send_away(
+async def evict_victims(
     pod: Pod,
     preemption: Preemption,
     nominated: dict[str, tuple[str, Pod]],
@@ -92,4 +92,6 @@ async def send_away(
         except ApiError:
             continue  # already gone, or to be tried again by a later attempt
         note = f"Preempted by pod {pod.metadata.uid} on node {preemption.node}"
-        reporter.tell(victim, "Normal", "Preempted", "Preempting", note, reporter=pod.spec.scheduler_name)
+        reporter.record_event(
+            victim, "Normal", "Preempted", "Preempting", note, reporter=pod.spec.scheduler_name
+        )

@@ -229,7 +229,7 @@ class SchedulingQueue:
     # ── taking turns ─────────────────────────────────────────────────────────────────────────────
 
     def pop(self, now: float) -> QueuedPod | None:
-        """Return the next pod to schedule, or None when nobody is ready."""
+        """Return the next pod to schedule, or None when none is ready."""
         item = self._active.pop()
         if item is None and self._pop_from_backoff:
             item = self._backoff.pop()
@@ -291,7 +291,7 @@ class SchedulingQueue:
     # ── waking up ────────────────────────────────────────────────────────────────────────────────
 
     def on_event(self, event: ClusterEvent, now: float) -> int:
-        """Wake the pods that *event* can help and return how many; pods in flight will hear of it."""
+        """Wake the pods that *event* can help and return how many; pods in flight receive it when they return."""
         self._record(event)
         if not self._is_registered(event.label):
             return 0

@@ -1,12 +1,12 @@
-"""The scheduler at work: watches, decides, binds, tells.
+"""The scheduler at work: watches, decides, binds, reports.
 
 Everything that decides is elsewhere and pure; here are the watches that feed it and the writes that carry it out. A
 pod is counted on its node the moment it is decided (assumed), bound in the background, and confirmed when the watch
 shows it; a binding that fails takes the pod off again and sends it back to the queue. A lost watch is listed anew,
 and what was assumed meanwhile stays counted, so nothing is placed twice.
 Not here: what is known of the cluster (weir.scheduler.cluster_state), plugins and the cycle (.cycle), the queue
-(.queue), who to preempt (.preemption) and how (.victims), what comes before binding (.prebind), events and
-conditions (.telling).
+(.queue), whom to preempt (.preemption) and how (.preemption_eviction), what comes before binding (.prebind),
+events and conditions (.status_reporter).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from weir.objects.resource import ResourceClaim
 from weir.observe.endpoint import Pages, pages
 from weir.observe.features import publish_features
 from weir.observe.logs import Log
-from weir.scheduler.claim_writes import give_up
+from weir.scheduler.claim_writes import deallocate
 from weir.scheduler.cluster_state import ClusterState, Namespace
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine, Placement
@@ -44,7 +44,7 @@ from weir.scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.prebind import PreBind
 from weir.scheduler.preemption import NoPreemption, preempt, priority
-from weir.scheduler.preemption_eviction import Budget, disruption_budgets, send_away
+from weir.scheduler.preemption_eviction import Budget, disruption_budgets, evict_victims
 from weir.scheduler.queue import QueuedPod
 from weir.scheduler.queueing_hints import ClusterEvent
 from weir.scheduler.status_reporter import PODS, StatusReporter
@@ -89,27 +89,29 @@ class Scheduler:
         self._began = False
 
     def _begin(self) -> None:
-        """Know nothing yet: whoever is elected anew starts from what the cluster is then."""
+        """Start from nothing: a scheduler that is elected anew reads what the cluster is then."""
         client, clock, gates, seed = self.client, self.clock, self.gates, self._seed
-        self.known = ClusterState(client, clock, gates, self.config, self.metrics, seed, self._troubled)
+        self.state = ClusterState(
+            client, clock, gates, self.config, self.metrics, seed, self._report_rule_problem
+        )
         self._decisions = 0
         self._absent: set[str] = set()  #: kinds that the server does not have
-        self._stirred = asyncio.Event()
+        self._popped = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(self.config.parallelism)
         self._leadership: Leadership | None = None
         self.recorders = {
             name: SeriesRecorder(client, clock, name, f"{name}-{self.identity}", busy=self._has_work)
-            for name in self.known.engines
+            for name in self.state.engines
         }
-        self._teller = StatusReporter(client, clock, self.recorders, self._log)
-        self._prebind = PreBind(client, clock, self._room, self._teller, self.metrics)
+        self._reporter = StatusReporter(client, clock, self.recorders, self._log)
+        self._prebind = PreBind(client, clock, self._room, self._reporter, self.metrics)
         self.informers: dict[str, Informer[Any]] = {
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
             "pods": Informer(client, PODS, clock, _decoder(Pod), seed=seed + 1),
             "namespaces": Informer(client, NAMESPACES, clock, _decoder(Namespace), seed=seed + 2),
             "budgets": Informer(client, BUDGETS, clock, _decoder(Budget), seed=seed + 3),
-            **self.known.around.informers,
+            **self.state.informers.informers,
         }
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────
@@ -138,16 +140,16 @@ class Scheduler:
         tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers.values()]
         tasks += [asyncio.ensure_future(recorder.run()) for recorder in self.recorders.values()]
         try:
-            self._absent = await self.known.around.unserved()
+            self._absent = await self.state.informers.unserved()
             if self._absent and self._log is not None:
                 self._log.info(
                     "claims are not looked at: kinds are not served", kinds=",".join(sorted(self._absent))
                 )
             await wait_all_synced(each for kind, each in self.informers.items() if kind not in self._absent)
-            self.known.around.listen()
-            self.informers["namespaces"].cache.listen(self.known.namespace_changed)
-            self.informers["nodes"].cache.listen(self.known.node_changed)
-            self.informers["pods"].cache.listen(self.known.pod_changed)
+            self.state.informers.listen()
+            self.informers["namespaces"].cache.listen(self.state.namespace_changed)
+            self.informers["nodes"].cache.listen(self.state.node_changed)
+            self.informers["pods"].cache.listen(self.state.pod_changed)
             tasks.append(asyncio.ensure_future(self._tick()))
             await self._loop()
         finally:
@@ -158,39 +160,39 @@ class Scheduler:
     async def _loop(self) -> None:
         decisions = 0
         while True:
-            item = self.known.queue.pop(self.clock.monotonic())
+            item = self.state.queue.pop(self.clock.monotonic())
             if item is None:
-                self.known.work.clear()
+                self.state.work.clear()
                 self.measure()
-                await self.known.work.wait()
+                await self.state.work.wait()
                 continue
-            self._stirred.set()
+            self._popped.set()
             await self._room.acquire()
             self._attempt(item)
             decisions += 1
             # A pod that fits nowhere costs a look at every node for its reasons: then news is let in at once.
-            if decisions % _DECISIONS_AT_ONCE == 0 or item.key not in self.known.assumed:
+            if decisions % _DECISIONS_AT_ONCE == 0 or item.key not in self.state.assumed:
                 await asyncio.sleep(0)
 
     async def _tick(self) -> None:
         """Do every second what time alone does; the queue counts by a clock that never jumps."""
         while True:
-            if self.known.queue.idle:  # then time does nothing, until some pod had its turn
-                self._stirred.clear()
-                await self._stirred.wait()
+            if self.state.queue.idle:  # then time does nothing, until some pod had its turn
+                self._popped.clear()
+                await self._popped.wait()
             now = self.clock.monotonic()
             await self.clock.sleep(1.0 - now % 1.0)
-            if self.known.queue.tick(self.clock.monotonic()):
-                self.known.work.set()
+            if self.state.queue.tick(self.clock.monotonic()):
+                self.state.work.set()
 
     def measure(self) -> None:
         """Bring the metrics that are read rather than counted up to date."""
         sizes = {
-            "nodes": len(self.known.table),
-            "pods": len(self.known.table.row_of_pod),
-            "assumed_pods": len(self.known.assumed),
+            "nodes": len(self.state.table),
+            "pods": len(self.state.table.row_of_pod),
+            "assumed_pods": len(self.state.assumed),
         }
-        self.metrics.publish(self.known.queue, self.known.engines.items(), sizes)
+        self.metrics.publish(self.state.queue, self.state.engines.items(), sizes)
 
     def pages(self) -> Pages:
         """Return what the scheduler serves about itself."""
@@ -205,14 +207,14 @@ class Scheduler:
         return pages(metrics, ready)
 
     def _has_work(self) -> bool:
-        """Whether pods wait to be placed or bound: telling about those that were can wait a moment."""
-        return bool(self._binding) or self.known.queue.counts()["active"] > 0
+        """Whether pods wait to be placed or bound: events about those that were can wait a moment."""
+        return bool(self._binding) or self.state.queue.counts()["active"] > 0
 
-    def _troubled(self, problem: Problem) -> None:
-        """Say that a rule could not be applied: to its author if it fails for a device, else in the log."""
+    def _report_rule_problem(self, problem: Problem) -> None:
+        """Report a rule that could not be applied: in an event if it fails for a device, else in the log."""
         rule = self.informers["DeviceTaintRule"].cache.get(ObjectKey("", problem.rule))
         if problem.reason and rule is not None:
-            self._teller.tell_rule(rule.metadata, problem.reason, problem.message)
+            self._reporter.record_rule_event(rule.metadata, problem.reason, problem.message)
         elif self._log is not None:
             self._log.info("device taint rule not applied", rule=problem.rule, error=problem.message)
 
@@ -222,17 +224,17 @@ class Scheduler:
         """Decide for one pod and start what follows; the room taken for it is given back then."""
         pod, started = item.pod, self.clock.monotonic()
         if pod.metadata.deletion_timestamp:
-            self._teller.tell(
+            self._reporter.record_event(
                 pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}"
             )
             self._end_turn(item)
             self._room.release()
             return
-        engine = self.known.engines[pod.spec.scheduler_name]
-        rivals = self._nominated_pods(pod, engine)
+        engine = self.state.engines[pod.spec.scheduler_name]
+        nominated = self._nominated_pods(pod, engine)
         began = perf_counter()
         try:
-            answer = self._decide(engine, pod, rivals)
+            answer = self._decide(engine, pod, nominated)
         except NoNodes as nothing:
             self._start(self._reject(item, Diagnosis(0), str(nothing), "", started))
             return
@@ -245,14 +247,14 @@ class Scheduler:
         self._note_decision(engine, pod, answer, perf_counter() - began)
         if isinstance(answer, Placement):
             engine.assume(pod.key, pod, answer.node)
-            self.known.assumed[pod.key] = answer.node
-            self.known.nominated.pop(pod.key, None)
+            self.state.assumed[pod.key] = answer.node
+            self.state.nominated.pop(pod.key, None)
             promises = engine.reserve(pod, answer.node) if answer.reserves else []
             self._start(self._bind(item, answer.node, started, promises))
         else:
             frees = DYNAMIC_RESOURCES in answer.plugins and engine.profile.arguments.frees_claims
             idle = engine.post_filter(pod) if frees else None
-            self._start(self._after_rejection(item, engine, answer, rivals, started, idle))
+            self._start(self._after_rejection(item, engine, answer, nominated, started, idle))
 
     def _note_decision(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis, seconds: float) -> None:
         profile = pod.spec.scheduler_name
@@ -263,18 +265,20 @@ class Scheduler:
             for plugin, took in engine.time_plugins(feasibility):
                 self.metrics.plugin_duration.child(plugin, "Filter", "Success").observe(took)
 
-    def _decide(self, engine: Engine, pod: Pod, rivals: dict[str, list[PodClass]]) -> Placement | Diagnosis:
+    def _decide(
+        self, engine: Engine, pod: Pod, nominated: dict[str, list[PodClass]]
+    ) -> Placement | Diagnosis:
         promised = pod.status.nominated_node_name
-        if promised and promised in self.known.table.row_of:
-            alone = engine.place_on(pod, promised, rivals)
+        if promised and promised in self.state.table.row_of:
+            alone = engine.place_on(pod, promised, nominated)
             if alone is not None:
                 return alone
-        return engine.place(pod, rivals)
+        return engine.place(pod, nominated)
 
     def _nominated_pods(self, pod: Pod, engine: Engine) -> dict[str, list[PodClass]]:
         """Return the pods at least as important that were promised room, by node."""
         found: dict[str, list[PodClass]] = {}
-        for key, (node, other) in self.known.nominated.items():
+        for key, (node, other) in self.state.nominated.items():
             if key != pod.key and priority(other) >= priority(pod):
                 found.setdefault(node, []).append(engine.classes.of(other))
         return found
@@ -300,8 +304,8 @@ class Scheduler:
             if promises:
                 began = perf_counter()
                 if pod.status.nominated_node_name != node:  # it may take a while: say where the pod will go
-                    await self._teller.patch_status(pod, {"nominatedNodeName": node})
-                patience = self.known.engine_of(pod).profile.arguments.bind_timeout_seconds
+                    await self._reporter.patch_status(pod, {"nominatedNodeName": node})
+                patience = self.state.engine_of(pod).profile.arguments.bind_timeout_seconds
                 await self._prebind.keep(promises, patience)
                 self._note_point("PreBind", pod, began)
             if self._leadership is not None:
@@ -312,13 +316,13 @@ class Scheduler:
         except asyncio.CancelledError:
             raise
         except (WeirError, OSError, TimeoutError, PluginError) as error:
-            if not await self._happened_all_the_same(pod, node, error):
+            if not await self._was_bound_anyway(pod, node, error):
                 await self._unbind(item, node, error, started, promises or [])
                 return
         finally:
             for promise in promises or ():
                 if promise.end() and isinstance(promise, ClaimReservation):
-                    self.known.around.devices_changed(promise.pools)
+                    self.state.informers.devices_changed(promise.pools)
         self._end_turn(item)
         profile = pod.spec.scheduler_name
         self.metrics.attempts.child("scheduled", profile).inc()
@@ -330,7 +334,7 @@ class Scheduler:
         if any(toleration.operator in NUMERIC for toleration in pod.tolerations):
             self.metrics.numeric_tolerations.child(profile).inc()
         note = f"Successfully assigned {pod.key} to {node}"
-        self._teller.tell(pod, "Normal", "Scheduled", "Binding", note)
+        self._reporter.record_event(pod, "Normal", "Scheduled", "Binding", note)
 
     def _note_point(self, point: str, pod: Pod, began: float) -> None:
         profile = pod.spec.scheduler_name
@@ -343,17 +347,17 @@ class Scheduler:
         key = item.key
         if promises:
             await self._prebind.take_back(promises)
-            told = msgspec.structs.replace(item.pod.status, nominated_node_name=node)
-            item.pod = msgspec.structs.replace(item.pod, status=told)
-        if self.known.assumed.pop(key, None) is not None and key not in self.known.pods:
-            self.known.table.remove_pod(key)
-            self.known.on_event(ClusterEvent("AssignedPodDelete", item.pod, None))
+            status = msgspec.structs.replace(item.pod.status, nominated_node_name=node)
+            item.pod = msgspec.structs.replace(item.pod, status=status)
+        if self.state.assumed.pop(key, None) is not None and key not in self.state.pods:
+            self.state.table.remove_pod(key)
+            self.state.on_event(ClusterEvent("AssignedPodDelete", item.pod, None))
         why = (
             str(error) if isinstance(error, PluginError) else f'running Bind plugin "DefaultBinder": {error}'
         )
         await self._fail(item, why, started)
 
-    async def _happened_all_the_same(self, pod: Pod, node: str, error: Exception) -> bool:
+    async def _was_bound_anyway(self, pod: Pod, node: str, error: Exception) -> bool:
         """Return whether a binding of which no answer came was made; room is not given away while it may be."""
         if not isinstance(error, Unreachable | InternalError | Timeout | ServiceUnavailable):
             return False
@@ -374,20 +378,20 @@ class Scheduler:
         return gone
 
     def _end_turn(self, item: QueuedPod) -> None:
-        if self.known.queue.done(item.key):
-            self.known.work.set()
+        if self.state.queue.done(item.key):
+            self.state.work.set()
 
     async def _fail(self, item: QueuedPod, why: str, started: float) -> None:
-        """Tell of an attempt that broke, and take back the promise of a node."""
+        """Report an attempt that broke, and take back the promise of a node."""
         if self._waits_no_more(item):
             return
         profile = item.pod.spec.scheduler_name
         self.metrics.attempts.child("error", profile).inc()
         self.metrics.attempt_duration.child("error", profile).observe(self.clock.monotonic() - started)
-        self.known.queue.failed(item, self.clock.monotonic())
-        self.known.work.set()
-        self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", why)
-        await self._teller.set_condition(item.pod, "SchedulerError", why, "")
+        self.state.queue.failed(item, self.clock.monotonic())
+        self.state.work.set()
+        self._reporter.record_event(item.pod, "Warning", "FailedScheduling", "Scheduling", why)
+        await self._reporter.set_condition(item.pod, "SchedulerError", why, "")
 
     # ── rejection ────────────────────────────────────────────────────────────────────────────────
 
@@ -396,12 +400,12 @@ class Scheduler:
         item: QueuedPod,
         engine: Engine,
         diagnosis: Diagnosis,
-        rivals: dict[str, list[PodClass]],
+        nominated: dict[str, list[PodClass]],
         started: float,
         idle: ResourceClaim | None = None,
     ) -> None:
         message, promised = diagnosis.message, None
-        freed = await give_up(idle, self.known.claims, self.client) if idle is not None else ""
+        freed = await deallocate(idle, self.state.claims, self.client) if idle is not None else ""
         if freed:
             message = f"{message} {freed}"
         if engine.profile.loses_claim_state(diagnosis):
@@ -416,9 +420,9 @@ class Scheduler:
                 engine,
                 item.pod,
                 diagnosis,
-                self.known.pods,
+                self.state.pods,
                 disruption_budgets(self.informers["budgets"].cache),
-                rivals,
+                nominated,
                 self._rng,
             )
             self._note_point("PostFilter", item.pod, began)
@@ -428,12 +432,14 @@ class Scheduler:
             else:
                 promised = found.node
                 self.metrics.preemption_victims.child().observe(len(found.victims))
-                self.known.nominated[item.key] = (promised, item.pod)
-                self.known.queue.held[item.key] = "waiting for the preemption for this pod to be finished"
-                await send_away(item.pod, found, self.known.nominated, self.client, self.clock, self._teller)
+                self.state.nominated[item.key] = (promised, item.pod)
+                self.state.queue.held[item.key] = "waiting for the preemption for this pod to be finished"
+                await evict_victims(
+                    item.pod, found, self.state.nominated, self.client, self.clock, self._reporter
+                )
         await self._reject(item, diagnosis, message, promised, started)
-        self.known.queue.release(item.key, self.clock.monotonic())
-        self.known.work.set()
+        self.state.queue.release(item.key, self.clock.monotonic())
+        self.state.work.set()
 
     async def _reject(
         self, item: QueuedPod, diagnosis: Diagnosis, message: str, promised: str | None, started: float
@@ -446,8 +452,8 @@ class Scheduler:
         if self._waits_no_more(item):
             return
         if DYNAMIC_RESOURCES in diagnosis.plugins:
-            self.known.claims.note_waiting(item.pod)
-        self.known.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
-        self.known.work.set()
-        self._teller.tell(item.pod, "Warning", "FailedScheduling", "Scheduling", message)
-        await self._teller.set_condition(item.pod, "Unschedulable", message, promised)
+            self.state.claims.note_waiting(item.pod)
+        self.state.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
+        self.state.work.set()
+        self._reporter.record_event(item.pod, "Warning", "FailedScheduling", "Scheduling", message)
+        await self._reporter.set_condition(item.pod, "Unschedulable", message, promised)

@@ -1,6 +1,6 @@
-"""How do users hear of a pod's attempts? Events, the PodScheduled condition, the promise of a node.
+"""How are a pod's attempts reported to users? Events, the PodScheduled condition, the promise of a node.
 
-Spec: core.md 3.10 "Events and conditions". A condition is written only when it says something new; a status that
+Spec: core.md 3.10 "Events and conditions". A condition is written only when it is new; a status that
 could not be written is no failure of the attempt, because the next one writes it again.
 Not here: what to say (weir.scheduler.framework, .preemption), when (weir.scheduler.run).
 """
@@ -31,15 +31,15 @@ class StatusReporter:
     ) -> None:
         self._client, self._clock, self._recorders, self._log = client, clock, recorders, log
 
-    def tell(
+    def record_event(
         self, pod: Pod, type: str, reason: str, action: str, note: str, reporter: str | None = None
     ) -> None:
-        """Record an event about *pod* in the name of its profile, or of *teller*."""
+        """Record an event about *pod* in the name of its profile, or of *reporter*."""
         recorder = self._recorders.get(reporter or pod.spec.scheduler_name)
         if recorder is not None:
             recorder.record(_reference(pod), type, reason, action, note)
 
-    def tell_rule(self, rule: ObjectMeta, reason: str, note: str) -> None:
+    def record_rule_event(self, rule: ObjectMeta, reason: str, note: str) -> None:
         """Record a warning about a DeviceTaintRule in the name of the first profile."""
         about = ObjectReference(
             "DeviceTaintRule", rule.name, "", rule.uid, "resource.k8s.io/v1", rule.resource_version
@@ -48,7 +48,7 @@ class StatusReporter:
             recorder.record(about, "Warning", reason, "Scheduling", note)
 
     async def set_condition(self, pod: Pod, reason: str, message: str, promised: str | None) -> None:
-        """Write the PodScheduled condition (and the promise of a node) when it says something new."""
+        """Write the PodScheduled condition (and the promise of a node) when it is new."""
         present = next((c for c in pod.status.conditions or () if c.type == "PodScheduled"), None)
         same = present is not None and (present.status, present.reason, present.message) == (
             "False",

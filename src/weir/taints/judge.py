@@ -2,13 +2,15 @@
 
 Every distinct toleration meets every distinct taint it can be about once; the answers are kept as one flag a taint
 and only extended when new taints appear. Numeric comparisons of one key are made all at once, on integers.
-`tolerates` remains the definition; property tests hold this against it.
+A fast twin of weir.taints.toleration.tolerates, which remains the definition; tests/property/test_scheduler.py holds
+them together; the figure that pays for it is "50 classes mixed, 5,000 nodes" of `python -m bench scheduler`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,8 @@ from weir.taints.toleration import Evaluate, tolerates
 from weir.values.integer import IntegerError, parse_integer
 
 Bools = npt.NDArray[np.bool_]
+#: So many distinct tolerations keep their answers; beyond, all are judged again when asked about.
+MOST_TOLERATIONS: Final = 4096
 
 
 _Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], dict[str, Bools], dict[str, Bools]]
@@ -91,6 +95,13 @@ class TaintJudge:
             self._by_key.setdefault(taint.key, _Key()).add(found, taint)
         return found
 
+    def forget(self) -> None:
+        """Forget every taint and every answer, but not what was counted: numbers start again from 0."""
+        self.taints.clear()
+        self._numbers.clear()
+        self._by_key.clear()
+        self._known.clear()
+
     def tolerated(self, tolerations: Sequence[Toleration]) -> Bools:
         """Return one flag for each numbered taint: whether some entry tolerates it."""
         flags = np.zeros(len(self.taints), np.bool_)
@@ -113,6 +124,8 @@ class TaintJudge:
                 self._all_at_once(entry, key, flags, start)
             else:
                 self._each(entry, (number for number in key.numbers if number >= start), flags)
+        if known is None and len(self._known) >= MOST_TOLERATIONS:
+            self._known.clear()
         self._known[entry.identity] = flags
         return flags
 

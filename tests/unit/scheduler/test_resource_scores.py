@@ -137,7 +137,7 @@ def test_scores_are_really_shared() -> None:
     engine = Engine(ALL_FEATURES, table=table)
     for kind in KINDS:
         engine.place(kind)
-    book = resource_scores.demands_of(table)
+    book = resource_scores.resource_scores_of(table)
     assert len(book._kept) == 4 and len({id(each.scores) for each in book._kept}) == 4
 
 

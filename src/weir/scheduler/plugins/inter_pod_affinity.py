@@ -7,7 +7,7 @@ What surprises: the first pod of a group that wants its own kind near may go any
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +26,7 @@ from weir.scheduler.framework import (
 )
 from weir.scheduler.node_table import Bools, Ids, Ints, NodeTable
 from weir.scheduler.pod_class import PodClass, build
-from weir.scheduler.pod_counts import PodCount, PodCounts, Term, carried_terms, read_term
+from weir.scheduler.pod_counts import PodCount, PodCounts, Selects, Term, carried_terms, read_term
 from weir.scheduler.queueing_hints import (
     NODE_ADD,
     NODE_LABEL,
@@ -153,6 +153,7 @@ class BoundInterPodAffinity(FilterPlugin, ClusterScorePlugin):
             for t in (apart.preferred or () if apart else ())
         ]
         self._seen = (-1, False)
+        self._held: dict[Hashable, PodCount] = {}
 
     def active(self) -> bool:
         """Return whether any term concerns this class: its own, or one of a pod already placed."""
@@ -179,10 +180,9 @@ class BoundInterPodAffinity(FilterPlugin, ClusterScorePlugin):
 
     def _wanted_near(self) -> PodCount:
         """Return the pods that all affinity terms select: upstream counts only those."""
-        return self._counts.selected(
-            ("all", tuple(term.key for term in self._near)),
-            lambda pod, terms=tuple(self._near): all(term.selects(pod) for term in terms),
-        )
+        terms = tuple(self._near)
+        key = ("all", tuple(term.key for term in terms))
+        return self._hold(key, lambda pod: all(term.selects(pod) for term in terms))
 
     def _near_enough(self) -> Bools:
         everyone = self._wanted_near()
@@ -200,7 +200,14 @@ class BoundInterPodAffinity(FilterPlugin, ClusterScorePlugin):
         return labelled & met
 
     def _selected(self, term: Term) -> PodCount:
-        return self._counts.selected(("term", term.key[1:]), term.selects)  # type: ignore[index]
+        return self._hold(("term", term.key[1:]), term.selects)  # type: ignore[index]
+
+    def _hold(self, key: Hashable, selects: Selects) -> PodCount:
+        """Return a count and hold on to it, so that it is kept up to date."""
+        count = self._held.get(key)
+        if count is None:
+            count = self._held[key] = self._counts.selected(key, selects)
+        return count
 
     def status(self, code: int) -> Status:
         return {1: _AFFINITY, 2: _ANTI, 3: _EXISTING}[code]

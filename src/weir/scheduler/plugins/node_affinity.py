@@ -35,7 +35,7 @@ from weir.scheduler.framework import (
     ScorePlugin,
     Status,
 )
-from weir.scheduler.node_table import Bools, Ids, NodeTable
+from weir.scheduler.node_table import Bools, Ids, LabelColumn, NodeTable
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import NODE_ADD, NODE_LABEL, ClusterEvent
 from weir.scheduler.reasons import (
@@ -247,11 +247,16 @@ def _is_integer(text: str) -> bool:
 
 
 class LabelJudge:
-    """Holds node selector requirements against label columns."""
+    """Holds node selector requirements against label columns, each distinct value once.
+
+    A fast twin of weir.selectors.node.match_requirement, asked node by node in tests/reference/scheduler.py;
+    tests/property/test_scheduler.py holds them together; `python -m bench scheduler` pays for it.
+    """
 
     def __init__(self, table: NodeTable, gates: Gates) -> None:
         self.table, self._gates = table, gates
-        self._answers: dict[int, tuple[NodeSelectorRequirement, list[bool]]] = {}
+        #: by the requirement's id: the requirement, which column and generation the answers are for, the answers
+        self._answers: dict[int, tuple[NodeSelectorRequirement, LabelColumn, int, list[bool]]] = {}
 
     def equals(self, key: str, value: str, rows: Any) -> Bools:
         """Return where the label *key* has exactly *value*."""
@@ -291,9 +296,11 @@ class LabelJudge:
             ]
             there: Bools = np.isin(column.ids[rows], meant)
             return there
-        _, answers = self._answers.setdefault(
-            id(requirement), (requirement, [bool(match_requirement(requirement, {}, self._gates))])
-        )
+        known = self._answers.get(id(requirement))
+        if known is None or known[1] is not column or known[2] != column.generation:
+            absent = bool(match_requirement(requirement, {}, self._gates))
+            known = self._answers[id(requirement)] = (requirement, column, column.generation, [absent])
+        answers = known[3]
         # The first answer is for nodes without the label, whose number is -1.
         for value in column.values[len(answers) - 1 :]:
             answers.append(bool(match_requirement(requirement, {requirement.key: value}, self._gates)))

@@ -400,7 +400,11 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
         return self.normalized_by_node(feasible)
 
     def _normalized_by_domain(self, constraint: Constraint, feasible: Bools) -> Ints:
-        """Return the same for one constraint, worked out once for all nodes of a domain."""
+        """Return the same for one constraint, worked out once for all nodes of a domain.
+
+        A fast twin of `normalized_by_node`; tests/unit/scheduler/plugins/test_pod_topology_spread.py holds them
+        together, and "with spread, 5,000 nodes" of `python -m bench scheduler` pays for it.
+        """
         who = self._who_counts(constraint, self._soft if self._require_all else [])
         ids = self._ids(constraint.key)
         counts = np.bincount(ids[feasible] + 1, minlength=len(who.there))

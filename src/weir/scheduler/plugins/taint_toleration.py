@@ -34,6 +34,8 @@ from weir.taints.judge import TaintJudge
 from weir.taints.toleration import BLOCKING, SCORING, Evaluate, Outcome, tolerates, untolerated
 
 NAME = "TaintToleration"
+#: So many distinct taints keep the reasons for which a class does not tolerate them.
+_MOST_JUDGED = 4096
 
 
 class _Lists:
@@ -67,8 +69,21 @@ class JudgedTaints:
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
         self.gates, self.evaluate = gates, evaluate
         self.judge = TaintJudge(gates, evaluate)
+        self._generation = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
         self.hard = _Lists(self.judge, BLOCKING)
         self.soft = _Lists(self.judge, SCORING)
+
+    def read(self, table: NodeTable) -> None:
+        """Take in the lists that are new in *table*; when it forgot lists, forget their taints."""
+        if self._generation != table.taint_generation:
+            self._generation = table.taint_generation
+            self.judge.forget()
+            self._start_over()
+        self.hard.read(table)
+        self.soft.read(table)
 
 
 class TaintToleration(Plugin):
@@ -109,20 +124,19 @@ class BoundTaintToleration(FilterPlugin, ScorePlugin):
         self._soft = tuple(t for t in pod.tolerations if t.effect in ("", "PreferNoSchedule"))
         self._codes: Ids = np.zeros(0, np.int32)
         self._raw: Ids = np.zeros(0, np.int32)
+        self._codes_version = self._raw_version = -1  #: the table's taint_version they are for
         self._judged: dict[tuple[str, str, str], UntoleratedTaint | None] = {}
 
     def codes(self, rows: Any) -> Ids:
         """Return 0 for tolerated nodes, else 1 + the number of the first untolerated taint."""
-        lists = len(self._table.taint_lists)
-        if len(self._codes) != lists:
-            self._judge_hard(lists)
+        if self._codes_version != self._table.taint_version:
+            self._judge_hard()
         return self._codes[self._table.taint_list[rows]]
 
     def score(self, rows: Any) -> Ids:
         """Return how many PreferNoSchedule taints of each node are not tolerated."""
-        lists = len(self._table.taint_lists)
-        if len(self._raw) != lists:
-            self._judge_soft(lists)
+        if self._raw_version != self._table.taint_version:
+            self._judge_soft()
         return self._raw[self._table.taint_list[rows]]
 
     def status(self, code: int) -> Status:
@@ -147,6 +161,8 @@ class BoundTaintToleration(FilterPlugin, ScorePlugin):
         """Return why *taint* is not tolerated, or None when it is; each distinct taint is judged once."""
         identity = (taint.key, taint.value, taint.effect)
         if identity not in self._judged:
+            if len(self._judged) >= _MOST_JUDGED:
+                self._judged.clear()
             attempts = []
             for toleration in self._tolerations:
                 outcome = tolerates(toleration, taint, self._taints.gates)
@@ -159,11 +175,11 @@ class BoundTaintToleration(FilterPlugin, ScorePlugin):
                 self._judged[identity] = UntoleratedTaint(bare, tuple(attempts))
         return self._judged[identity]
 
-    def _judge_hard(self, count: int) -> None:
-        lists = self._taints.hard
-        lists.read(self._table)
-        self._codes = np.zeros(count, np.int32)
-        members, starts, owners = lists.arrays
+    def _judge_hard(self) -> None:
+        self._taints.read(self._table)
+        self._codes_version = self._table.taint_version
+        self._codes = np.zeros(len(self._table.taint_lists), np.int32)
+        members, starts, owners = self._taints.hard.arrays
         if len(starts):
             tolerated = self._taints.judge.tolerated(self._tolerations)[members]
             nowhere = len(members)
@@ -172,11 +188,11 @@ class BoundTaintToleration(FilterPlugin, ScorePlugin):
             kept_off = first < nowhere
             self._codes[owners[kept_off]] = 1 + members[first[kept_off]]
 
-    def _judge_soft(self, count: int) -> None:
-        lists = self._taints.soft
-        lists.read(self._table)
-        self._raw = np.zeros(count, np.int32)
-        members, starts, owners = lists.arrays
+    def _judge_soft(self) -> None:
+        self._taints.read(self._table)
+        self._raw_version = self._table.taint_version
+        self._raw = np.zeros(len(self._table.taint_lists), np.int32)
+        members, starts, owners = self._taints.soft.arrays
         if len(starts):
             counted = ~self._taints.judge.tolerated(self._soft)[members]
             self._raw[owners] = np.add.reduceat(counted.astype(np.int32), starts)

@@ -1,0 +1,86 @@
+"""The columns of nodes: values that no node has any more are forgotten, and what reads them notices."""
+
+import random
+
+import pytest
+
+from weir.gates import ALL_FEATURES
+from weir.objects.core import Node, Pod, read
+from weir.scheduler.cycle import Engine
+from weir.scheduler.node_table import NodeTable
+
+ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def node(name, **labels):
+    labels = {HOSTNAME: name, **labels}
+    return read(Node, {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": ROOM}})
+
+
+def test_nodes_that_come_and_go_leave_no_values_behind():
+    table = NodeTable()
+    table.label(HOSTNAME)
+    for number in range(5000):
+        table.put_node(node(f"n{number}"))
+        if number >= 10:
+            table.remove_node(f"n{number - 10}")
+    column = table.label(HOSTNAME)
+    assert len(column.values) <= 256
+    row = table.row_of["n4999"]
+    assert column.values[column.ids[row]] == "n4999" and column.numbers["n4999"] == column.ids[row]
+
+
+def test_labels_asked_about_once_do_not_add_up():
+    table = NodeTable()
+    table.put_node(node("a", rack="r1"))
+    for number in range(2000):
+        table.label(f"key-{number}")
+    assert len(table.labels) <= 256
+    table.put_node(node("a", rack="r2"))
+    assert table.label("rack").values == ["r2"]
+
+
+def selecting(key, operator, *values):
+    term = {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    }
+    return read(Pod, {"metadata": {"name": "p", "namespace": "x"}, "spec": {"affinity": affinity}})
+
+
+def spread(app):
+    constraint = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule",
+                  "labelSelector": {"matchLabels": {"app": app}}}  # fmt: skip
+    metadata = {"name": "p", "namespace": "x", "labels": {"app": app}}
+    return read(Pod, {"metadata": metadata, "spec": {"topologySpreadConstraints": [constraint]}})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_forgetting_values_and_columns_changes_no_answer(seed, monkeypatch):
+    monkeypatch.setattr("weir.scheduler.node_table._LEAST_INTERNED", 3)
+    monkeypatch.setattr("weir.scheduler.node_table._MOST_LABELS", 2)
+    rng = random.Random(seed)
+    pods = [selecting("gen", "Gt", "40"), selecting("gen", "NotIn", "7", "8"), selecting("zone", "In", "z1"),
+            spread("web"), spread("db")]  # fmt: skip
+    engine, nodes, placed = Engine(ALL_FEATURES), {}, {}
+    for change in range(200):
+        name = f"n{rng.randrange(6)}-{change // 50}"
+        gone = next((each for each in nodes if each not in placed.values() and rng.random() < 0.1), None)
+        if gone:
+            engine.table.remove_node(gone)
+            del nodes[gone]
+        nodes[name] = node(name, gen=str(rng.randrange(90)), zone=f"z{rng.randrange(3)}")
+        engine.table.put_node(nodes[name])
+        asked = rng.choice(pods)
+        fresh = Engine(ALL_FEATURES)
+        for row in engine.table.ordered.tolist():
+            fresh.table.put_node(engine.table.nodes[row])
+        for key, where in placed.items():
+            fresh.assume(key, spread(key.split("/")[0]), where)
+        assert engine.statuses(asked) == fresh.statuses(asked)
+        assert engine.scores(asked) == fresh.scores(asked)
+        if rng.random() < 0.3:
+            key, app = f"web/{change}", "web"
+            placed[key] = name
+            engine.assume(key, spread(app), name)

@@ -1,0 +1,58 @@
+"""Counts of pods by selector and by term live as long as something reads them or some pod carries them."""
+
+from weir.gates import ALL_FEATURES
+from weir.objects.core import Node, Pod, read
+from weir.scheduler import pod_counts
+from weir.scheduler.cycle import Engine, Placement
+
+ZONE = "topology.kubernetes.io/zone"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def engine():
+    made = Engine(ALL_FEATURES)
+    room = {"cpu": "9", "memory": "9Gi", "pods": "500"}
+    for zone in "ab":
+        metadata = {"name": zone, "labels": {ZONE: zone}}
+        made.table.put_node(read(Node, {"metadata": metadata, "status": {"allocatable": room}}))
+    return made
+
+
+def pod(app, kind="podAntiAffinity"):
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}
+    metadata = {"name": "p", "namespace": "x", "labels": {"app": app}}
+    return read(Pod, {"metadata": metadata, "spec": {"affinity": {kind: {REQUIRED: [term]}}}})
+
+
+def test_terms_of_pods_long_gone_are_forgotten(monkeypatch):
+    monkeypatch.setattr(pod_counts, "_LEAST_KEPT", 8)
+    monkeypatch.setattr("weir.scheduler.cycle._FEASIBILITY_BYTES", 0)
+    monkeypatch.setattr("weir.scheduler.cycle._LEAST_CLASSES", 8)
+    found = engine()
+    found.pod_counts._most_carries = 8
+    for number in range(300):
+        one, other = pod(f"app-{number}"), pod(f"app-{number}")
+        first = found.place(one)
+        assert isinstance(first, Placement)
+        found.assume("first", one, first.node)
+        second = found.place(other)
+        assert isinstance(second, Placement) and second.node != first.node
+        found.assume("second", other, second.node)
+        assert not isinstance(found.place(pod(f"app-{number}")), Placement)
+        found.forget("first")
+        found.forget("second")
+    counts = found.pod_counts
+    assert max(len(counts.carried), len(counts._carries), len(counts._selectors)) <= 32
+    assert max(len(counts._about), len(counts._matching)) <= 32
+
+
+def test_a_term_that_a_pod_still_carries_is_kept(monkeypatch):
+    monkeypatch.setattr(pod_counts, "_LEAST_KEPT", 2)
+    found = engine()
+    found.pod_counts._most_carries = 2
+    found.assume("kept", pod("kept"), "a")
+    for number in range(50):
+        found.assume("passing", pod(f"app-{number}"), "b")
+        found.forget("passing")
+    answer = found.place(read(Pod, {"metadata": {"name": "q", "namespace": "x", "labels": {"app": "kept"}}}))
+    assert isinstance(answer, Placement) and answer.node == "b"
