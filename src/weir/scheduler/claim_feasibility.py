@@ -106,14 +106,14 @@ class ClaimFeasibility:
 
 
 class ClaimFeasibilities:
-    """The standings over one table, by what the claims ask for; those asked longest ago are dropped."""
+    """The answers over one table, by what the claims ask for; those asked for longest ago are dropped."""
 
     def __init__(self, claims: Claims, table: NodeTable, most_steps: int = MOST_STEPS) -> None:
         self._claims, self._table, self._most_steps = claims, table, most_steps
         self._by_shape: dict[Any, ClaimFeasibility] = {}
 
     def of(self, wanted: Sequence[ResourceClaim]) -> ClaimFeasibility:
-        """Return the standing of claims that ask for what *wanted* ask for."""
+        """Return the answers for claims that ask for what *wanted* ask for."""
         shape = tuple(_encode(claim.spec) for claim in wanted)
         found = self._by_shape.pop(shape, None)
         if found is None:

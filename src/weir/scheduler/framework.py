@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -264,23 +264,3 @@ class Diagnosis:
             for reason in self.absent.reasons:
                 counts[reason] += self.nodes - len(self.statuses)
         return sorted(f"{count} {reason}" for reason, count in counts.items() if count)
-
-
-def divide(numerator: int, denominator: int) -> int:
-    """Return the quotient cut towards zero, as Go's integer division does."""
-    quotient = abs(numerator) // abs(denominator)
-    return quotient if (numerator < 0) == (denominator < 0) else -quotient
-
-
-def normalise(scores: Iterable[int], *, reverse: bool) -> list[int]:
-    """Return *scores* scaled so that the highest is 100; with *reverse* the lowest raw score wins.
-
-    >>> normalise([0, 1, 2], reverse=True), normalise([30, 10], reverse=False)
-    ([100, 50, 0], [100, 33])
-    """
-    raw = list(scores)
-    highest = max(raw, default=0)
-    if highest == 0:
-        return [MAX_NODE_SCORE] * len(raw) if reverse else raw
-    scaled = [MAX_NODE_SCORE * score // highest for score in raw]
-    return [MAX_NODE_SCORE - score for score in scaled] if reverse else scaled

@@ -303,7 +303,7 @@ class NodeTable:
     def _number_of(self, taints: tuple[Taint, ...]) -> int:
         if not taints:
             return 0
-        # When a taint was added does not matter to anyone who reads the list here.
+        # When a taint was added does not matter to scheduling.
         bare = tuple(Taint(taint.key, taint.value, taint.effect) for taint in taints)
         number = self._taint_list_number.get(bare)
         if number is None:

@@ -49,7 +49,7 @@ class DisruptionBudget:
 
 @dataclass(frozen=True)
 class Preemption:
-    """Where room is made, and who has to go for it."""
+    """Where room is made, and which pods have to go for it."""
 
     node: str
     victims: tuple[Pod, ...]

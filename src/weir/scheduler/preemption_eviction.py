@@ -2,7 +2,7 @@
 
 Spec: core.md 3.9 "Preemption". A victim is marked (DisruptionTarget, an event) and deleted; less important
 pods that were promised room on the node lose the promise.
-Not here: who has to go (weir.scheduler.preemption).
+Not here: which pods have to go (weir.scheduler.preemption).
 """
 
 from __future__ import annotations

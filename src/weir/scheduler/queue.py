@@ -374,7 +374,7 @@ class SchedulingQueue:
         return float(moment // 1) if self._pop_from_backoff else moment
 
     def tick(self, now: float) -> int:
-        """Do what time alone does: end backoffs, and wake who slept too long. Return how many moved."""
+        """Do what time alone does: end backoffs, and wake pods that slept too long. Return how many moved."""
         moved = 0
         for heap in (self._backoff, self._error_backoff):
             while (item := heap.peek()) is not None and item.expiry < self._floor(now):

@@ -185,14 +185,14 @@ class BoundInterPodAffinity(FilterPlugin, ClusterScorePlugin):
         return self._hold(key, lambda pod: all(term.selects(pod) for term in terms))
 
     def _near_enough(self) -> Bools:
-        everyone = self._wanted_near()
+        wanted = self._wanted_near()
         labelled: Bools = np.ones(self._table.size, np.bool_)
         met: Bools = np.ones(self._table.size, np.bool_)
         anywhere = False
         for term in self._near:
             ids = self._table.label(term.topology_key).ids[: self._table.size]
             labelled &= ids >= 0
-            here = has_pod_in_domain(self._table, term.topology_key, everyone)
+            here = has_pod_in_domain(self._table, term.topology_key, wanted)
             anywhere = anywhere or bool(here.any())
             met &= here
         if not anywhere and all(term.selects(self._pod) for term in self._near):
@@ -216,11 +216,11 @@ class BoundInterPodAffinity(FilterPlugin, ClusterScorePlugin):
         """Return every term that keeps the pod off the node; the first is the one `status` names."""
         found: list[Reason] = []
         if code == 1:
-            everyone = self._wanted_near()
+            wanted = self._wanted_near()
             lacking = [
                 NoPodNear(index, term.topology_key)
                 for index, term in enumerate(self._near)
-                if not has_pod_in_domain(self._table, term.topology_key, everyone)[row]
+                if not has_pod_in_domain(self._table, term.topology_key, wanted)[row]
             ]
             found += lacking
         found += [

@@ -1,7 +1,7 @@
 """NodeAffinity: nodes must match the pod's nodeSelector and required node affinity; preferred terms score.
 
 Spec: core.md 3.7.4; KEP-5721 "Node Affinity Logic". Each requirement is judged once per distinct value of its label,
-by the same `match_requirement` that everyone asks, and nodes look their value up.
+by the same `match_requirement` that lint and explain ask, and nodes look their value up.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Spec: core.md 3.6. The limit is published in the node's CSINode; a volume counts
 claim without a volume counts for the driver its class names. So does a volume still attached after its pod left, and
 one of an in-tree kind that a driver took over. A driver may ask that pods with its volumes keep away from nodes where
 it is not installed.
-Not here: who took over which in-tree kind (weir.scheduler.csi_migration).
+Not here: which driver took over which in-tree kind (weir.scheduler.csi_migration).
 """
 
 from __future__ import annotations

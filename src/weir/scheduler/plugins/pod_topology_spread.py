@@ -66,7 +66,7 @@ SYSTEM_DEFAULTS: Final = (
 
 @dataclass(frozen=True)
 class Constraint:
-    """One constraint, ready to count: whom it counts and how much difference it allows."""
+    """One constraint, ready to count: which pods it counts and how much difference it allows."""
 
     key: str
     max_skew: int
@@ -250,7 +250,7 @@ class _Counted:
     """The nodes that count for one constraint."""
 
     rows: Bools
-    everyone: bool  #: every node that has the label counts
+    all_labelled: bool  #: every node that has the label counts
     there: Bools  #: which domains have such a node; the last place stands for no domain
     domains: int
 
@@ -291,7 +291,7 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
             included &= self._taints.codes(everything) == 0
         return included
 
-    def _who_counts(self, constraint: Constraint, among: list[Constraint]) -> _Counted:
+    def _counted_nodes(self, constraint: Constraint, among: list[Constraint]) -> _Counted:
         """Return which nodes count for *constraint*; kept while no node changes."""
         if self._version != self._table.nodes_version:
             self._version = self._table.nodes_version
@@ -300,11 +300,11 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
         if known is None:
             ids = self._ids(constraint.key)
             rows = self._included(constraint) & self._with_keys(among or [constraint])
-            everyone = bool((rows == (self._table.alive[: self._table.size] & (ids >= 0))).all())
+            all_labelled = bool((rows == (self._table.alive[: self._table.size] & (ids >= 0))).all())
             domains = len(self._table.label(constraint.key).values)
             there = np.bincount(ids[rows], minlength=domains + 1)[: domains + 1] > 0
             known = self._counted[id(constraint), bool(among)] = _Counted(
-                rows, everyone, there, int(there.sum())
+                rows, all_labelled, there, int(there.sum())
             )
         return known
 
@@ -317,12 +317,12 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
             there &= self._ids(constraint.key) >= 0
         return there
 
-    def _sums(self, constraint: Constraint, who: _Counted) -> Ints:
+    def _sums(self, constraint: Constraint, nodes: _Counted) -> Ints:
         """Return the pods counted in each domain, 0 in the last place, which stands for no domain."""
-        if who.everyone:
+        if nodes.all_labelled:
             return constraint.count.by_label(constraint.key, self._table)
-        ids, counts = self._ids(constraint.key)[who.rows], constraint.count.on_rows(self._table)[who.rows]
-        return np.bincount(ids, weights=counts, minlength=len(who.there)).astype(np.int64)
+        ids, counts = self._ids(constraint.key)[nodes.rows], constraint.count.on_rows(self._table)[nodes.rows]
+        return np.bincount(ids, weights=counts, minlength=len(nodes.there)).astype(np.int64)
 
     # ── filter ───────────────────────────────────────────────────────────────────────────────────
 
@@ -344,11 +344,11 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
 
     def _skew(self, constraint: Constraint) -> tuple[Ints, int]:
         """Return the pods counted in each domain, and the number that the others are held against."""
-        who = self._who_counts(constraint, self._hard)
-        sums = self._sums(constraint, who)
-        if who.domains < constraint.min_domains:
+        nodes = self._counted_nodes(constraint, self._hard)
+        sums = self._sums(constraint, nodes)
+        if nodes.domains < constraint.min_domains:
             return sums, 0
-        return sums, int(sums.min(where=who.there, initial=_NO_DOMAIN))
+        return sums, int(sums.min(where=nodes.there, initial=_NO_DOMAIN))
 
     def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
         """Return every constraint that keeps the pod off the node; the first is the one `status` names."""
@@ -385,10 +385,10 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
                 weight = math.log(int(scored.sum()) + 2)
                 total += np.where(ids >= 0, constraint.count.on_rows(self._table) * weight + allowed, 0.0)
                 continue
-            who = self._who_counts(constraint, self._soft if self._require_all else [])
-            known = np.bincount(ids[scored] + 1, minlength=len(who.there))[1:] > 0
+            nodes = self._counted_nodes(constraint, self._soft if self._require_all else [])
+            known = np.bincount(ids[scored] + 1, minlength=len(nodes.there))[1:] > 0
             weight = math.log(int(known.sum()) + 2)
-            by_domain = np.where(np.append(known, False), self._sums(constraint, who), 0) * weight + allowed
+            by_domain = np.where(np.append(known, False), self._sums(constraint, nodes), 0) * weight + allowed
             by_domain[-1] = 0.0  # a node without the label
             total += by_domain[ids]
         return np.floor(total + 0.5).astype(np.int64), ignored
@@ -405,12 +405,12 @@ class BoundPodTopologySpread(FilterPlugin, ClusterScorePlugin):
         A fast twin of `normalized_by_node`; tests/unit/scheduler/plugins/test_pod_topology_spread.py holds them
         together, and "with spread, 5,000 nodes" of `python -m bench scheduler` pays for it.
         """
-        who = self._who_counts(constraint, self._soft if self._require_all else [])
+        nodes = self._counted_nodes(constraint, self._soft if self._require_all else [])
         ids = self._ids(constraint.key)
-        counts = np.bincount(ids[feasible] + 1, minlength=len(who.there))
+        counts = np.bincount(ids[feasible] + 1, minlength=len(nodes.there))
         known = counts > 0  # in the first place: nodes without the label, which come last everywhere else
         weight = math.log(int(known[1:].sum()) + 2)
-        sums = np.where(known[1:], self._sums(constraint, who)[:-1], 0)
+        sums = np.where(known[1:], self._sums(constraint, nodes)[:-1], 0)
         raw = np.floor(sums * weight + (constraint.max_skew - 1) + 0.5).astype(np.int64)
         raw = np.append(raw, 0)
         scored = np.append(known[1:], bool(known[0]) and not self._require_all)
