@@ -289,9 +289,9 @@ STORED = {
 }
 
 
-def named(body: bytes, subresource: str = "status") -> Any:
+def named(body: bytes) -> Any:
     now = "2026-01-01T00:00:00Z"
-    return partial_patch.patched_parts(STORED, body, POD, subresource, patching._merge, "default", "o", now)
+    return partial_patch.patched_parts(STORED, body, POD, patching._merge, "default", "o", now)
 
 
 def test_what_a_patch_does_not_name_is_not_read_again() -> None:
@@ -308,5 +308,5 @@ def test_the_stored_object_stays_as_it_is() -> None:
     assert json.dumps(STORED) == before
 
 
-def test_a_default_that_looks_at_the_whole_object_has_the_whole_object_read() -> None:
-    assert named(b'{"metadata":{"labels":{"a":"b"}}}', "") is None
+def test_a_patch_that_names_more_than_the_status_has_the_whole_object_read() -> None:
+    assert named(b'{"spec":{"priority":1},"status":{"phase":"Running"}}') is None

