@@ -54,6 +54,10 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("kubelet", "Play simulated nodes and the life of their pods"),
         ),
     ),
+    (
+        "Your shell",
+        (("completion", "Print the completion script of bash, zsh or fish"),),
+    ),
 )
 COMMANDS: Final = tuple(name for _, commands in SECTIONS for name, _ in commands)
 
@@ -79,6 +83,10 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command), f"weir.cli.{name} has no click command called {name}"
         if not any(parameter.name == "debug" for parameter in command.params):
             command.params.append(_debug_option(hidden=True))
+        if "_WEIR_COMPLETE" in os.environ:
+            from weir.cli.completion import complete_names
+
+            complete_names(cmd_name, command)
         return command
 
     def resolve_command(

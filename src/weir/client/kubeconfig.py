@@ -27,7 +27,7 @@ import yaml
 from weir.clock import Clock, RealClock
 from weir.errors import WeirError
 
-__all__ = ["Access", "Identity", "KubeconfigError", "in_cluster", "load"]
+__all__ = ["Access", "Identity", "KubeconfigError", "context_names", "in_cluster", "load"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -324,6 +324,15 @@ def load(
         )
     current, entries = _merge((one, _read(one)) for one in there)
     return _access(context or current, entries, clock, ", ".join(map(str, there)))
+
+
+def context_names(
+    path: str | Path | None = None, *, environment: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the contexts there are to choose from; none where there is no kubeconfig. Raises KubeconfigError."""
+    paths = _paths(path, os.environ if environment is None else environment)
+    _, entries = _merge((one, _read(one)) for one in paths if one.exists())
+    return list(entries["contexts"])
 
 
 def _access(
