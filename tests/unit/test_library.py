@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -201,6 +202,16 @@ class TestCluster:
         for ask in (lambda: cluster.list("Pod"), lambda: cluster.advance(1), lambda: cluster.apply(NODE)):
             with pytest.raises(RuntimeError, match="this cluster is closed"):
                 ask()
+
+    def test_ctrl_c_leaves_nothing_behind(self, caplog):
+        def interrupt():
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt), weir.Cluster(nodes=1) as cluster:
+            cluster._loop.call_soon(interrupt)
+            cluster.advance(60)
+        gc.collect()
+        assert [record.message for record in caplog.records] == []
 
     @pytest.mark.parametrize("by", [-1, float("nan"), float("inf"), timedelta(seconds=-1)])
     def test_time_only_passes_forward(self, by):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,8 @@ def text(
         for number, note in enumerate(notes or [("-", "-")]):
             lines.append([*(cells if not number else [""] * len(cells)), *note])
             bad.append(note[1].startswith("no"))
+    if width is not None and not _fits(lines, width):
+        return stacked(rows, now, width), ["ATTRIBUTES"]
     left_out: list[str] = []
     printed = table(lines, indent=0)
     for name in _DISPENSABLE if width is not None else ():
@@ -149,6 +152,37 @@ def text(
             for line, worse in zip(printed[1:], bad[1:], strict=True)
         ),
     ], left_out
+
+
+def _fits(lines: Sequence[Sequence[str]], width: int) -> bool:
+    """Return whether a table of *lines* fits once every column that can be missed is left out."""
+    kept = [column for column, title in enumerate(_COLUMNS) if title not in _DISPENSABLE]
+    return max(map(len, table([[line[column] for column in kept] for line in lines], indent=0))) <= width
+
+
+def stacked(rows: Sequence[Row], now: datetime, width: int) -> list[str]:
+    """Return the devices one below the other, for a terminal too narrow for a table; no word is broken."""
+    lines: list[str] = []
+    for row in rows:
+        facts = [("node", row.node or "-")]
+        facts += [("claim", f"{one.claim} ({', '.join(one.pods) or 'no pod'})") for one in row.holders]
+        for held in row.taints:
+            meaning = tolerated_text(held, now)
+            told = "" if meaning == "-" else f", tolerated: {meaning}"
+            facts.append(("taint", f"{taint_text(held, now)}{told}"))
+        if row.pool_problem:
+            facts.append(("problem", row.pool_problem))
+        lines.append(str(row.id))
+        for name, fact in facts:
+            lines += textwrap.wrap(
+                fact,
+                width,
+                initial_indent=f"  {name}: ",
+                subsequent_indent="    ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return lines
 
 
 def taint_text(held: HeldTaint, now: datetime) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weir.cli._options import output_option
-from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, table, wants_colour
+from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, wants_colour
 
 if TYPE_CHECKING:
     from weir.simulation.demo.play import Ended, Moment
@@ -78,7 +78,7 @@ def _tell(chosen: list[Story], real_time: bool, seed: int) -> int:
     from weir.simulation.demo.play import Ended
     from weir.simulation.demo.words import summary
 
-    live = wants_colour()
+    live = sys.stdout.isatty() and wants_colour()
     total = sum((story.lasts for story in chosen), timedelta())
     if real_time:
         click.echo(f"{len(chosen)} stories in real time: about {round(total.total_seconds() / 60)} minutes")
@@ -163,11 +163,13 @@ def _as_document(chosen: list[Story], form: str, seed: int) -> int:
 
     told: list[dict[str, Any]] = []
     fine = True
-    for story in chosen:
-        ends = [moment for moment in play(story, seed=seed) if isinstance(moment, Ended)]
-        fine = fine and all(moment.fine for moment in ends)
-        steps = [_step(moment) for moment in ends]
-        told.append({"name": story.name, "title": story.title, "source": story.source, "steps": steps})
+    with progress("stories told:") as tick:
+        for story in chosen:
+            ends = [moment for moment in play(story, seed=seed) if isinstance(moment, Ended)]
+            fine = fine and all(moment.fine for moment in ends)
+            steps = [_step(moment) for moment in ends]
+            told.append({"name": story.name, "title": story.title, "source": story.source, "steps": steps})
+            tick(len(told), len(chosen))
     emit({"schema": SCHEMA, "asSpecified": fine, "stories": told}, form)
     return 0 if fine else 1
 

@@ -1,6 +1,7 @@
 """How does it look on a terminal, in a pipe, in a program? Tables, colour, JSON and YAML.
 
-Colour only where a person looks: on a terminal, and not with NO_COLOR set. The plain text is the same text.
+Colour only where a person looks: on a terminal, and not with NO_COLOR set; with FORCE_COLOR also elsewhere. The plain
+text is the same text.
 Not here: which words are said (weir.explain.words and the other commands).
 """
 
@@ -25,7 +26,11 @@ DIM: Final = "bright_black"
 def wants_colour(stream: IO[Any] | None = None) -> bool:
     """Return whether *stream* (stdout when None) is a terminal that shows colour."""
     stream = sys.stdout if stream is None else stream
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    if os.environ.get("TERM") == "dumb":
         return False
     return bool(getattr(stream, "isatty", lambda: False)())
 
@@ -90,7 +95,7 @@ def progress(what: str, patience_seconds: float = 2.0) -> Iterator[Any]:
     """Give a `tick(done, total)` to call while working; after two seconds a terminal sees how far it is."""
     started = time.monotonic()
     shown = False
-    visible = wants_colour(sys.stderr)
+    visible = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def tick(done: int, total: int) -> None:
         nonlocal shown

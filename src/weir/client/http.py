@@ -8,6 +8,9 @@ makes them be fetched anew, once. Not here: sockets (weir.client.connection), re
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -142,7 +145,7 @@ class HttpTransport:
         hint = (
             f" ({self.who})" if self._expired() else ""
         )  # a TLS server may close the connection without a word
-        return Unreachable(f"{self._url} cannot be reached: {error}{hint}")
+        return Unreachable(f"{self._url} cannot be reached: {_reason(error)}{hint}")
 
     @asynccontextmanager
     async def stream(
@@ -207,6 +210,20 @@ class HttpTransport:
         if self._pool is not None:
             self._pool.close()
             self._pool = None
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a connection failed, in words: without the numbers that the system's calls carry."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {cause.verify_message}"
+        if isinstance(cause, socket.gaierror):
+            return "no such host"
+        if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.errno:
+            return os.strerror(cause.errno).lower()
+        cause = cause.__cause__ or cause.__context__
+    return str(error)
 
 
 async def _no_lines() -> AsyncIterator[bytes]:

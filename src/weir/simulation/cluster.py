@@ -405,11 +405,14 @@ class Cluster:
         """End everything."""
         if self._open:
             self._open = False
-            self._wait(self._unfollow())
-            self._wait(self.plane.stop())
-            self._wait(self._running.stop())
-            self._loop.close()
-            self._calm.close()
+            try:
+                self._wait(self._unfollow())
+                self._wait(self.plane.stop())
+                self._wait(self._running.stop())
+            finally:
+                self._wait(_cancel_others())
+                self._loop.close()
+                self._calm.close()
 
     async def _unfollow(self) -> None:
         for task in self._followers:
@@ -463,6 +466,14 @@ def _documents(given: Document | str) -> list[Document]:
     if str(given.get("kind", "")).endswith("List") and "items" in given:
         return list(given["items"])
     return [given]
+
+
+async def _cancel_others() -> None:
+    """End every task of this loop: what Ctrl-C interrupted is still waiting in it."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def _kind_of(document: Any) -> Kind:

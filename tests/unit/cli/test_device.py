@@ -130,7 +130,7 @@ def test_wide_shows_attributes_and_capacity(show: Show) -> None:
     [
         (200, ["NODE", "DEVICE", "ATTRIBUTES", "CLAIM", "PODS", "TAINTS", "TOLERATED"]),
         (130, ["NODE", "DEVICE", "CLAIM", "PODS", "TAINTS", "TOLERATED"]),
-        (40, ["DEVICE", "PODS", "TAINTS", "TOLERATED"]),
+        (105, ["DEVICE", "PODS", "TAINTS", "TOLERATED"]),
     ],
 )
 def test_a_narrow_terminal_does_without_what_can_be_done_without(
@@ -170,6 +170,18 @@ def test_programs_get_origins_and_times(show: Show) -> None:
     }
     assert first["claims"] == [{"claim": "default/c", "request": "r", "pods": ["default/p"]}]
     assert second["taints"][0]["origin"] == {"slice": "n1-gpus", "index": 0}
+
+
+@pytest.mark.parametrize("columns", [50, 60, 80])
+def test_a_table_that_does_not_fit_becomes_a_list_without_broken_words(
+    show: Show, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    lines = show([SLICE, RULE, CLAIM, POD]).splitlines()
+    listed = [line for line in lines if not line.startswith("left out")]
+    assert max(map(len, listed)) <= columns and f"{DRIVER}/n1/gpu-0" in listed
 
 
 def test_what_programs_get_fits_the_published_schema(show: Show) -> None:

@@ -114,6 +114,35 @@ def test_a_kubeconfig_that_cannot_be_read_is_wrong_use(capsys, tmp_path):
     assert "no such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "environment, terminal, colour",
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "0"}, False, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colour_is_for_terminals_unless_the_environment_says_otherwise(
+    monkeypatch, environment, terminal, colour
+):
+    from weir.cli.render import wants_colour
+
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    class Stream:
+        def isatty(self):
+            return terminal
+
+    assert wants_colour(Stream()) is colour
+
+
 def test_the_table_of_commands_and_the_files_agree():
     folder = Path(cli.__file__).parent
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}

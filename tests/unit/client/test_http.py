@@ -386,3 +386,15 @@ async def test_headers_and_targets_cannot_smuggle_lines() -> None:
         await transport.request("GET", "/")
     with pytest.raises(ValueError, match="not a request target"):
         await HttpTransport(Access("http://127.0.0.1:1")).request("GET", "/ HTTP/1.1\r\nx: y")
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [("https://127.0.0.1:1", "connection refused"), ("https://cluster.invalid:6443", "no such host")],
+)
+async def test_why_a_server_is_out_of_reach_is_said_in_words(server: str, said: str) -> None:
+    transport = HttpTransport(Access(server))
+    with pytest.raises(Unreachable) as caught:
+        await transport.request("GET", "/api")
+    assert str(caught.value) == f"{server} cannot be reached: {said}"
+    await transport.close()
