@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -17,6 +18,11 @@ settings.register_profile("weir", _ALWAYS, derandomize=True)
 settings.register_profile("fresh", _ALWAYS, print_blob=True, database=None)
 settings.register_profile("mutants", _ALWAYS, derandomize=True, phases=[Phase.explicit, Phase.generate])
 settings.load_profile("weir")
+
+
+# A run that was started in the background ignores Ctrl-C, and so would every program that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
