@@ -10,9 +10,12 @@ Not here: the answer itself (weir.explain.pod), its words (weir.explain.words).
 
 from __future__ import annotations
 
+import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -50,22 +53,24 @@ _KINDS: Final = {
     epilog="Exit codes: 0 everything fits somewhere, 1 something fits nowhere, 2 unreadable input, 3 cannot say "
     "(the cluster is out of reach; rights, gates or parts of the snapshot that decide are missing).",
 )
-@click.argument("name", required=False, metavar="[POD]")
+@click.argument("names", nargs=-1, metavar="[POD | KIND NAME | KIND/NAME]")
 @click.option(
     "-f", "--filename", "files", multiple=True, metavar="FILE|DIR|-", help="Manifests of what to explain."
 )
 @asked_cluster
 @click.option("-n", "--namespace", default=None, help="Namespace of POD.  [default: default]")
-@output_option("text", "json", "yaml")
+@output_option("text", "json", "yaml", "markdown")
 @click.option("--all", "show_all", is_flag=True, help="Show every group and every node name.")
+@click.option("--patch", "as_patch", is_flag=True, help="Show the change as a merge patch, not as a diff.")
 @asked_gates_option()
 def explain(
-    name: str | None,
+    names: Sequence[str],
     files: Sequence[str],
     where: Where,
     namespace: str | None,
     output: str,
     show_all: bool,
+    as_patch: bool,
     given: Mapping[str, bool],
 ) -> int:
     """Say where a pod fits, why not elsewhere, and the smallest change that would help.
@@ -73,6 +78,7 @@ def explain(
     \b
     Examples:
       weir explain web -n shop
+      weir explain deployment web -n shop
       weir explain -f deployment.yaml --context production
       weir explain -f pod.yaml --cluster snapshot.yaml
       kubectl get nodes,pods -A -o yaml | weir explain -f deployment.yaml --cluster -
@@ -86,6 +92,7 @@ def explain(
     from weir.objects.features import needed_gates
     from weir.objects.requests import RequestError, pod_requests
 
+    name = _name(names)
     if not files and not name:
         raise click.UsageError("nothing to explain: give -f FILE, or POD")
     if [*files, *where.dump].count("-") > 1:
@@ -132,8 +139,8 @@ def explain(
     found = distinct(
         known, used, answers, lambda a, b: [one(each) for each in a] == [one(each) for each in b]
     )
-    if output == "text":
-        colour = wants_colour()
+    if output in ("text", "markdown"):
+        colour = output == "text" and wants_colour()
         for gates, answered in found:
             if len(found) > 1:
                 click.echo(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
@@ -141,8 +148,15 @@ def explain(
                 if number:
                     click.echo("")
                 last = number == len(answered) - 1
-                lines = text(answer, known.line() if last else "", show_all=show_all, colour=colour)
-                click.echo("\n".join(lines))
+                said = text(
+                    answer,
+                    known.line() if last else "",
+                    show_all=show_all,
+                    colour=colour,
+                    as_patch=as_patch,
+                    width=_width(),
+                )
+                click.echo("\n".join(markdown(said) if output == "markdown" else said))
             if gates is not found[-1][0]:
                 click.echo("")
     else:
@@ -166,7 +180,9 @@ def _deciding(held: Held) -> Iterator[tuple[str, Any]]:
 def _well(answer: Explanation) -> bool:
     """Return whether the pod fits somewhere, or may stay where it is."""
     here = (verdict for verdict in answer.nodes if verdict.node == answer.placed_on)
-    return answer.fits or any(verdict.stay.for_ever for verdict in here)
+    if answer.observed.differs(answer.complete):
+        return False  # the cluster itself says that it does not run
+    return answer.complete or any(verdict.stay.for_ever for verdict in here)
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
@@ -186,7 +202,7 @@ def _asked(documents: Iterable[Document], alone: bool) -> Iterator[tuple[Subject
         for item in document.items():
             for subject in subjects(item.value):
                 if not (alone and _runs(item.value)):
-                    yield replace(subject, strict=True), item
+                    yield replace(subject, strict=True, source=item.file), item
 
 
 def _runs(document: dict[str, Any]) -> bool:
@@ -208,7 +224,18 @@ def _kinds(name: str | None) -> tuple[str, ...]:
     from weir.client.snapshot import CREATION, DEVICES, PLACEMENT, VERSIONS
 
     kind = _kind(name or "")
-    return tuple(dict.fromkeys((*PLACEMENT, *DEVICES, *CREATION, *([kind] if kind in VERSIONS else []))))
+    return tuple(
+        dict.fromkeys(
+            (*PLACEMENT, *DEVICES, *CREATION, *([kind, "Event"] if kind in VERSIONS and name else []))
+        )
+    )
+
+
+def _name(names: Sequence[str]) -> str | None:
+    """Return what was asked for as `kind/name`: kubectl takes both `deployment web` and `deployment/web`."""
+    if len(names) > 2 or (len(names) == 2 and "/" in names[0]):
+        raise click.UsageError(f"one POD, or KIND NAME: {' '.join(names)[:80]!r} is more")
+    return "/".join(names) or None
 
 
 def _kind(name: str) -> str:
@@ -231,7 +258,7 @@ def _named(name: str, namespace: str | None, documents: Iterable[tuple[str, Any]
     for subject in (found for _, document in documents for found in subjects(document)):
         if subject.kind.lower() == kind.lower():
             if (subject.namespace, subject.name) == (wanted, bare):
-                return replace(subject, stored=subject.kind == "Pod")
+                return replace(subject, stored=subject.kind == "Pod", in_cluster=True)
             names.append(f"{subject.namespace}/{subject.name}")
     elsewhere = [each for each in names if each.rpartition("/")[2] == bare]
     by_name = {each.rpartition("/")[2]: each for each in names}
@@ -252,8 +279,19 @@ def _placed(error: ValueError, document: Document | None) -> ValueError:
 # ── text ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _width() -> int:
+    """Return how wide the terminal is; 0 where nobody looks."""
+    return get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
 def text(
-    answer: Explanation, assumed: str = "", *, show_all: bool = False, colour: bool = False
+    answer: Explanation,
+    assumed: str = "",
+    *,
+    show_all: bool = False,
+    colour: bool = False,
+    as_patch: bool = False,
+    width: int = 0,
 ) -> Iterator[str]:
     """Yield the lines that answer the question, most important first; *assumed* comes near the end."""
     from weir.explain.explanation import verdict_line
@@ -262,6 +300,13 @@ def text(
 
     good = _well(answer)
     yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
+    if answer.replicas is not None and not answer.replicas.short and answer.fits:
+        yield f"  {answer.replicas.line()}"
+    if differs := answer.observed.differs(answer.complete):
+        yield paint(f"  {differs}", BAD, on=colour)
+    else:
+        for said in answer.observed.says:
+            yield f"  the cluster says: {short(said, 300)}"
     for text in answer.unknown[1 if answer.unsure else 0 :]:
         yield f"  not known: {text}"
     for reason in answer.blockers[1:]:
@@ -277,10 +322,10 @@ def text(
         yield from table(rows)
     if answer.groups:
         yield ""
-        yield from _groups(answer, show_all, colour)
+        yield from _groups(answer, show_all, colour, width)
     if answer.fix:
         yield ""
-        yield from _fix(answer, answer.fix, colour)
+        yield from _fix(answer, answer.fix, colour, as_patch)
     elif not good and answer.nodes:
         yield ""
         kinds = {reason.kind for reason in answer.blockers}
@@ -289,7 +334,7 @@ def text(
         elif "invalid" in kinds:
             yield "First correct what the API server refuses, then ask again."
         else:
-            yield "weir knows no change to the pod that would help: what is missing is in the cluster."
+            yield "None of the changes to the pod that were tried helps: what is missing is in the cluster."
     yield ""
     if message := answer.attempt.message:
         yield paint(f"The scheduler would say: {short(message, 600)}", DIM, on=colour)
@@ -301,35 +346,74 @@ def text(
     yield paint(f"Not considered: {'; '.join(answer.not_considered)}.", DIM, on=colour)
 
 
-def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
+def _groups(answer: Explanation, show_all: bool, colour: bool, width: int) -> Iterator[str]:
     from weir.explain.phrases import counted
-    from weir.explain.words import node_sentence
+    from weir.explain.ranges import merged, range_sentence
 
     yield "Nodes, closest first:"
-    shown = answer.groups if show_all else answer.groups[:_ROWS]
+    groups = merged(answer.groups)
+    shown = groups if show_all else groups[:_ROWS]
     rows = []
     for group in shown:
         most = len(group.nodes) if show_all else 2
         names = ", ".join(group.nodes[:most]) + (", …" if len(group.nodes) > most else "")
         mark = paint("✓" if group.verdict.fits else "✗", GOOD if group.verdict.fits else BAD, on=colour)
-        rows.append((f"×{len(group.nodes)}", names, f"{mark} {node_sentence(group.verdict)}"))
-    yield from table(rows)
-    if rest := answer.groups[len(shown) :]:
+        rows.append((f"×{len(group.nodes):,}", names, f"{mark} {range_sentence(group)}"))
+    for line in table(rows):
+        yield from _wrapped(line, width)
+    if rest := groups[len(shown) :]:
         nodes = sum(len(group.nodes) for group in rest)
         yield f"  … {counted(nodes, 'node')} more in {counted(len(rest), 'group')}: --all shows them"
 
 
-def _fix(answer: Explanation, fix: Fix, colour: bool) -> Iterator[str]:
+def _wrapped(line: str, width: int) -> Iterator[str]:
+    """Yield *line* in as many as the terminal is wide for; words stay whole."""
+    if not width or len(line) <= width:
+        yield line
+        return
+    indent = min(len(line) - len(line.lstrip()) + 6, width // 2)
+    yield from textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
+
+
+def markdown(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the answer for a pull request: the verdict as a heading, the rest as it is, in a block."""
+    said = list(lines)
+    yield f"### {said[0]}"
+    yield ""
+    yield "```text"
+    yield from said[1:]
+    yield "```"
+
+
+def _fix(answer: Explanation, fix: Fix, colour: bool, as_patch: bool) -> Iterator[str]:
+    from weir.explain.diff import diff, masked
     from weir.explain.phrases import listed
 
     subject = answer.subject
     yield paint(f"Smallest change (checked: it then fits on {listed(fix.nodes, 2)}):", NOTE, on=colour)
     for edit in fix.edits:
         yield f"  - {edit.say()}"
-    if fix.patch:
+    if fix.patch and as_patch:
         yield f"  as a merge patch for {subject.title}:"
         yield ""
-        yield to_yaml(fix.patch, indent=4)
+        yield to_yaml(masked(fix.patch), indent=4)
+    elif fix.patch:
+        yield ""
+        for line in diff(subject.document, fix.after, subject.source or subject.title, to_yaml):
+            kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
+            yield f"    {paint(line, kind, on=colour)}"
+    for other in fix.others:
+        metadata = other["metadata"]
+        yield f"  as {other['kind']} {metadata.get('namespace', '')}/{metadata['name']}:"
+        yield ""
+        yield to_yaml(other, indent=4)
     for command in fix.commands:
         yield f"    {command}"
     if fix.patch and subject.stored and not set(fix.patch.get("spec", ())) <= {"tolerations"}:

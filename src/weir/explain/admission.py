@@ -67,7 +67,7 @@ class Admission:
 
     def __init__(self, world: World, gates: Gates) -> None:
         self._world, self._gates = world, gates
-        self._reader = WorldReader(world)
+        self.reader = WorldReader(world)
         self._chains: dict[frozenset[str], Chain] = {}
 
     def admit(self, subject: Subject, *, quota: bool = True) -> Admitted:
@@ -125,14 +125,14 @@ class Admission:
         return self._gates
 
     def documents(self, kind: Kind) -> list[dict[str, Any]]:
-        return [dict(each) for each in self._reader.list_now(kind, None)]
+        return [dict(each) for each in self.reader.list_now(kind, None)]
 
     # ── which plugins can be asked ──
 
     def _chain(self, absent: frozenset[str]) -> Chain:
         if absent not in self._chains:
             self._chains[absent] = Chain.build(
-                self._reader, Settings(disable=absent), new_suffix=lambda: "00000"
+                self.reader, Settings(disable=absent), new_suffix=lambda: "00000"
             )
         return self._chains[absent]
 

@@ -22,11 +22,13 @@ from typing import Any
 
 from weir.explain.attempt import Attempt
 from weir.explain.fix import Fix
+from weir.explain.observed import Observed
 from weir.explain.phrases import counted, duration, listed
 from weir.explain.reasons import Over
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict
 from weir.explain.words import sentence
+from weir.explain.workload import Replicas
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.scheduler.reasons import Reason
@@ -48,12 +50,21 @@ class Explanation:
     placed_on: str = ""  #: the node a stored pod already runs on
     counts: Mapping[str, int] = field(default_factory=dict)
     attempt: Attempt = field(default_factory=Attempt)  #: what the scheduler would write
+    replicas: Replicas | None = None  #: of a workload: how many of its pods would run
+    observed: Observed = field(default_factory=Observed)  #: what the cluster itself says
     unknown: tuple[str, ...] = ()  #: what would decide and is not in the snapshot
 
     @property
     def fits(self) -> bool:
         """Whether some node would take the pod as it is."""
         return not self.blockers and any(verdict.fits for verdict in self.nodes)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the pod fits, and so do all replicas of its workload."""
+        if self.replicas is None:
+            return self.fits
+        return not self.replicas.short and (self.fits or self.replicas.rolled_over)
 
     @property
     def unsure(self) -> bool:
@@ -83,6 +94,9 @@ class Explanation:
 
 def verdict_line(explanation: Explanation) -> str:
     """Return the whole answer as one line."""
+    replicas = explanation.replicas
+    if replicas is not None and (replicas.rolled_over or (explanation.fits and replicas.short)):
+        return f"{explanation.subject.title}: {replicas.line()}"
     if explanation.unsure and not explanation.placed_on:
         return f"{_verdict(explanation)}; not certain: it is not known {explanation.unknown[0]}"
     return _verdict(explanation)

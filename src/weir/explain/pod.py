@@ -16,11 +16,13 @@ from weir.explain.devices import considered
 from weir.explain.engine import EngineJudge, Engines, JudgeFor
 from weir.explain.explanation import Explanation
 from weir.explain.fix import Case, find_fix
+from weir.explain.observed import observed
 from weir.explain.phrases import counted
 from weir.explain.reasons import Gated, Over, Refused
 from weir.explain.storage import unknown_storage
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict, count
+from weir.explain.workload import place_replicas
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
@@ -47,7 +49,7 @@ def explain(
     stored = world.pods.get(view.key) if subject.kind == "Pod" else None
     placed_on = stored.spec.node_name if stored and subject.stored else ""
     if judge is None:
-        judge = Engines(world, without=view.key if stored else "")
+        judge = Engines(world, without=view.key if stored else "", templates=subject.claim_templates(0))
     judge_node = judge(view, world, gates)
     blockers = (*over(subject, view), *_refused(admitted), *judge_node.blockers())
     verdicts = []
@@ -77,6 +79,8 @@ def explain(
         placed_on=placed_on,
         counts=count(nodes),
         attempt=tried,
+        replicas=None if blockers else place_replicas(subject, admitted, world, gates, fits=fits),
+        observed=observed(subject, stored or view, world),
         unknown=(*admitted.unknown, *unknown(view, world, gates)),
     )
 
@@ -160,10 +164,6 @@ def not_considered(pod: Pod, subject: Subject, world: World, gates: Gates) -> It
     """Yield what this answer did not look at, most telling first."""
     if pod.spec.node_name:
         yield f"the scheduler, which a pod with nodeName {pod.spec.node_name} never meets"
-    replicas = subject.document.get("spec")
-    number = replicas.get("replicas") if isinstance(replicas, dict) else None
-    if subject.kind not in ("Pod", "DaemonSet") and isinstance(number, int) and number > 1:
-        yield f"room for all {number} replicas at once (one is judged)"
     silent = [n for n in world.nodes.values() if n.status.allocatable is None and n.status.capacity is None]
     if silent and pod_requests(pod):
         which = "all nodes" if len(silent) == len(world.nodes) else counted(len(silent), "node")

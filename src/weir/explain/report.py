@@ -63,6 +63,19 @@ def one(explanation: Explanation) -> dict[str, Any]:
             "node": explanation.attempt.node,
             "victims": list(explanation.attempt.victims),
         }
+    if explanation.replicas is not None:
+        replicas = explanation.replicas
+        data["replicas"] = {
+            "wanted": replicas.wanted,
+            "running": replicas.running,
+            "placed": replicas.placed,
+            "whyNot": replicas.why_not,
+        }
+    if explanation.observed.says:
+        data["observed"] = {
+            "says": list(explanation.observed.says),
+            "differs": explanation.observed.differs(explanation.complete),
+        }
     if explanation.unknown:
         data["unknown"] = list(explanation.unknown)
     if explanation.placed_on:
@@ -107,6 +120,7 @@ def _fix(fix: Fix) -> dict[str, Any]:
         "edits": [_edit(edit) for edit in fix.edits],
         "fitsOn": list(fix.nodes),
         "patch": fix.patch or None,
+        "others": list(fix.others),
         "commands": list(fix.commands),
         "alternatives": [[_edit(edit) for edit in edits] for edits in fix.alternatives],
     }

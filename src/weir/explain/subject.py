@@ -42,6 +42,7 @@ class Subject:
     kind: str
     stored: bool = False  #: already in the cluster, so admission has had its say
     source: str = ""  #: where the document was read, for messages
+    in_cluster: bool = False  #: a workload that is in the cluster as it is written here
     strict: bool = False  #: held against everything the API server checks, not only what places pods
 
     @classmethod
@@ -119,9 +120,34 @@ class Subject:
         metadata = dict(metadata) if isinstance(metadata, dict) else {}
         metadata |= {"name": self.name, "namespace": self.namespace}
         made = {**part, "apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        if templates := self.claim_templates(0):
+            spec = dict(part.get("spec") or {})
+            own = {str(each.get("name")) for each in self._claim_templates()}
+            kept = [
+                v for v in spec.get("volumes") or () if not (isinstance(v, dict) and v.get("name") in own)
+            ]
+            added = [
+                {"name": each.get("name"), "persistentVolumeClaim": {"claimName": claim}}
+                for each, claim in zip(self._claim_templates(), templates, strict=True)
+            ]
+            made["spec"] = {**spec, "volumes": [*kept, *added]}
         if self.kind == "DaemonSet" and isinstance(part.get("spec"), dict):
             made["spec"] = self._of_daemon(part["spec"])
         return made
+
+    def _claim_templates(self) -> list[dict[str, Any]]:
+        spec = self.document.get("spec")
+        found = (
+            spec.get("volumeClaimTemplates")
+            if self.kind == "StatefulSet" and isinstance(spec, dict)
+            else None
+        )
+        named = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        return [each | {"name": (each.get("metadata") or {}).get("name")} for each in named]
+
+    def claim_templates(self, number: int) -> dict[str, Any]:
+        """Return the claims that pod *number* of a StatefulSet gets, by name."""
+        return {f"{each['name']}-{self.name}-{number}": each for each in self._claim_templates()}
 
     def _of_daemon(self, spec: dict[str, Any]) -> dict[str, Any]:
         """Return a template's spec with the tolerations that the DaemonSet controller adds."""

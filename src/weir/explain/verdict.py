@@ -67,6 +67,7 @@ class Group:
 
     verdict: NodeVerdict  #: the one that comes closest speaks for all
     nodes: tuple[str, ...]
+    values: tuple[int, ...] = ()  #: the numbers in which nodes of several groups differ (weir.explain.ranges)
 
 
 def count(verdicts: Iterable[NodeVerdict]) -> dict[str, int]:

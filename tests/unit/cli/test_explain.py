@@ -208,9 +208,9 @@ def test_all_gates_are_on_and_said_so_in_one_line(here, capsys):
 def test_operators_are_never_shown_by_their_api_names(here, capsys):
     (here / "pod.yaml").write_text(POD.replace("900", "950"))
     run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
-    before_the_patch = capsys.readouterr().out.partition("merge patch")[0]
-    assert "sla=950, needs > 950: refused" in before_the_patch
-    assert not {"Gt", "Lt", "Equal"} & set(before_the_patch.split())
+    before_the_diff = capsys.readouterr().out.partition("--- ")[0]
+    assert "sla=950, needs > 950: refused" in before_the_diff
+    assert not {"Gt", "Lt", "Equal"} & set(before_the_diff.split())
 
 
 # ── bad input ──

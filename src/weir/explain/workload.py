@@ -1,0 +1,279 @@
+"""Do all replicas of a workload run? They are placed one after the other by the scheduler's engine, on a copy.
+
+Spec: core.md 3 (placing), apps/v1 RollingUpdate, core/v1 ResourceQuota. Each placed replica takes its room, ports,
+devices and its part of every spread constraint before the next one is asked about. A quota ends the row as it would in
+the cluster. A Deployment that runs already is rolled over: new pods come as far as maxSurge allows, old ones leave as
+far as maxUnavailable does.
+What surprises: a pod that is placed is taken to become ready.
+Not here: where one pod fits and why not (weir.explain.pod).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from weir.explain.admission import Admission, Admitted
+from weir.explain.devices import born
+from weir.explain.engine import Engines
+from weir.explain.storage import made_claims
+from weir.explain.subject import Subject
+from weir.gates import Gates
+from weir.objects.core import Pod
+from weir.objects.kinds import by_kind
+from weir.objects.pod_resources import read_amounts
+from weir.objects.quota_usage import in_scope, usage_of
+from weir.scheduler.cycle import Engine
+from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
+from weir.values.quantity import parse_quantity
+from weir.world import World
+
+_POD: Final = by_kind("v1", "Pod")
+_REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
+_ZERO: Final = parse_quantity("0")
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """How many pods a workload wants, and how many of them run."""
+
+    wanted: int
+    running: int  #: that run already, of a workload that is in the cluster
+    placed: int  #: that would be placed
+    why_not: str = ""  #: why the next one is not
+    rolled_over: bool = False  #: whether running pods are replaced by new ones
+
+    @property
+    def short(self) -> bool:
+        return self.running + self.placed < self.wanted
+
+    def line(self) -> str:
+        """Return the answer for all replicas, one line."""
+        total = f"{self.running + self.placed:,} of {self.wanted:,}"
+        if self.rolled_over:
+            done = f"{self.placed:,} of {self.wanted:,}"
+            return f"{done} pods would be replaced" + (
+                f"; the next one fails: {self.why_not}" if self.short else ""
+            )
+        also = f" ({self.running:,} already do)" if self.running else ""
+        return f"{total} would run{also}" + (f"; the next one fails: {self.why_not}" if self.short else "")
+
+
+def wanted_replicas(document: Mapping[str, Any], kind: str) -> int:
+    """Return how many pods *document* wants at once; 1 where it does not say.
+
+    >>> wanted_replicas({"spec": {"parallelism": 5, "completions": 3}}, "Job")
+    3
+    """
+    spec = document.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    if kind == "CronJob":
+        return wanted_replicas(spec.get("jobTemplate") or {}, "Job")
+    if kind == "Job":
+        most = [n for n in (spec.get("parallelism"), spec.get("completions")) if isinstance(n, int)]
+        return max(min(most, default=1), 0)
+    found = spec.get("replicas")
+    return found if kind in _REPLICATED and isinstance(found, int) else 1
+
+
+def place_replicas(
+    subject: Subject, admitted: Admitted, world: World, gates: Gates, *, fits: bool = True
+) -> Replicas | None:
+    """Return how many replicas of a workload would run, or None for what has one pod, or one for each node.
+
+    *fits* says that one more pod fits now; where none does, only a rolling update may still go on.
+    """
+    wanted = wanted_replicas(subject.document, subject.kind)
+    if subject.kind in ("Pod", "PodTemplate", "DaemonSet"):
+        return None
+    there = list(owned_pods(subject, world))
+    running = [pod for pod in there if pod.spec.node_name]
+    known = subject.stored or subject.in_cluster
+    if wanted <= 1 and not running:
+        return None
+    rolls = bool(running) and subject.kind == "Deployment" and not known
+    if not fits and not rolls:
+        return None
+    waiting = [pod for pod in there if not pod.spec.node_name]
+    rows = _Rows(subject, admitted, world.overlay(without=waiting), gates)
+    if known:
+        return rows.fill(wanted, len(running))
+    if rolls:
+        return rows.roll_over(wanted, running)
+    return rows.fill(wanted, 0)
+
+
+def owned_pods(subject: Subject, world: World) -> Iterator[Pod]:
+    """Yield the pods that the workload of this name has in *world*, those that ended left out."""
+    owners = {(subject.kind, subject.name)}
+    if subject.kind == "Deployment":
+        for document in world.documents.get("ReplicaSet", {}).values():
+            metadata = document.get("metadata") or {}
+            named = [(o.get("kind"), o.get("name")) for o in metadata.get("ownerReferences") or ()]
+            if (subject.kind, subject.name) in named and (
+                metadata.get("namespace") or "default"
+            ) == subject.namespace:
+                owners.add(("ReplicaSet", str(metadata.get("name"))))
+    for pod in world.pods.values():
+        if (pod.metadata.namespace or "default") != subject.namespace or pod.terminated:
+            continue
+        if any((o.kind, o.name) in owners for o in pod.metadata.owner_references or () if o.controller):
+            yield pod
+
+
+class _Rows:
+    """The cluster while replicas are placed in it."""
+
+    def __init__(self, subject: Subject, admitted: Admitted, world: World, gates: Gates) -> None:
+        self._subject, self._pod, self._world, self._gates = subject, admitted.pod, world, gates
+        self._admitted = admitted
+        self._engines = Engines(world)
+        self._engine: Engine = self._engines.engine(self._pod, gates)
+        self._nominated = self._engines.nominated(self._pod, self._engine)
+        self._made = 0
+        self.why_not = ""
+
+    def fill(self, wanted: int, running: int) -> Replicas:
+        """Place what is missing."""
+        room, refusal = self._quota_room()
+        placed = 0
+        while running + placed < wanted:
+            if placed >= room:
+                self.why_not = refusal
+                break
+            if not self._place_one():
+                break
+            placed += 1
+        return Replicas(wanted, running, placed, self.why_not)
+
+    def roll_over(self, wanted: int, old: list[Pod]) -> Replicas:
+        """Replace the pods that run, as a rolling update does."""
+        surge, unavailable = _rolling(self._subject.document, wanted)
+        room, refusal = self._quota_room()
+        left, placed = list(old), 0
+        while placed < wanted:
+            before = (len(left), placed)
+            while len(left) + placed < wanted + surge and placed < wanted:
+                if len(left) + placed - len(old) >= room:
+                    self.why_not = refusal
+                    break
+                if not self._place_one():
+                    break
+                placed += 1
+            for _ in range(min(len(left), len(left) + placed - (wanted - unavailable))):
+                self._engine.table.remove_pod(left.pop().key)
+            if (len(left), placed) == before:
+                break
+        return Replicas(wanted, 0, placed, self.why_not if placed < wanted else "", rolled_over=True)
+
+    def _place_one(self) -> bool:
+        self._made += 1
+        pod = self._next()
+        try:
+            answer = self._engine.place(pod, self._nominated)
+        except (NoNodes, PluginError) as error:
+            self.why_not = str(error)
+            return False
+        except OverflowError:
+            self.why_not = "it asks for more than any node has"
+            return False
+        if isinstance(answer, Diagnosis):
+            self.why_not = answer.message
+            return False
+        self._engine.assume(pod.key, pod, answer.node)
+        if answer.reserves:
+            self._engine.reserve(pod, answer.node)
+        return True
+
+    def _next(self) -> Pod:
+        name = f"{self._pod.metadata.name}-{self._made - 1}"
+        metadata = msgspec.structs.replace(self._pod.metadata, name=name, uid=f"{name} to be created")
+        pod = msgspec.structs.replace(self._pod, metadata=metadata)
+        if self._subject.kind == "StatefulSet":
+            pod = self._with_own_claims(pod)
+        claims = self._engines.claims(self._gates)
+        return pod if claims is None or not pod.spec.resource_claims else born(pod, self._world, claims)
+
+    def _with_own_claims(self, pod: Pod) -> Pod:
+        """Return a pod of a StatefulSet with the claims of its own number, which are made."""
+        templates = self._subject.claim_templates(self._made - 1)
+        if not templates:
+            return pod
+        first = list(self._subject.claim_templates(0))
+        names = dict(zip(first, templates, strict=True))
+        volumes = tuple(
+            msgspec.structs.replace(
+                volume,
+                persistent_volume_claim=msgspec.structs.replace(
+                    volume.persistent_volume_claim,
+                    claim_name=names[volume.persistent_volume_claim.claim_name],
+                ),
+            )
+            if volume.persistent_volume_claim is not None
+            and volume.persistent_volume_claim.claim_name in names
+            else volume
+            for volume in pod.spec.volumes or ()
+        )
+        storage = self._engines.storage()
+        for claim in made_claims(pod, templates, self._world):
+            storage.put("claims", None, claim)
+        return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=volumes))
+
+    def _quota_room(self) -> tuple[int, str]:
+        """Return how many such pods the namespace's quotas leave room for, and what is said about one more."""
+        room, said = 10**9, ""
+        document = dict(self._admitted.document)
+        reader = Admission(self._world, self._gates).reader
+        quotas = reader.list_now(by_kind("v1", "ResourceQuota"), self._subject.namespace)
+        if not quotas or not document:
+            return room, said
+        usage = usage_of(_POD, document)
+        pods = [
+            msgspec.to_builtins(pod)
+            for pod in self._world.pods.values()
+            if (pod.metadata.namespace or "default") == self._subject.namespace
+        ]
+        for quota in quotas:
+            if not in_scope(quota, _POD, document):
+                continue
+            for name, hard in sorted(read_amounts((quota.get("spec") or {}).get("hard")).items()):
+                each = usage.get(name)
+                if each is None or each.sign <= 0:
+                    continue
+                used = _ZERO
+                for pod in pods:
+                    if in_scope(quota, _POD, pod):
+                        used = used + usage_of(_POD, pod).get(name, _ZERO)
+                left = max(int(((hard - used).as_float() + 1e-9) // each.as_float()), 0)
+                if left < room:
+                    quota_name = (quota.get("metadata") or {}).get("name")
+                    room = left
+                    said = f"exceeded quota: {quota_name}, requested: {name}={each}, limited: {name}={hard}"
+        return room, said
+
+
+def _rolling(document: Mapping[str, Any], wanted: int) -> tuple[int, int]:
+    """Return how many pods a rolling update may have too many, and how many too few."""
+    strategy = (document.get("spec") or {}).get("strategy") or {}
+    if strategy.get("type") == "Recreate":
+        return 0, wanted
+    rolling = strategy.get("rollingUpdate") or {}
+    surge = _share(rolling.get("maxSurge", "25%"), wanted, up=True)
+    unavailable = _share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
+    return (surge, unavailable) if surge or unavailable else (0, 1)
+
+
+def _share(value: Any, total: int, *, up: bool) -> int:
+    """Return a number or a share of *total*.
+
+    >>> _share("25%", 10, up=True), _share("25%", 10, up=False), _share(2, 10, up=True)
+    (3, 2, 2)
+    """
+    if isinstance(value, int):
+        return value
+    text = str(value).removesuffix("%")
+    percent = int(text) if text.isdigit() else 0
+    return -(-percent * total // 100) if up else percent * total // 100

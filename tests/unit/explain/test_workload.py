@@ -1,0 +1,157 @@
+"""All replicas of a workload are placed, one after the other, and what keeps the next one out is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from weir.explain.explanation import Explanation
+from weir.explain.pod import explain
+from weir.explain.subject import Subject
+from weir.gates import ALL_FEATURES
+from weir.world import World
+
+LABELS = {"app": "web"}
+
+
+def nodes(count: int, cpu: str = "8") -> list[dict[str, Any]]:
+    room = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    return [
+        {
+            "kind": "Node",
+            "metadata": {"name": f"n{n}", "labels": {"zone": f"z{n}"}},
+            "status": {"allocatable": dict(room)},
+        }
+        for n in range(count)
+    ]
+
+
+def workload(kind: str = "Deployment", replicas: int = 3, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [container], **spec.pop("pod", {})}}
+    amount = {"parallelism": replicas} if kind == "Job" else {"replicas": replicas}
+    metadata = {"name": "web", "namespace": "default"}
+    selector = {} if kind == "Job" else {"selector": {"matchLabels": LABELS}, "serviceName": "web"}
+    if kind == "Job":
+        template["spec"]["restartPolicy"] = "Never"
+    return {
+        "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {**amount, **selector, "template": template, **spec},
+    }
+
+
+def ask(document: dict[str, Any], *documents: dict[str, Any], in_cluster: bool = False) -> Explanation:
+    subject = replace(Subject.of(document), in_cluster=in_cluster)
+    return explain(subject, World.of(documents), ALL_FEATURES)
+
+
+def pods(count: int, cpu: str = "1", on: str = "n0") -> list[dict[str, Any]]:
+    owner = {"kind": "ReplicaSet", "name": "web-1", "controller": True}
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    owners = [{"kind": "Deployment", "name": "web"}]
+    replica_set = {"kind": "ReplicaSet", "metadata": {"name": "web-1", "ownerReferences": owners}, "spec": {}}
+    return [
+        replica_set,
+        *(
+            {
+                "kind": "Pod",
+                "metadata": {"name": f"web-1-{n}", "labels": LABELS, "ownerReferences": [owner]},
+                "spec": {"nodeName": on, "containers": [container]},
+                "status": {"phase": "Running"},
+            }
+            for n in range(count)
+        ),
+    ]
+
+
+def test_ten_thousand_replicas_are_counted_and_the_next_one_fails():
+    answer = ask(workload(replicas=1000, cpu="7"), *nodes(500))
+    assert str(answer) == (
+        "Deployment default/web: 500 of 1,000 would run; the next one fails: "
+        "0/500 nodes are available: 500 Insufficient cpu."
+    )
+    assert not answer.complete
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
+def test_every_kind_with_replicas_is_judged_whole(kind):
+    replicas = ask(workload(kind, 20, "3"), *nodes(4)).replicas
+    assert (replicas.wanted, replicas.placed, replicas.short) == (20, 8, True)
+
+
+def test_all_replicas_that_fit_are_fine():
+    answer = ask(workload(replicas=8), *nodes(1))
+    assert (answer.complete, answer.replicas.line()) == (True, "8 of 8 would run")
+
+
+def test_each_replica_holds_its_host_port():
+    port = {"ports": [{"containerPort": 80, "hostPort": 80}]}
+    document = workload(replicas=3)
+    document["spec"]["template"]["spec"]["containers"][0] |= port
+    assert ask(document, *nodes(2)).replicas.placed == 2
+
+
+def test_each_replica_counts_in_the_spread():
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+              "labelSelector": {"matchLabels": LABELS}}  # fmt: skip
+    document = workload(replicas=5, pod={"topologySpreadConstraints": [spread]}, cpu="3")
+    small = nodes(2)
+    small[1]["status"]["allocatable"]["cpu"] = "3"
+    assert ask(document, *small).replicas.placed == 3
+
+
+def test_a_quota_ends_the_row():
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "4"}}}
+    replicas = ask(workload(replicas=9), *nodes(4), quota).replicas
+    assert (replicas.placed, replicas.why_not) == (
+        4,
+        "exceeded quota: q, requested: requests.cpu=1, limited: requests.cpu=4",
+    )
+
+
+def test_what_runs_already_is_not_placed_again():
+    replicas = ask(workload(replicas=9), *nodes(1), *pods(6), in_cluster=True).replicas
+    assert (replicas.running, replicas.placed, replicas.short) == (6, 2, True)
+
+
+def test_a_rolling_update_needs_room_for_its_surge_or_may_be_short_for_a_while():
+    full = [*nodes(1, "4"), *pods(4)]
+    stuck = ask(workload(replicas=4, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}), *full)
+    assert (stuck.replicas.short, stuck.complete) == (True, False)
+    patient = ask(
+        workload(replicas=4, strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}), *full
+    )
+    assert (patient.fits, patient.complete) == (False, True)
+    assert str(patient) == "Deployment default/web: 4 of 4 pods would be replaced"
+    flowing = ask(workload(replicas=4, cpu="500m"), *nodes(1, "5"), *pods(4)).replicas
+    assert (flowing.rolled_over, flowing.short) == (True, False)
+
+
+# ── what the cluster itself says ──
+
+
+def test_a_failure_to_create_pods_is_told_and_contradicts_the_verdict():
+    message = 'pods "web-1-x" is forbidden: no PriorityClass with name high was found'
+    event = {
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "ReplicaSet", "name": "web-1", "namespace": "default"},
+        "reason": "FailedCreate",
+        "message": message,
+        "count": 4,
+    }
+    answer = ask(workload(replicas=2), *nodes(2), *pods(0), event, in_cluster=True)
+    assert answer.complete
+    assert message in answer.observed.differs(answer.complete)
+    assert ", 4 times" in answer.observed.says[0]
+
+
+def test_a_condition_that_says_unschedulable_is_held_against_a_verdict_that_fits():
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {}, "status": {"conditions": [condition]}}
+    answer = explain(Subject.of(pod, stored=True), World.of([pod, *nodes(1)]), ALL_FEATURES)
+    assert "PodScheduled (Unschedulable): 0/1 nodes" in answer.observed.differs(answer.complete)
