@@ -20,7 +20,8 @@ import msgspec
 from weir import errors
 from weir.client.wire import (
     Document,
-    Events,
+    IdentifiedTransport,
+    InProcessTransport,
     Listed,
     Reply,
     ResourceType,
@@ -75,9 +76,9 @@ class Client:
         user_agent: str = "weir",
     ) -> None:
         self._transport = transport
-        #: Whether nothing lies between here and the server that could break, so that watches need no end.
-        self.steady = bool(getattr(transport, "steady", False))
-        self._events: Events | None = getattr(transport, "events", None)
+        in_process = transport if isinstance(transport, InProcessTransport) else None
+        self.steady = in_process is not None and in_process.steady
+        self._events = in_process.events if in_process is not None else None
         self._clock = clock or RealClock()
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
         self._with_body: dict[str, dict[str, str]] = {}
@@ -105,8 +106,8 @@ class Client:
     ) -> bytes:
         """Make any request and return the answer's body. Raises ApiError, Unreachable."""
         reply = await self.exchange(method, path, query, body, content_type)
-        if reply.code == 401 and (who := getattr(self._transport, "who", "")):
-            raise errors.Unauthorized(f"{failure(reply)}: {who}")
+        if reply.code == 401 and isinstance(self._transport, IdentifiedTransport):
+            raise errors.Unauthorized(f"{failure(reply)}: {self._transport.who}")
         if reply.code >= 400:
             raise failure(reply)
         return reply.body

@@ -5,9 +5,9 @@ Not here: the verbs (weir.client.api), how bytes travel (weir.client.http, weir.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -57,10 +57,7 @@ class Transport(Protocol):
         self, target: str, headers: Mapping[str, str] | None = None, *, silent_seconds: float = 0.0
     ) -> AbstractAsyncContextManager[tuple[Reply, AsyncIterator[bytes]]]:
         """Open an answer that goes on: the answer's head (with the body if its code is not 200) and its lines.
-        Raises Unreachable when it breaks, or when nothing came for *silent_seconds* (0: wait for ever).
-
-        A transport may also have `events`, the same for watches: changes as they are, which need not be put into
-        lines and read out of them again."""
+        Raises Unreachable when it breaks, or when nothing came for *silent_seconds* (0: wait for ever)."""
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -73,11 +70,27 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     object: msgspec.Raw
 
 
-#: target and headers → the answer's head, and the changes of a watch
-Events = Callable[
-    [str, Mapping[str, str] | None],
-    AbstractAsyncContextManager[tuple[Reply, AsyncIterator[WatchEvent]]],
-]
+@runtime_checkable
+class InProcessTransport(Protocol):
+    """What a transport to a server of the same process can do as well."""
+
+    @property
+    def steady(self) -> bool:
+        """Whether nothing lies between here and the server that could break, so that watches need no end."""
+
+    def events(
+        self, target: str, headers: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[tuple[Reply, AsyncIterator[WatchEvent]]]:
+        """Open a watch: the answer's head and its changes, which need not be put into lines and read again."""
+
+
+@runtime_checkable
+class IdentifiedTransport(Protocol):
+    """What a transport that shows credentials can say about them."""
+
+    @property
+    def who(self) -> str:
+        """Which credentials the server received, for a message that it does not accept them."""
 
 
 class _ListMeta(msgspec.Struct, gc=False, rename={"continue_": "continue"}):

@@ -4,8 +4,8 @@ Sandbox, init containers one after the other with sidecars staying, ordinary con
 the end: SIGTERM after preStop, SIGKILL when the grace period is over, sidecars last and in reverse order. `advance`
 brings a life up to a time, `due` says when something happens next by itself; the same calls at the same times give the
 same life, under virtual and real time alike.
-Spec: KEP-753 (sidecar containers), core/v1 PodSpec; Kubernetes' kubelet for times: a container that ended is started
-again at once, then after 10 s, doubling to 5 min, anew after 10 min of running well.
+Spec: KEP-753 (sidecar containers), KEP-5307 and KEP-5532 (restart rules), core/v1 PodSpec. Times are a kubelet's: a
+container that ended is started again at once, then after 10 s, doubling to 5 min, anew after 10 min of running well.
 Not here: what the status says about it (weir.simulation.kubelet.pod_status), how containers behave (.behaviour), the
 effects (.run), whether the pod may start at all (.admit).
 """
@@ -31,6 +31,8 @@ KILLED: Final = 137  # 128 + SIGKILL
 DEFAULT_GRACE_SECONDS: Final = 30
 CREATING: Final = "ContainerCreating"
 INITIALIZING: Final = "PodInitializing"
+RESTART_ALL: Final = "RestartAllContainers"
+RESTARTING_ALL: Final = "RestartingAllContainers"
 
 
 class Role(enum.Enum):
@@ -89,7 +91,7 @@ class Container:
     def done(self) -> bool:
         """Whether the containers behind an init container may start."""
         if self.role is Role.SIDECAR:
-            return self.starts > 0
+            return self.starts > 0 and self.reason != INITIALIZING
         return self.state is State.TERMINATED and self.ended is not None and self.ended.exit_code == 0
 
 
@@ -192,7 +194,7 @@ class PodLife:
             return min(stopping, default=0.0)  # none: it is over, or it is a sidecar's turn
         if not self.sandbox:
             return min(self.sandbox_at, self.deadline)
-        return min(min((each.at for each in self.containers), default=math.inf), self.deadline)
+        return min(min((each.at for each in self._turn()), default=math.inf), self.deadline)
 
     @property
     def deadline(self) -> float:
@@ -303,6 +305,9 @@ class PodLife:
         container.at = math.inf
         if self.ending is not None or not self._restarts(container, exit_code):
             return
+        if _rule(container, exit_code) == RESTART_ALL:
+            self._restart_all(now)
+            return
         if now - container.started_at >= WELL_AFTER_SECONDS:
             container.back_off = 0.0
         container.at = now + NOTICE_SECONDS
@@ -312,10 +317,24 @@ class PodLife:
             return False
         if container.role is Role.SIDECAR:
             return True
+        if _rule(container, exit_code):
+            return True
         policy = container.spec.get("restartPolicy") or self.pod["spec"].get("restartPolicy", "Always")
         if container.role is Role.INIT:
             return exit_code != 0 and policy != "Never"
         return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+    def _restart_all(self, now: float) -> None:
+        """Stop what runs and start everything again, from the first init container on; without back-off."""
+        for each in self.containers:
+            if each.role is Role.EPHEMERAL or not each.starts:
+                continue
+            if each.state is State.RUNNING:
+                each.ended = Ended(KILLED, RESTARTING_ALL, each.started_at, now)
+            if each.ended is not None:
+                each.last = each.ended
+            each.state, each.ended, each.reason, each.message = State.WAITING, None, INITIALIZING, ""
+            each.at, each.back_off = now + NOTICE_SECONDS, 0.0
 
     def _back_off(self, container: Container, now: float) -> None:
         """Let the container wait: it ended soon after it was started, and not for the first time."""
@@ -419,6 +438,15 @@ def containers_of(pod: Document) -> Iterator[tuple[Document, Role]]:
         yield each, Role.ORDINARY
     for each in spec.get("ephemeralContainers") or ():
         yield each, Role.EPHEMERAL
+
+
+def _rule(container: Container, exit_code: int) -> str:
+    """Return what the container's first matching restart rule asks for, or ""."""
+    for rule in container.spec.get("restartPolicyRules") or ():
+        codes = rule.get("exitCodes") or {}
+        if (exit_code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
+            return str(rule.get("action") or "")
+    return ""
 
 
 def _ended(terminated: Document, now: float) -> Ended:

@@ -309,3 +309,17 @@ def test_looking_again_at_a_later_moment_never_moves_a_timer(steps):
     before = dict(story.controller.timers)
     list(story.controller.reconcile(NodeKey("n"), story.listers, story.now + SECOND))
     assert {key: t for key, t in story.controller.timers.items() if key in before} == before or not before
+
+
+def test_a_new_pod_of_the_same_name_has_a_time_of_its_own():
+    """A timer belongs to one pod: when it fires, another pod of that name must not go in its place."""
+    story = Story([tolerate(seconds=30)], [taint()])
+    story.now += 20 * SECOND
+    story.document = {**story.document, "metadata": {**story.document["metadata"], "uid": "another"}}
+    story.listers.put(story.document)
+    story.keys = [PodKey("default", "p", "n")]
+    story._work()
+    story.after(60)
+    assert [(each.eviction.uid, each.due) for each in story.actions if isinstance(each, Evict)] == [
+        ("another", T0 + 50 * SECOND)
+    ]

@@ -119,6 +119,44 @@ def test_the_restart_policy_decides(policy, codes, phase, starts):
     assert (phase_of(life), life.containers[0].starts, life.over) == (phase, starts, True)
 
 
+def with_rule(action, *codes, operator="In"):
+    rule = {"action": action, "exitCodes": {"operator": operator, "values": list(codes)}}
+    return {"name": "c", "restartPolicy": "Never", "restartPolicyRules": [rule]}
+
+
+@pytest.mark.parametrize(
+    ("container", "starts", "phase"),
+    [
+        (with_rule("Restart", 42), 2, "Failed"),
+        (with_rule("Restart", 1), 1, "Failed"),
+        (with_rule("Restart", 1, operator="NotIn"), 2, "Failed"),
+    ],
+)
+def test_a_restart_rule_decides_before_the_policy(container, starts, phase):
+    life = begin(document("Never", {"exit-code": "42,1", "run-seconds": "1"}, [container]))
+    play(life, 100)
+    assert (life.containers[0].starts, phase_of(life)) == (starts, phase)
+
+
+def test_a_rule_may_restart_all_containers_from_the_first_init_container_on():
+    containers = [with_rule("RestartAllContainers", 42), {"name": "other"}]
+    behaves = {
+        "exit-code.c": "42,0",
+        "run-seconds.c": "2",
+        "run-seconds.other": "9",
+        "run-seconds.setup": "1",
+    }
+    life = begin(document("Never", behaves, containers, init=[{"name": "setup"}]))
+    seen = play(life, 100)
+    assert [(at, looks) for at, _, looks in seen][2:6] == [
+        (4.0, ("setup PodInitializing", "c PodInitializing", "other PodInitializing")),
+        (5.0, ("setup runs", "c PodInitializing", "other PodInitializing")),
+        (6.0, ("setup exited 0", "c runs", "other runs")),
+        (8.0, ("setup exited 0", "c exited 0", "other runs")),
+    ]
+    assert (phase_of(life), life.containers[2].last.reason) == ("Succeeded", "RestartingAllContainers")
+
+
 # ── init containers and sidecars ─────────────────────────────────────────────────────────────────
 
 SETUP, MIGRATE = {"name": "setup"}, {"name": "migrate"}
