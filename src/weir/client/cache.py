@@ -209,7 +209,7 @@ class Cache(Generic[T]):
         for entry in list(self._entries.values()):
             listener(None, entry.item)
 
-    def _tell(self, old: T | None, new: T | None) -> None:
+    def _notify(self, old: T | None, new: T | None) -> None:
         for listener in self._listeners:
             listener(old, new)
 
@@ -273,7 +273,7 @@ class Cache(Generic[T]):
                 self._unindex(key, function(old), found)
             for value in function(item):
                 found.setdefault(value, {})[key] = item
-        self._tell(old, item)
+        self._notify(old, item)
 
     def _remove(self, key: ObjectKey) -> None:
         entry = self._entries.pop(key, None)
@@ -281,7 +281,7 @@ class Cache(Generic[T]):
             return
         for function, found in self._indexes.values():
             self._unindex(key, function(entry.item), found)
-        self._tell(entry.item, None)
+        self._notify(entry.item, None)
 
     @staticmethod
     def _unindex(key: ObjectKey, values: Iterable[str], found: dict[str, dict[ObjectKey, T]]) -> None:

@@ -45,7 +45,7 @@ class HttpTransport:
 
     @property
     def who(self) -> str:
-        """Whom the server was told we are, for a message that it does not accept that."""
+        """Which credentials the server received, for a message that it does not accept them."""
         access = self._access
         user = f"user {access.user!r}" if access.user else "no user"
         context = f" of context {access.context!r}" if access.context else ""

@@ -134,7 +134,7 @@ class PersistentVolumes(Controller):
             elif not volume["spec"].get("claimRef"):
                 if problem := mismatch(claim, volume):
                     text = f'Cannot bind to requested volume "{named}": {problem}'
-                    yield from self._tell(key, claim, "Warning", "VolumeMismatch", text)
+                    yield from self._report(key, claim, "Warning", "VolumeMismatch", text)
                     yield from _pending(claim)
                 else:
                     yield from _join(volume, claim)
@@ -142,7 +142,7 @@ class PersistentVolumes(Controller):
                 yield from _join(volume, claim)
             else:
                 text = f'volume "{named}" already bound to a different claim.'
-                yield from self._tell(key, claim, "Warning", "FailedBinding", text)
+                yield from self._report(key, claim, "Warning", "FailedBinding", text)
                 yield from _pending(claim)
             return
         found = listers.get(CLASSES, class_of(claim)) if class_of(claim) else None
@@ -167,16 +167,16 @@ class PersistentVolumes(Controller):
         metadata, name = claim["metadata"], class_of(claim)
         annotations = metadata.get("annotations") or {}
         if waits and not annotations.get(SELECTED_NODE):
-            yield from self._tell(key, claim, "Normal", *_first_consumer(key, listers))
+            yield from self._report(key, claim, "Normal", *_first_consumer(key, listers))
         elif not name:
             text = "no persistent volumes available for this claim and no storage class is set"
-            yield from self._tell(key, claim, "Normal", "FailedBinding", text)
+            yield from self._report(key, claim, "Normal", "FailedBinding", text)
         elif found is None:
             text = f'storageclass.storage.k8s.io "{name}" not found'
-            yield from self._tell(key, claim, "Warning", "ProvisioningFailed", text)
+            yield from self._report(key, claim, "Warning", "ProvisioningFailed", text)
         elif found.get("provisioner") in (None, "", NO_PROVISIONER):
             text = f"no volume plugin matched name: {found.get('provisioner', '')}"
-            yield from self._tell(key, claim, "Warning", "ProvisioningFailed", text)
+            yield from self._report(key, claim, "Warning", "ProvisioningFailed", text)
         elif annotations.get(PROVISIONER) != (provisioner := found["provisioner"]):
             marks = {PROVISIONER: provisioner, OLD_PROVISIONER: provisioner}
             yield Patch(CLAIMS, metadata["name"], metadata["namespace"], {"metadata": {"annotations": marks}})
@@ -185,9 +185,11 @@ class PersistentVolumes(Controller):
                 "the system administrator. If volume creation is delayed, please verify that the provisioner is "
                 "running and correctly registered."
             )
-            yield from self._tell(key, claim, "Normal", "ExternalProvisioning", text)
+            yield from self._report(key, claim, "Normal", "ExternalProvisioning", text)
 
-    def _tell(self, key: ClaimKey, claim: Document, type: str, reason: str, message: str) -> Iterator[Action]:
+    def _report(
+        self, key: ClaimKey, claim: Document, type: str, reason: str, message: str
+    ) -> Iterator[Action]:
         """Yield an event, unless it is what was reported last."""
         said = (claim["metadata"]["uid"], reason, message)
         if self._reported.get(key) != said:

@@ -47,7 +47,7 @@ def settle_volume(volume: Document, listers: Listers, now: datetime) -> Iterator
     named = claim["spec"].get("volumeName")
     if not named:
         if volume_mode(claim) != volume_mode(volume):
-            yield from _tell_mode(volume, claim)
+            yield from _report_mode(volume, claim)
         else:
             yield WakeAt(ClaimKey(claim["metadata"]["namespace"], claim["metadata"]["name"]), now)
     elif named == volume["metadata"]["name"]:
@@ -114,7 +114,7 @@ def _cannot_delete(volume: Document) -> str:
     return ""
 
 
-def _tell_mode(volume: Document, claim: Document) -> Iterator[Action]:
+def _report_mode(volume: Document, claim: Document) -> Iterator[Action]:
     text = (
         f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{claim["metadata"]["name"]}" '
         "due to incompatible volumeMode."

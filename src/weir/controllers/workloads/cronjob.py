@@ -64,7 +64,7 @@ class CronJobs(Controller):
             return
         jobs: list[Document] = listers.owned(JOBS, cron["metadata"]["uid"])
         active = [job for job in jobs if finished_at(job) is None and _is_own(job, cron)]
-        yield from _tell_of_jobs(cron, jobs)
+        yield from _report_jobs(cron, jobs)
         yield from _clean_up(cron, jobs)
         spec, status = cron["spec"], cron.get("status") or {}
         last = parse_time(status.get("lastScheduleTime"))
@@ -110,7 +110,7 @@ def _is_own(job: Document, cron: Document) -> bool:
     return at is not None and bool(job["metadata"]["name"] == _name(cron, at))
 
 
-def _tell_of_jobs(cron: Document, jobs: list[Document]) -> Iterator[Action]:
+def _report_jobs(cron: Document, jobs: list[Document]) -> Iterator[Action]:
     """Yield what became of Jobs that ran, and Jobs that a user made."""
     running = {each.get("uid"): each.get("name") for each in (cron.get("status") or {}).get("active") or ()}
     whom = about(cron, CRONJOBS)

@@ -142,7 +142,7 @@ class Disruption(Controller):
         except NoScale as error:
             yield from self._uncountable(key, budget, str(error), now)
             return
-        yield from self._tell(key, budget, empty=not pods, unmanaged=expected.unmanaged)
+        yield from self._report(key, budget, empty=not pods, unmanaged=expected.unmanaged)
         granted = dict(_granted(budget, pods, now))
         yield from _not_deleted(budget, pods, now)
         healthy = sum(p.ready and not p.deleting and p.metadata.name not in granted for p in pods)
@@ -184,7 +184,7 @@ class Disruption(Controller):
             counts = {name: present.get(name, 0) for name in zero}
             yield _write(key, budget, {"disruptionsAllowed": 0, **counts}, condition)
 
-    def _tell(self, key: BudgetKey, budget: Document, *, empty: bool, unmanaged: bool) -> Iterator[Action]:
+    def _report(self, key: BudgetKey, budget: Document, *, empty: bool, unmanaged: bool) -> Iterator[Action]:
         odd = {
             "NoPods": ("Normal", "No matching pods found", empty),
             "UnmanagedPods": ("Warning", _unmanaged(budget["spec"].get("selector")), unmanaged),

@@ -315,7 +315,7 @@ class JobSync:
         yield from counts
         yield from released
         if finished is not None:
-            yield from self._tell_end(finished)
+            yield from self._report_end(finished)
 
     def _may_release(self, pod: Pod, ending: dict[str, Any] | None) -> bool:
         if self._going or ending is not None or pod.status.phase == "Succeeded":
@@ -362,7 +362,7 @@ class JobSync:
             if (more := number - before.get(result, 0)) > 0:
                 yield Count("job_pods_finished", (mode, result), more)
 
-    def _tell_end(self, finished: dict[str, Any]) -> Iterator[Action]:
+    def _report_end(self, finished: dict[str, Any]) -> Iterator[Action]:
         mode, whom = "Indexed" if self._tally.indexed else "NonIndexed", about(self._job, JOBS)
         if finished["type"] == "Complete":
             if self._tally.completions is not None and self._tally.succeeded > self._tally.completions:

@@ -144,7 +144,7 @@ class Rollout:
         yield Create(REPLICASETS, document, metadata["namespace"], generation=generation)
         self.created = self.new_name
         if number:
-            yield self._tell_scaling(self.new_name, 0, number)
+            yield self._report_scaling(self.new_name, 0, number)
         yield from self._note_revision(revision)
 
     def _number(self, new: Document) -> Iterator[Action]:
@@ -292,9 +292,9 @@ class Rollout:
             patch["spec"] = {"replicas": number}
         yield Patch(REPLICASETS, metadata["name"], metadata["namespace"], patch, held=True)
         if has != number:
-            yield self._tell_scaling(metadata["name"], has, number)
+            yield self._report_scaling(metadata["name"], has, number)
 
-    def _tell_scaling(self, name: str, has: int, number: int) -> Record:
+    def _report_scaling(self, name: str, has: int, number: int) -> Record:
         word = "up" if number > has else "down"
         message = f"Scaled {word} replica set {name} from {has} to {number}"
         return Record(about(self.deployment, DEPLOYMENTS), "Normal", "ScalingReplicaSet", message)

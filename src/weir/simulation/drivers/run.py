@@ -131,7 +131,7 @@ class Drivers:
         try:
             found = read_all(msgspec.json.decode(text))
         except (DevicesError, msgspec.DecodeError) as error:
-            self._tell(node, INVALID, f"annotation {DEVICES}: {error}")
+            self._record(node, INVALID, f"annotation {DEVICES}: {error}")
             return ()
         self._told.pop(name, None)
         return found
@@ -155,7 +155,7 @@ class Drivers:
             for name in sorted(self._by_pool.get(key, ()))[:1]:
                 node = self._node(name)
                 if node is not None:
-                    self._tell(node, INVALID, str(error))
+                    self._record(node, INVALID, str(error))
             return
         if isinstance(error, errors.WeirError):
             self._log.debug("will be tried again", pool="/".join(key), error=str(error))
@@ -202,7 +202,7 @@ class Drivers:
                 try:
                     found += read_annotation(annotation, text, created)
                 except FaultError as error:
-                    self._tell(node, INVALID, f"annotation {annotation}: {error}")
+                    self._record(node, INVALID, f"annotation {annotation}: {error}")
         return found
 
     async def _ensure_class(self, devices: Devices) -> None:
@@ -234,7 +234,7 @@ class Drivers:
                     f'pool "{key.pool}", slice #{int(answer["metadata"]["name"].partition("-")[0], 16)}: some fields '
                     f"were dropped by the apiserver, probably because these features are disabled: {' '.join(features)}"
                 )
-                self._tell(node, DROPPED, message)
+                self._record(node, DROPPED, message)
                 answer = {**answer, "spec": document["spec"]}  # as good as it gets here: not written again
             self._stored.setdefault(key, {})[answer["metadata"]["name"]] = answer
         for document in wanted.delete:
@@ -249,7 +249,7 @@ class Drivers:
     def _node(self, name: str) -> Document | None:
         return self._nodes.cache.get(ObjectKey("", name))
 
-    def _tell(self, node: Document, reason: str, message: str) -> None:
+    def _record(self, node: Document, reason: str, message: str) -> None:
         name = node["metadata"]["name"]
         if self._told.get(name) == message:
             return
