@@ -69,6 +69,7 @@ class PodWorker:
         self._pods, self._queue, self._recorder = pods, queue, recorder
         self._chance, self._life_of = chance, life_of
         self._admitted: set[str] = set()  # uids of pods that were asked about
+        self._rejected: set[str] = set()  # uids of pods that were not admitted
         self._views: dict[
             str, tuple[Document, Pod]
         ] = {}  # uid → the document last read as a view, and that view
@@ -82,8 +83,8 @@ class PodWorker:
 
     def forget(self, uid: str) -> None:
         """A pod was deleted."""
-        self._admitted.discard(uid)
-        self._deleted.discard(uid)
+        for seen in (self._admitted, self._rejected, self._deleted):
+            seen.discard(uid)
         for each in (self._views, self._lives, self._hosts, self._addresses, self._written):
             each.pop(uid, None)
 
@@ -124,10 +125,13 @@ class PodWorker:
         """Return the life of a pod that is seen for the first time; None when it is not admitted."""
         uid, status = pod["metadata"]["uid"], pod.get("status") or {}
         behaviour = Behaviour(pod, self._life_of(node), self._chance)
+        if uid in self._rejected and not status.get("startTime"):
+            return None  # the copy does not show its final status yet
         known = bool(status.get("startTime")) or status.get("phase") in ("Succeeded", "Failed")
         if not known and uid not in self._admitted:
             self._admitted.add(uid)
             if not await self._admit(pod, node):
+                self._rejected.add(uid)
                 return None
             for problem in behaviour.problems():
                 self._record(pod, "Warning", "InvalidAnnotation", problem)
