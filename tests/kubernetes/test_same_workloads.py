@@ -165,6 +165,26 @@ def jobs_end(cluster):
     return {name: ended(cluster, name) for name in names}
 
 
+def evicted_jobs_go_on_or_fail(cluster):
+    """A taint evicts the pods of two Jobs: one ignores disruptions and waits for the end of its pod, one does not."""
+    ignore = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+    made = {
+        "goes-on": job("goes-on", backoffLimit=0, podFailurePolicy=ignore, podReplacementPolicy="Failed"),
+        "is-lost": job("is-lost", backoffLimit=0),
+    }
+    endings = {}
+    for name, document in made.items():
+        document["spec"]["template"]["metadata"]["annotations"]["weir.dev/run-seconds"] = "12"
+        cluster.create(document)
+        first = cluster.wait("its pod runs", lambda name=name: running(cluster, name), PATIENCE)[0]
+        node = first["spec"]["nodeName"]
+        taint = {"key": "example.com/flaky", "effect": "NoExecute"}
+        cluster.patch("Node", node, {"spec": {"taints": [taint]}})
+        endings[name] = ended(cluster, name)
+        cluster.patch("Node", node, {"spec": {"taints": None}})
+    return endings
+
+
 def pods_are_adopted_and_released(cluster):
     stray = pod("stray")
     stray["metadata"]["labels"] = {"app": "own"}
@@ -420,6 +440,7 @@ STORIES = [
     daemonset_keeps_its_history,
     statefulset_keeps_its_history,
     jobs_end,
+    evicted_jobs_go_on_or_fail,
     pods_are_adopted_and_released,
     services_have_endpoints,
     claims_and_volumes_say_how_they_fare,
