@@ -8,7 +8,6 @@ import random
 import pytest
 
 from weir.simulation.kubelet.behaviour import Behaviour, Life, LifeError
-from weir.simulation.kubelet.node_classes import ClassError, NodeClass
 
 
 def behaviour(annotations=None, restart="Always", life=None):
@@ -80,9 +79,3 @@ def test_what_cannot_be_used_is_reported(name, text, wrong):
 def test_a_life_that_cannot_be_lived_is_refused(document):
     with pytest.raises(LifeError):
         Life.read(document)
-
-
-@pytest.mark.parametrize("document", [7, {"colour": "red"}, {"labels": 3}, {"life": {"x": 1}}])
-def test_a_class_that_is_none_is_refused(document):
-    with pytest.raises(ClassError):
-        NodeClass.read(document, "x")
