@@ -54,7 +54,7 @@ test-fresh: $(READY)
 
 # Would a test notice if this line were wrong? About half an hour; NAME=module for one, WRITE=1 to list survivors.
 mutants: $(READY)
-	$(BIN)/python -m tests.mutants $(if $(REUSE),--reuse) $(if $(WRITE),--write) $(NAME)
+	$(BIN)/python -m tests.mutants $(if $(REUSE),--reuse) $(if $(WRITE),--write) $(TESTS:%=--tests %) $(NAME)
 
 # The oldest Python is tested in full by `make test`; a newer one differs in the standard library, which these meet.
 test-newest:

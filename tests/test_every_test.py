@@ -1,4 +1,4 @@
-"""What every test keeps to: it asserts something itself, and waits for events, not for seconds.
+"""What every test keeps to: it asserts something itself, waits for events and not for seconds, lies with its module.
 
 Read from the syntax of the test files, so that a test that breaks one of these is named before it misleads anyone.
 """
@@ -96,3 +96,43 @@ def test_no_test_judges_the_time_of_day_that_passed():
         )
     ]
     assert judging == []
+
+
+# ── where a test lies ────────────────────────────────────────────────────────────────────────────
+
+#: Unit tests of several modules at once, and what they are about; all others are named after their module.
+ACROSS = {
+    "apiserver/patches/test_hostile.py": "every kind of patch",
+    "apiserver/test_requests.py": "one request through proofs, rights and admission",
+    "cel/library/test_kubernetes.py": "Kubernetes' own libraries together",
+    "cel/test_fuzz.py": "the language as a whole",
+    "cel/test_hostile.py": "the language as a whole",
+    "cel/test_vectors.py": "the language as a whole",
+    "controllers/devices/test_taint_eviction_state.py": "the controller with its queue and its claims",
+    "devices/test_vectors.py": "the package as a whole",
+    "explain/test_judging.py": "the judges of every reason",
+    "scheduler/plugins/test_dynamic_resources_hints.py": "what wakes a pod that waits for devices",
+    "test_changelog.py": "a folder of the repository",
+    "test_generated_tables.py": "tables of several packages",
+    "validate/test_golden.py": "the package as a whole",
+    "validate/test_hostile_input.py": "the package as a whole",
+    "validate/test_two_passes.py": "the package as a whole",
+    "validate/test_vectors.py": "the package as a whole",
+    "values/test_go_numbers.py": "duration and floats, as Go writes them",
+}
+SOURCE = TESTS.parent / "src" / "weir"
+
+
+def has_module(test: Path) -> bool:
+    """Whether src/weir has the module, private module or package that a unit test is named after."""
+    name = test.stem.removeprefix("test_")
+    folder = SOURCE / test.relative_to(TESTS / "unit").parent
+    return any((folder / found).exists() for found in (f"{name}.py", f"_{name}.py", name))
+
+
+def test_a_unit_test_lies_where_its_module_does():
+    unit = TESTS / "unit"
+    elsewhere = {
+        path.relative_to(unit).as_posix() for path in unit.rglob("test_*.py") if not has_module(path)
+    }
+    assert elsewhere == ACROSS.keys()

@@ -1,6 +1,6 @@
 """make mutants: change the mission's core one operator at a time; fail when too many changes go unnoticed.
 
-    python -m tests.mutants [--write] [--reuse] [module …]
+    python -m tests.mutants [--write] [--reuse] [--tests FOLDER]… [MODULE]…
 
 `--reuse` takes the reach of the tests from the run before; `--write` lists the survivors in survivors.yaml.
 """
@@ -30,17 +30,18 @@ PROCESSES: Final = 2
 @click.command()
 @click.argument("modules", nargs=-1, metavar="[MODULE]…")
 @click.option("--write", is_flag=True, help="List the survivors in survivors.yaml.")
+@click.option("--tests", "folders", multiple=True, default=FOLDERS, help="Where to look for tests.")
 @click.option("--reuse", is_flag=True, help="Take the reach of the tests from the run before.")
-def main(modules: tuple[str, ...], write: bool, reuse: bool) -> None:
+def main(modules: tuple[str, ...], folders: tuple[str, ...], write: bool, reuse: bool) -> None:
     """Change MODULEs (all of the core) one operator at a time and run the tests that reach each change."""
     unknown = [module for module in modules if module not in MODULES]
     if unknown:
         raise click.UsageError(f"{unknown[0]} is not in tests/mutants/modules.py")
     if not reuse:
-        _measure_reach()
+        _measure_reach(folders)
     chosen = modules or MODULES
     equivalent = {name for name, reason in read_survivors().items() if reason}
-    results = _try_all(chosen, equivalent)
+    results = _try_all(chosen, folders, equivalent)
     _print_table(results, equivalent)
     living = [result for result in results if not result.dead]
     for result in living:
@@ -56,7 +57,7 @@ def main(modules: tuple[str, ...], write: bool, reuse: bool) -> None:
     sys.exit(percent < KILLED_PERCENT)
 
 
-def _measure_reach() -> None:
+def _measure_reach(folders: tuple[str, ...]) -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     print("measuring which tests reach which lines …", flush=True)
     command = [
@@ -70,12 +71,12 @@ def _measure_reach() -> None:
         "--dist",
         "loadfile",
     ]
-    ended = subprocess.run([*command, "--hypothesis-profile=mutants", *FOLDERS], check=False)
+    ended = subprocess.run([*command, "--hypothesis-profile=mutants", *folders], check=False)
     if ended.returncode:
         raise click.ClickException("mutants are tried with tests that pass; these do not")
 
 
-def _try_all(modules: tuple[str, ...], equivalent: set[str]) -> list[Result]:
+def _try_all(modules: tuple[str, ...], folders: tuple[str, ...], equivalent: set[str]) -> list[Result]:
     reach = read_reach()
     mutants = [entry for entry in mutants_of(modules) if entry[0].name not in equivalent]
     shares = []
@@ -85,7 +86,7 @@ def _try_all(modules: tuple[str, ...], equivalent: set[str]) -> list[Result]:
         process = os.fork()
         if process == 0:
             try:
-                Share(mutants[share::PROCESSES], Tests(reach), results).run()
+                Share(mutants[share::PROCESSES], Tests(reach), folders, results).run()
             finally:
                 os._exit(0)
         shares.append((process, results))

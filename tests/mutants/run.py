@@ -25,7 +25,8 @@ from tests.mutants.modules import source_of
 from tests.mutants.operators import Mutant, Mutations
 
 BUDGET: Final = 10.0
-FOLDERS: Final = ("tests/unit", "tests/property", "tests/golden", "tests/integration")
+#: Where tests are looked for: those that need a whole cluster in real time would take hours.
+FOLDERS: Final = ("tests/unit", "tests/property", "src/weir")
 ARGUMENTS: Final = ["-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-profile=mutants"]
 #: How many files of tests are tried for a line that runs at import.
 MOST_FILES: Final = 4
@@ -104,8 +105,15 @@ class Attempt(Protocol):
 class Share:
     """One process's share of the mutants."""
 
-    def __init__(self, mutants: Iterable[tuple[Mutant, Mutations, int]], tests: Tests, results: Path) -> None:
+    def __init__(
+        self,
+        mutants: Iterable[tuple[Mutant, Mutations, int]],
+        tests: Tests,
+        folders: Sequence[str],
+        results: Path,
+    ) -> None:
         self._mutants = list(mutants)
+        self._folders = folders
         self._tests = tests
         self._results = results
         self._reliable: dict[str, bool] = {}
@@ -124,7 +132,7 @@ class Share:
         if process == 0:
             try:
                 quiet()
-                pytest.main([*ARGUMENTS, *FOLDERS], plugins=[self])
+                pytest.main([*ARGUMENTS, *self._folders], plugins=[self])
             finally:
                 os._exit(0)
         os.waitpid(process, 0)

@@ -55,3 +55,9 @@ def test_any_text_is_read_or_refused_and_what_is_read_reads_the_same_again(text)
     version = find_tolerant(text)
     if version is not None:
         assert parse_strict(str(version)).key == version.key
+
+
+def test_a_version_is_neither_less_nor_greater_than_itself_and_equal_ones_are_one_key():
+    first, second = parse_tolerant("v1.2.3"), parse_tolerant("1.2.3")
+    assert not first < second and not first > second and first <= second and first >= second
+    assert len({first, second}) == 1 and repr(first) == "Version('1.2.3')"
