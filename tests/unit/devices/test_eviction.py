@@ -223,3 +223,11 @@ class TestSeveralDevices:
     def test_a_reason_is_due_at_its_very_moment(self) -> None:
         found = Eviction(T0, (reason(1, due=T0), reason(2, due=after(1))))
         assert found.due_reasons(T0) == found.reasons[:1] and found.due_reasons(after(-1)) == ()
+
+    def test_a_rule_comes_first_whatever_its_name(self) -> None:
+        tracker = self.tracker()
+        tracker.put_slice(slice_of("s", device("gpu-0", "own:NoExecute")))
+        tracker.put_rule(rule("zzz", {"driver": DRIVER}, "z:NoExecute@0"))
+        found = claim_eviction(self.claim(None), tracker.taints_on, ALL_FEATURES, T0)
+        assert found is not None
+        assert [one.taint.taint.key for one in found.reasons] == ["a", "z", "own"]

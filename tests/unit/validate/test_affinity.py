@@ -134,3 +134,26 @@ def test_preferred_values_are_not_held_to_be_label_values_required_ones_are():
     assert affinity(nodeAffinity={PREFERRED: [{"weight": 1, "preference": entry}]}) == []
     ((field, _),) = affinity(nodeAffinity={REQUIRED: {"nodeSelectorTerms": [entry]}})
     assert field == f"at.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].values[0]"
+
+
+def test_what_is_preferred_of_a_node_is_held_to_the_rules_of_a_selector_term():
+    entry = {"matchExpressions": [{"key": "k", "operator": "Like", "values": ["a"]}]}
+    ((field, _),) = affinity(nodeAffinity={PREFERRED: [{"weight": 1, "preference": entry}]})
+    assert field == f"at.nodeAffinity.{PREFERRED}[0].preference.matchExpressions[0].operator"
+
+
+def test_keys_without_a_selector_are_refused_once():
+    found = affinity(podAffinity={REQUIRED: [{"topologyKey": "zone", "matchLabelKeys": ["-"]}]})
+    assert found == [(f"at.podAffinity.{REQUIRED}[0].matchLabelKeys", ONLY_WITH_SELECTOR)]
+
+
+@pytest.mark.parametrize(("times", "wrong"), [(1, []), (2, [f"at.podAffinity.{REQUIRED}[0][0]"])])
+def test_what_the_server_adds_for_a_key_is_no_conflict_a_second_mention_is(times, wrong):
+    selector = {"matchExpressions": [{"key": "a", "operator": "Exists"}] * times}
+    term = {"topologyKey": "zone", "labelSelector": selector, "matchLabelKeys": ["a"]}
+    assert [field for field, _ in affinity(podAffinity={REQUIRED: [term]})] == wrong
+
+
+def test_the_selector_of_a_spread_constraint_is_checked():
+    found = spread({**SOUND, "labelSelector": {"matchLabels": {"-": ""}}})
+    assert {field for field, _ in found} == {"at[0].labelSelector.matchLabels"}

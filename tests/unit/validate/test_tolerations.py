@@ -11,6 +11,7 @@ from weir.validate.tolerations import (
     MIXED,
     validate_expression,
     validate_tolerations,
+    validate_tolerations_update,
 )
 
 ALL = Options(numeric=True, semver=True, cel=True)
@@ -65,3 +66,15 @@ def test_every_entry_is_named_by_its_place():
         "spec.tolerations[2].value",
         "spec.tolerations[2].value",
     ]
+
+
+def updated(*new, old=({"key": "a", "operator": "Exists"},)):
+    found = validate_tolerations_update(list(new), list(old), "at", ALL)
+    return [error.field for error in found]
+
+
+def test_tolerations_that_an_update_adds_are_checked():
+    stored = {"key": "a", "operator": "Exists"}
+    assert updated(stored, {"key": "b", "operator": "Gt", "value": "1"}) == []
+    assert updated(stored, {"key": "b", "operator": "Like"}) == ["at[1].operator"]
+    assert updated({"key": "b", "operator": "Exists"}) == ["at"]

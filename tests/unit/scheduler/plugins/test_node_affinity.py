@@ -3,12 +3,13 @@
 import pytest
 
 from weir.gates import ALL_FEATURES
-from weir.objects.core import Node, NodeAffinity, Pod, read
+from weir.objects.core import Node, NodeAffinity, NodeSelector, Pod, read
 from weir.scheduler.cycle import Engine
 from weir.scheduler.framework import PluginError
-from weir.scheduler.plugins.node_affinity import BoundNodeAffinity
+from weir.scheduler.plugins.node_affinity import BoundNodeAffinity, unmet_terms
 from weir.scheduler.pod_class import PodClasses
 from weir.scheduler.profile_arguments import ProfileArguments
+from weir.scheduler.reasons import UnmetProfileAffinity
 
 UNREADABLE = "for 'Gt', 'Lt' operators, the value must be an integer"
 
@@ -122,3 +123,63 @@ def test_the_profiles_own_requirement_is_the_one_named():
     assert [bound.status(int(code)).reasons for code in bound.codes(slice(0, 2)) if code] == [
         ("node(s) didn't match scheduler-enforced node affinity",)
     ]
+
+
+def bound_to(asking, added=None, *nodes):
+    made = engine(*nodes)
+    return BoundNodeAffinity(PodClasses().of(asking), made.table, ALL_FEATURES, added)
+
+
+PLAIN = read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": []}})
+
+
+def test_a_pod_without_wishes_is_held_to_the_profiles_own():
+    terms = {"nodeSelectorTerms": [named("In", "b")]}
+    added = read(NodeAffinity, {"requiredDuringSchedulingIgnoredDuringExecution": terms})
+    assert engine("a", "b", added_affinity=added).place(PLAIN).node == "b"
+    assert bound_to(PLAIN, added).filters and not bound_to(PLAIN).filters
+
+
+def test_the_reason_names_the_profile_only_where_the_profile_refuses():
+    terms = {"nodeSelectorTerms": [named("In", "b")]}
+    added = read(NodeAffinity, {"requiredDuringSchedulingIgnoredDuringExecution": terms})
+    bound = bound_to(PLAIN, added, "a", "b")
+    assert [type(reason) for reason in bound.reasons(0, 2)] == [UnmetProfileAffinity]
+    assert bound.reasons(1, 1) == ()
+
+
+@pytest.mark.parametrize(("weight", "preference"), [(0, named("In", "a")), (5, {})])
+def test_a_preference_without_weight_or_wish_decides_nothing(weight, preference):
+    preferred = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "preference": preference}]
+    }
+    asking = read(
+        Pod, {"metadata": {"name": "p"}, "spec": {"containers": [], "affinity": {"nodeAffinity": preferred}}}
+    )
+    assert not bound_to(asking).scores
+
+
+def test_what_a_term_lacks_is_named_by_its_place():
+    here = {"key": "a", "operator": "Exists"}
+    term = {"matchExpressions": [here, {"key": "b", "operator": "Exists"}], **named("In", "n1", "n2")}
+    selector = read(NodeSelector, {"nodeSelectorTerms": [term]})
+    ((index, lacking),) = [
+        (each.index, each.unmet) for each in unmet_terms(selector, {"a": ""}, "n1", ALL_FEATURES)
+    ]
+    assert (index, [(one.field, one.index) for one in lacking]) == (
+        0,
+        [("matchExpressions", 1), ("matchFields", 1)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("term", "selects"),
+    [
+        ({}, False),
+        ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, True),
+        (named("In", "n1"), True),
+    ],
+)
+def test_a_term_that_lacks_nothing_selects_unless_it_asks_nothing(term, selects):
+    selector = read(NodeSelector, {"nodeSelectorTerms": [term]})
+    assert (unmet_terms(selector, {"a": ""}, "n1", ALL_FEATURES) is None) is selects
