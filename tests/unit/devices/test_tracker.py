@@ -346,3 +346,33 @@ class TestWhatIsForgotten:
             spec = {"deviceSelector": {}, "taint": {"key": name, "effect": "None"}}
             found.put_rule(read(DeviceTaintRule, {"metadata": {"name": name}, "spec": spec}))
         assert len(set(ids(found))) == 2
+
+
+class TestEditedRules:
+    def test_a_rule_that_selects_others_now_leaves_those_before(self) -> None:
+        found = tracker(
+            slice_of("s", device("gpu-0"), device("gpu-1")), rule("r", {"device": "gpu-0"}, "a:None")
+        )
+        assert found.put_rule(rule("r", {"device": "gpu-1"}, "a:None")).slices == ("s",)
+        assert texts(found) == [[], ["a:None"]]
+
+    def test_a_rule_that_is_edited_replaces_its_taint_and_no_other(self) -> None:
+        found = tracker(
+            slice_of("s", device()), rule("a", {}, "a:None"), rule("b", {}, "b:None"), rule("c", {}, "c:None")
+        )
+        found.put_rule(rule("b", {}, "b=2:NoExecute"))
+        assert texts(found) == [["a:None", "b=2:NoExecute", "c:None"]]
+
+    def test_a_rule_that_stays_the_same_concerns_no_slice(self) -> None:
+        found = tracker(slice_of("s", device()), rule("a", {}, "a:None"))
+        assert (
+            found.put_rule(rule("a", {}, "a:None")).slices,
+            found.put_rule(rule("a", {}, "b:None")).slices,
+        ) == ((), ("s",))
+
+    def test_a_taint_slice_concerns_the_slices_whose_devices_it_names(self) -> None:
+        found = tracker(slice_of("s", device("gpu-0"), count=3), slice_of("t", device("gpu-1"), count=3))
+        assert found.put_slice(taint_slice("u", {"gpu-1": ["a:None"]}, count=3)).slices == ("t", "u")
+
+    def test_a_slice_that_is_not_there_can_be_removed(self) -> None:
+        assert tracker().remove_slice("never").slices == ()
