@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
 from weir.apiserver.auth.authn import User
 from weir.selectors import labels
 
@@ -237,31 +239,43 @@ def _subject(subject: Document, namespace: str) -> tuple[tuple[str, str], str] |
 
 
 def aggregated(cluster_roles: Iterable[Document]) -> dict[str, tuple[Document, ...]]:
-    """Return the rules of every ClusterRole, those of aggregated ones gathered from what they select."""
+    """Return the rules of every ClusterRole, those of aggregated ones gathered from what they select.
+
+    Roles may select each other, in circles too: what a role gathers comes from every role it reaches.
+    """
     by_name = {role["metadata"]["name"]: role for role in cluster_roles}
-    done: dict[str, tuple[Document, ...]] = {}
+    selected = {name: _selected(role, by_name) for name, role in by_name.items()}
+    found: dict[str, tuple[Document, ...]] = {}
+    for name, role in by_name.items():
+        if not selected[name]:
+            found[name] = tuple(role.get("rules") or ())
+            continue
+        reached, left = {name: None}, [name]
+        while left:
+            for other in selected[left.pop()]:
+                if other not in reached:
+                    reached[other] = None
+                    left.append(other)
+        gathered = [
+            rule
+            for each in (name, *sorted(reached.keys() - {name}))
+            for rule in by_name[each].get("rules") or ()
+        ]
+        found[name] = tuple(_unique(gathered))
+    return found
 
-    def rules_of(name: str, underway: frozenset[str]) -> tuple[Document, ...]:
-        if name in done:
-            return done[name]
-        role = by_name[name]
-        wire = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
-        selectors = [selector for selector in map(_selector, wire) if selector is not None]
-        own = tuple(role.get("rules") or ())
-        if not selectors:
-            done[name] = own
-            return own
-        gathered = list(own)
-        for other in sorted(by_name):
-            worn = by_name[other]["metadata"].get("labels") or {}
-            if other not in underway and any(selector.matches(worn) for selector in selectors):
-                gathered += rules_of(other, underway | {other})
-        rules = tuple(_unique(gathered))
-        if underway == {name}:  # inside a circle the answer is a part of the whole only
-            done[name] = rules
-        return rules
 
-    return {name: rules_of(name, frozenset({name})) for name in by_name}
+def _selected(role: Document, by_name: Mapping[str, Document]) -> tuple[str, ...]:
+    """Return the names of the roles that an aggregated role selects."""
+    wire = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+    selectors = [selector for selector in map(_selector, wire) if selector is not None]
+    if not selectors:
+        return ()
+    return tuple(
+        other
+        for other in sorted(by_name)
+        if any(selector.matches(by_name[other]["metadata"].get("labels") or {}) for selector in selectors)
+    )
 
 
 def _selector(wire: Document) -> labels.Selector | None:
@@ -273,8 +287,9 @@ def _selector(wire: Document) -> labels.Selector | None:
 
 
 def _unique(rules: Sequence[Document]) -> Iterator[Document]:
-    seen: list[Document] = []
+    seen: set[bytes] = set()
     for rule in rules:
-        if rule not in seen:
-            seen.append(rule)
+        key = msgspec.json.encode(rule, order="sorted")
+        if key not in seen:
+            seen.add(key)
             yield rule
