@@ -9,8 +9,12 @@ from pathlib import Path
 
 import click
 
+from weir.apiserver.metrics import Metrics
 from weir.cli.main import weir
+from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.lint.pages import pages
+from weir.observe.metrics import Registry
+from weir.scheduler.metrics import SchedulerMetrics
 
 REFERENCE = Path(__file__).parent / "reference"
 PICTURES = Path(__file__).parent / "pictures"
@@ -26,6 +30,16 @@ def main() -> None:
     functions = [sys.executable, "-m", "weir.cli.main", "cel", "functions", "-o", "markdown"]
     (REFERENCE / "cel.md").write_bytes(subprocess.run(functions, check=True, capture_output=True).stdout)
     (REFERENCE / "cli.md").write_text(cli_page())
+    for page, registry in metric_registries().items():
+        path = REFERENCE / f"metrics-{page}.md"
+        head, _, _ = path.read_text().partition("| Metric |")
+        path.write_text(head + registry.reference())
+
+
+def metric_registries() -> dict[str, Registry]:
+    """Return the declared metrics of every component that has a page of them."""
+    declared = {"apiserver": Metrics(), "controllers": ControllerMetrics(), "scheduler": SchedulerMetrics()}
+    return {page: metrics.registry for page, metrics in declared.items()}
 
 
 def cli_page() -> str:

@@ -119,6 +119,12 @@ class Metrics:
         self.audit_events = registry.counter(
             "apiserver_audit_event_total", "Counter of audit events generated and sent to the audit backend."
         ).child()
+        self.audit_errors = registry.counter(
+            "apiserver_audit_error_total",
+            "Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by "
+            "the error.",
+            ("plugin",),
+        ).child("log")
         self._objects = registry.gauge(
             "apiserver_resource_objects",
             "Number of stored objects at the time of last check split by kind. In case of a fetching error, the "

@@ -8,7 +8,7 @@ Not here: the documents themselves (weir.apiserver.discovery, .openapi), resourc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -42,10 +42,10 @@ class Pages:
         address: str,
         metrics: Metrics | None,
         public: Public,
-        ready: Callable[[], bool],
+        failed_checks: Callable[[], Sequence[str]],
     ) -> None:
         self._off, self._address, self._metrics = off, address, metrics
-        self._public, self._ready = public, ready
+        self._public, self._failed_checks = public, failed_checks
 
     def answer(self, request: Request, info: RequestInfo) -> Response:
         """Return what lies at the path of *info*; raises 404, 405 and 406."""
@@ -116,8 +116,10 @@ class Pages:
     def _health(self, request: Request, parts: list[str]) -> Response | None:
         if len(parts) > 1 and "/".join(parts[1:]) not in discovery.CHECKS:
             return None
-        if not self._ready() and parts[0] == "readyz":
-            return Response(500, b"[-]shutdown failed: reason withheld\nreadyz check failed\n", TEXT)
+        failed = self._failed_checks() if parts[0] != "livez" else ()
+        if failed:
+            lines = "".join(f"[-]{check} failed: reason withheld\n" for check in failed)
+            return Response(500, f"{lines}{parts[0]} check failed\n".encode(), TEXT)
         verbose = "verbose" in request.params and len(parts) == 1
         return Response(200, discovery.health(parts[0], verbose), TEXT)
 

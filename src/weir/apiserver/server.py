@@ -75,6 +75,7 @@ __all__ = ["ApiServer", "Security"]
 logger = logging.getLogger("weir.apiserver")
 Document = dict[str, Any]
 GZIP_FROM_BYTES = 128 * 1024
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _OBJECT_SUBRESOURCES = frozenset({"status", "ephemeralcontainers", "resize", "finalize"})
 _encode = msgspec.json.Encoder().encode
 
@@ -128,11 +129,22 @@ class ApiServer:
             if parts.gates.enabled("DynamicResourceAllocation")
             else frozenset({"resource.k8s.io"})
         )
-        self.pages = Pages(self._off, address, metrics, public or {}, lambda: self.ready)
+        self.pages = Pages(self._off, address, metrics, public or {}, self._failed_checks)
         a, b, c, d = (secrets.token_hex(size) for size in (4, 2, 2, 2))
         self._audit_prefix = f"{a}-{b}-4{c[1:]}-8{d[1:]}-".encode()
         self._count = itertools.count(secrets.randbits(40))
+        #: whether the last write, and the last line of the audit log, could not be written
+        self._store_failed = self._audit_failed = False
         self._after_create: list[Callable[[Kind, str], Awaitable[None]]] = []
+
+    def _failed_checks(self) -> list[str]:
+        """Return the names of the health checks that fail now."""
+        failed = [] if self.ready else ["shutdown"]
+        if self._store_failed:
+            failed.append("etcd")
+        if self._audit_failed:
+            failed.append("audit")
+        return failed
 
     def after_create(self, hook: Callable[[Kind, str], Awaitable[None]]) -> None:
         """Call *hook* with the kind and name of every cluster-scoped object once it exists."""
@@ -171,11 +183,16 @@ class ApiServer:
             if request.too_large or len(request.body) > BODY_BYTES:
                 raise too_large()
             answer = await self._act(request, info, warnings)
+            if self._store_failed and info.verb in _WRITES and answer.code < 300:
+                self._store_failed = "dryRun" in params
         except errors.ApiError as error:
             answer = _failure(request, error)
         except StoreUnavailable as error:
             logger.error("the store cannot take a request path=%s: %s", request.path, error)
+            self._store_failed = True
             answer = _failure(request, _unavailable(error))
+        except RecursionError:  # only what a client nests makes the server go so deep
+            answer = _failure(request, errors.BadRequest("the request is nested too deeply"))
         except Exception:
             logger.exception("the server failed verb=%s path=%s", info.verb, request.path)
             answer = _failure(request, errors.InternalError("Internal Server Error", reason="InternalError"))
@@ -197,7 +214,15 @@ class ApiServer:
                 self._metrics.terminated(*what, _scope(info), answer.code)
         if self._security.audit is not None:
             elapsed = time.perf_counter() - started
-            self._record(self._security.audit, request, answer, real or _NOBODY, user or _NOBODY, elapsed)
+            try:
+                self._record(self._security.audit, request, answer, real or _NOBODY, user or _NOBODY, elapsed)
+                self._audit_failed = False
+            except OSError as error:  # what was done is done, and its answer is due
+                if not self._audit_failed:
+                    logger.error("the audit log cannot be written: %s", error)
+                self._audit_failed = True
+                if self._metrics is not None:
+                    self._metrics.audit_errors.inc()
         return answer
 
     def _authenticated(self, request: Request) -> User:

@@ -14,6 +14,7 @@ from weir.values.quoting import quote
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
+UINT64_MAX: Final = 2**64 - 1
 
 _CANONICAL: Final = re.compile(r"(?:0|-?[1-9][0-9]*)\Z", re.ASCII)
 _PARSABLE: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
@@ -46,9 +47,28 @@ def parse_int64(text: str) -> int:
     if not _PARSABLE.match(text):
         raise IntegerError(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
     digits = text.lstrip("+-").lstrip("0")
-    if len(digits) <= _MOST_DIGITS and INT64_MIN <= (number := int(text)) <= INT64_MAX:
-        return number
+    if len(digits) <= _MOST_DIGITS:
+        number = int(digits or "0") * (-1 if text[0] == "-" else 1)
+        if INT64_MIN <= number <= INT64_MAX:
+            return number
     raise IntegerError(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+
+
+def parse_uint64(text: str) -> int:
+    """Return the unsigned 64-bit number *text* spells, by the rules of Go's parser: no sign, leading zeros are fine.
+
+    >>> parse_uint64("007")
+    7
+    >>> parse_uint64("-1")
+    Traceback (most recent call last):
+    weir.values.integer.IntegerError: strconv.ParseUint: parsing "-1": invalid syntax
+    """
+    if not (text.isascii() and text.isdigit()):
+        raise IntegerError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
+    digits = text.lstrip("0")
+    if len(digits) <= _MOST_DIGITS + 1 and (number := int(digits or "0")) <= UINT64_MAX:
+        return number
+    raise IntegerError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
 
 
 def parse_integer(text: str) -> int:

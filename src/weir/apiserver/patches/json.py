@@ -16,6 +16,7 @@ import msgspec
 from weir.errors import ApiError, BadRequest, InternalError, Invalid, RequestTooLarge
 from weir.objects.document import copied
 from weir.objects.jsontext import JsonError, Pairs, parse_json, plain
+from weir.values.integer import IntegerError, parse_int64
 from weir.values.quoting import quote
 
 __all__ = ["patch", "patch_of_webhook"]
@@ -192,7 +193,12 @@ def _child(container: Any, token: str, problem: str, instead: str = "") -> Any:
 def _index(token: str, length: int, problem: str, instead: str = "") -> int:
     if not _INDEX.fullmatch(token):
         raise _Failed(f"{problem}: {instead or f'strconv.Atoi: parsing {quote(token)}: invalid syntax'}")
-    index = int(token)
+    try:
+        index = parse_int64(token)
+    except IntegerError:
+        raise _Failed(
+            f"{problem}: {instead or f'strconv.Atoi: parsing {quote(token)}: value out of range'}"
+        ) from None
     if not -length <= index < length:
         raise _Failed(
             f"{problem}: {instead or f'Unable to access invalid index: {index}: invalid index referenced'}"

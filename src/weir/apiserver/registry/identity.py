@@ -11,7 +11,7 @@ from typing import Any
 
 from weir import errors
 from weir.objects.kinds import Kind
-from weir.values.quoting import quote
+from weir.values.integer import IntegerError, parse_uint64
 
 __all__ = [
     "check_name",
@@ -31,9 +31,10 @@ _UID_VERSION = 0x4 << 76 | 0x2 << 62
 
 def parse_version(text: str) -> int:
     """Return a resourceVersion as a number; raises as upstream does, without a reason."""
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise errors.InternalError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
+    try:
+        return parse_uint64(text)
+    except IntegerError as error:
+        raise errors.InternalError(str(error)) from None
 
 
 def uid_text(key: str, given: str, stored_uid: str) -> str:

@@ -23,6 +23,7 @@ from weir.objects.jsontext import JsonError, parse_json
 from weir.objects.kinds import Kind
 from weir.selectors import fields, labels
 from weir.store import Compacted, FutureRevision, KeyValue, Store
+from weir.values.integer import INT64_MAX, IntegerError, parse_uint64
 from weir.values.quoting import quote
 
 __all__ = ["Lists", "Matcher", "matcher"]
@@ -232,12 +233,12 @@ def too_large(wanted: int, current: int) -> errors.Timeout:
 
 def parse_list_version(text: str) -> int:
     """Return a resourceVersion parameter as a number; raises 400."""
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise errors.BadRequest(
-        f"invalid resource version: resourceVersion: Invalid value: {quote(text)}: "
-        f"strconv.ParseUint: parsing {quote(text)}: invalid syntax"
-    )
+    try:
+        return parse_uint64(text)
+    except IntegerError as error:
+        raise errors.BadRequest(
+            f"invalid resource version: resourceVersion: Invalid value: {quote(text)}: {error}"
+        ) from None
 
 
 def encode_token(revision: int, start: str) -> str:
@@ -270,7 +271,7 @@ def decode_token(token: str) -> tuple[int, str]:
         raise errors.BadRequest(f"{head}illegal base64 data at input byte {bad}") from None
     try:
         parts = msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise errors.BadRequest(f"{head}{_json_problem(text)}") from None
     if parts.get("v") != "meta.k8s.io/v1":
         raise errors.BadRequest(
@@ -278,7 +279,7 @@ def decode_token(token: str) -> tuple[int, str]:
             + str(parts.get("v") or "")
         )
     revision, start = parts.get("rv"), parts.get("start")
-    if not isinstance(revision, int) or revision == 0:
+    if not isinstance(revision, int) or isinstance(revision, bool) or not 0 < revision <= INT64_MAX:
         raise errors.BadRequest(f"{head}incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
     if not isinstance(start, str) or not start:
         raise errors.BadRequest(f"{head}encoded start key empty (version meta.k8s.io/v1)")

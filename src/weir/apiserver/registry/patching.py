@@ -170,6 +170,12 @@ def patched(media: str, old: Document, body: bytes, kind: Kind) -> Document:
     return strategic_patch.patch(old, body, kind)
 
 
+NO_OBJECT = (
+    "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct "
+    '{ APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
 def check_patched(
     new: Document, kind: Kind, field_validation: str, doubled: list[str] | None = None
 ) -> tuple[Document, list[str]]:
@@ -178,6 +184,8 @@ def check_patched(
     *doubled* are complaints about the patch itself.
     """
     try:
+        if not isinstance(new, dict):  # a JSON patch may replace the whole of it
+            raise errors.DecodeError(NO_OBJECT)
         if (new.get("kind") or kind.kind, new.get("apiVersion") or kind.api_version) != (
             kind.kind,
             kind.api_version,

@@ -26,6 +26,7 @@ from weir.clock import Clock
 from weir.objects.kinds import Kind
 from weir.objects.zero_value import zero
 from weir.store import Compacted, Event, KeyValue, Store, StoreError
+from weir.values.integer import IntegerError, parse_uint64
 from weir.values.quoting import quote
 
 __all__ = ["Watches"]
@@ -234,12 +235,10 @@ class Watches:
         matches = matcher(kind, options.label_selector, field_selector)
         under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
         version = options.resource_version
-        if version and not (version.isascii() and version.isdigit()):
-            raise errors.InternalError(
-                f"resourceVersion: Invalid value: {quote(version)}: "
-                f"strconv.ParseUint: parsing {quote(version)}: invalid syntax"
-            )
-        after = int(version) if version else 0
+        try:
+            after = parse_uint64(version) if version else 0
+        except IntegerError as error:
+            raise errors.InternalError(f"resourceVersion: Invalid value: {quote(version)}: {error}") from None
         if options.send_initial_events and after > self._store.revision:
             await self._lists.wait_for(after)
         view = View(kind, shape, include)

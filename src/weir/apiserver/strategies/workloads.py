@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from weir.apiserver.strategies.pod_warnings import name_warnings, pod_warnings
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
 from weir.objects.kinds import Kind
+from weir.values.integer import IntegerError, parse_int64
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
@@ -52,13 +53,13 @@ class DaemonSetStrategy(TemplateStrategy):
         super().prepare_create(kind, new, context)
         annotations = new["metadata"].setdefault("annotations", {})
         given = annotations.get(TEMPLATE_GENERATION, "")
-        annotations[TEMPLATE_GENERATION] = given if given.isdigit() and int(given) > 0 else "1"
+        annotations[TEMPLATE_GENERATION] = given if _generation(given) else "1"
 
     def prepare_update(self, kind: Kind, new: Document, old: Document, context: Context) -> None:
         """A changed template gets the next number; an annotation left out is put back."""
         super().prepare_update(kind, new, old, context)
         before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "1")
-        number = int(before) if before.isdigit() else 1
+        number = _generation(before) or 1
         if (new.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template"):
             number += 1
         new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(number)
@@ -100,3 +101,11 @@ class CronJobStrategy(TemplateStrategy):
     """The template of the jobs of a schedule."""
 
     path = ("spec", "jobTemplate", "spec", "template")
+
+
+def _generation(text: str) -> int:
+    """Return the number of a template that an annotation holds, 0 when it holds none."""
+    try:
+        return max(parse_int64(text), 0)
+    except IntegerError:
+        return 0

@@ -18,7 +18,7 @@ from weir.apiserver.transport.http import Query
 from weir.errors import BadRequest, Invalid
 from weir.objects.jsontext import JsonError, parse_json
 from weir.validate.field import FieldError, forbidden, invalid, not_supported, required
-from weir.values.quoting import quote
+from weir.values.integer import IntegerError, parse_int64
 
 __all__ = ["DeleteOptions", "ListOptions", "WriteOptions"]
 
@@ -34,13 +34,10 @@ def _refuse(kind: str, problems: Iterable[FieldError]) -> None:
 
 def parse_int(text: str) -> int:
     """Return a query number as Go reads it; raises 400 in its words."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
-        raise BadRequest(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
-    number = int(text)
-    if not -(2**63) <= number < 2**63:
-        raise BadRequest(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
-    return number
+    try:
+        return parse_int64(text)
+    except IntegerError as error:
+        raise BadRequest(str(error)) from None
 
 
 def parse_bool(text: str | None) -> bool:
