@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from shutil import get_terminal_size
@@ -31,7 +32,7 @@ from weir.cli._certainty import (
 from weir.cli._options import Where, output_option
 from weir.cli.inputs import CannotSay, Held, asked_cluster
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
-from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, to_yaml, wants_colour
+from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, progress, table, to_json, to_yaml, wants_colour
 
 if TYPE_CHECKING:
     from weir.explain.explanation import Explanation
@@ -41,6 +42,13 @@ if TYPE_CHECKING:
     from weir.objects.manifest import Document
 
 _ROWS: Final = 12
+#: How long `--watch` waits before it asks again.
+_WATCH_SECONDS: Final = 2.0
+#: Kinds that decide about pods and may stand in the same manifests.
+_BROUGHT: Final = (
+    "Namespace", "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "ResourceClaim", "ResourceClaimTemplate",
+    "DeviceClass", "PriorityClass", "RuntimeClass", "ServiceAccount", "LimitRange", "ResourceQuota",
+)  # fmt: skip
 _KINDS: Final = {
     "po": "Pod", "pods": "Pod", "deploy": "Deployment", "deployments": "Deployment",
     "rs": "ReplicaSet", "replicasets": "ReplicaSet",
@@ -61,6 +69,7 @@ _KINDS: Final = {
 @click.option("-n", "--namespace", default=None, help="Namespace of POD.  [default: default]")
 @output_option("text", "json", "yaml", "markdown")
 @click.option("--all", "show_all", is_flag=True, help="Show every group and every node name.")
+@click.option("--watch", is_flag=True, help="Ask again every two seconds until everything fits.")
 @click.option("--patch", "as_patch", is_flag=True, help="Show the change as a merge patch, not as a diff.")
 @asked_gates_option()
 def explain(
@@ -70,6 +79,7 @@ def explain(
     namespace: str | None,
     output: str,
     show_all: bool,
+    watch: bool,
     as_patch: bool,
     given: Mapping[str, bool],
 ) -> int:
@@ -83,6 +93,31 @@ def explain(
       weir explain -f pod.yaml --cluster snapshot.yaml
       kubectl get nodes,pods -A -o yaml | weir explain -f deployment.yaml --cluster -
     """
+    if watch and "-" in (*files, *where.dump):
+        raise click.UsageError("--watch asks again, and stdin (-) can be read only once")
+    shown = ""
+    while True:
+        lines: list[str] = []
+        code = _once(names, files, where, namespace, output, show_all, as_patch, given, lines.append)
+        if shown != (shown := "\n".join(lines)):
+            click.echo(shown)
+        if not watch or code == FINE:
+            return code
+        time.sleep(_WATCH_SECONDS)
+
+
+def _once(
+    names: Sequence[str],
+    files: Sequence[str],
+    where: Where,
+    namespace: str | None,
+    output: str,
+    show_all: bool,
+    as_patch: bool,
+    given: Mapping[str, bool],
+    echo: Callable[[str], object],
+) -> int:
+    """Answer once; every line goes to *echo*."""
     from weir.cli.inputs import read_cluster, read_documents
     from weir.client.cluster_gates import API_SERVER, SCHEDULER
     from weir.explain.pod import explain as explain_pod
@@ -109,8 +144,8 @@ def explain(
     else:
         held = read_cluster(where, _kinds(name))
         held.documents.extend(nodes)
-    if held.missing:
-        held.documents.extend(_of_kinds(documents, "ResourceClaim", "ResourceClaimTemplate"))
+        # What the manifests bring along is there when their pods are created.
+        held.documents.extend(_of_kinds(documents, *_BROUGHT))
     if name:
         if missing := held.lacks({_kind(name)}):
             raise CannotSay(f"cannot say anything of {name}: {because(missing)}")
@@ -143,10 +178,10 @@ def explain(
         colour = output == "text" and wants_colour()
         for gates, answered in found:
             if len(found) > 1:
-                click.echo(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
+                echo(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
             for number, answer in enumerate(answered):
                 if number:
-                    click.echo("")
+                    echo("")
                 last = number == len(answered) - 1
                 said = text(
                     answer,
@@ -156,11 +191,12 @@ def explain(
                     as_patch=as_patch,
                     width=_width(),
                 )
-                click.echo("\n".join(markdown(said) if output == "markdown" else said))
+                echo("\n".join(markdown(said) if output == "markdown" else said))
             if gates is not found[-1][0]:
-                click.echo("")
+                echo("")
     else:
-        emit(report(found, known.report()), output)
+        document = report(found, known.report())
+        echo(to_json(document) if output == "json" else to_yaml(document))
     if len(found) > 1:
         return CANNOT_SAY
     ((_, answered),) = found

@@ -139,20 +139,32 @@ class Admission:
     def _not_known(self, document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Yield the plugins that cannot be asked in this world, and what is therefore not known."""
         world, spec = self._world, document.get("spec") or {}
-        if not world.knows("Namespace"):
+        namespace = (document.get("metadata") or {}).get("namespace") or "default"
+        if not self._whole("Namespace", "default"):
             yield "NamespaceLifecycle", ""
-        if not world.knows("ServiceAccount"):
+        if not self._whole("ServiceAccount", f"{namespace}/default"):
             yield "ServiceAccount", ""
-        name = spec.get("priorityClassName")
-        if name and name not in _SYSTEM_CLASSES and not world.knows("PriorityClass"):
+        name, classes = spec.get("priorityClassName"), world.documents.get("PriorityClass", {})
+        if (
+            name
+            and name not in {*_SYSTEM_CLASSES, *classes}
+            and not self._whole("PriorityClass", *_SYSTEM_CLASSES)
+        ):
             yield "Priority", f"the priority of PriorityClass {name} (no PriorityClasses in the snapshot)"
         name = spec.get("runtimeClassName")
-        collected = world.knows("RuntimeClass", "PriorityClass", "ServiceAccount", "LimitRange")
+        collected = world.knows("RuntimeClass", "ResourceQuota", "LimitRange") or self._whole(
+            "PriorityClass", *_SYSTEM_CLASSES
+        )
         if name and name not in world.documents.get("RuntimeClass", {}) and not collected:
             yield (
                 "RuntimeClass",
                 f"what RuntimeClass {name} adds to the pod (no RuntimeClasses in the snapshot)",
             )
+
+    def _whole(self, kind: str, *always: str) -> bool:
+        """Return whether every object of *kind* is in the world: it was listed, or has what every cluster has."""
+        there = self._world.documents.get(kind, {})
+        return kind in self._world.listed or any(name in there for name in always)
 
 
 def refused_fields(subject: Subject, gates: Gates) -> Iterator[str]:

@@ -154,6 +154,8 @@ class Engines:
             node = other.status.nominated_node_name
             if not node or other.spec.node_name or other.key in (pod.key, self.without) or other.terminated:
                 continue
+            if other.spec.scheduler_name != pod.spec.scheduler_name:
+                continue  # a scheduler knows only of its own
             if priority(other) >= priority(pod):
                 found.setdefault(node, []).append(engine.classes.of(other))
         return found

@@ -76,7 +76,7 @@ def test_a_priority_that_no_class_gives_is_refused():
 
 
 def test_a_priority_class_that_does_not_exist_is_refused_where_classes_were_collected():
-    other = {"kind": "PriorityClass", "metadata": {"name": "low"}, "value": 1}
+    other = {"kind": "PriorityClass", "metadata": {"name": "system-node-critical"}, "value": 2000001000}
     assert admit(pod(priorityClassName="high"), other).refused == (
         'pods "web" is forbidden: no PriorityClass with name high was found',
     )
@@ -129,8 +129,11 @@ def test_an_account_that_does_not_exist_is_refused_where_accounts_were_collected
 
 
 def test_a_namespace_that_does_not_exist_is_refused_where_namespaces_were_collected():
-    (said,) = admit(pod(), {"kind": "Namespace", "metadata": {"name": "other"}}).refused
-    assert said == 'namespaces "default" not found'
+    asked = pod()
+    asked["metadata"]["namespace"] = "shop"
+    (said,) = admit(asked, {"kind": "Namespace", "metadata": {"name": "default"}}).refused
+    assert said == 'namespaces "shop" not found'
+    assert admit(asked, {"kind": "Namespace", "metadata": {"name": "other"}}).refused == ()
 
 
 def test_a_quota_that_is_used_up_refuses_the_pod():

@@ -1,0 +1,225 @@
+"""`weir explain` beside a real scheduler: the same verdicts, the same nodes and words, and fixes that bind.
+
+Random clusters with taints, room, ports, affinity, spread, claims, CSI limits, runtime classes, priorities, limit
+ranges and nominated pods are made on a real API server. Each pod is explained from its manifest and a snapshot of the
+cluster, then created; what the real scheduler does is held against the answer. Where a change of the pod is proposed,
+it is made, and the pod has to be bound to one of the nodes the answer names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from contextlib import suppress
+from copy import deepcopy
+
+import pytest
+
+from tests.kubernetes import random_clusters as rc
+from tests.kubernetes.programs import scheduler
+from tests.kubernetes.real_server import real_server
+from tests.kubernetes.test_scheduling import outcome
+from weir.client.http import connect
+from weir.client.snapshot import CREATION, PLACEMENT, snapshot
+from weir.errors import ApiError, Forbidden, Invalid, NotFound
+from weir.explain.pod import explain
+from weir.explain.subject import Subject
+from weir.gates import Gates
+from weir.objects.kinds import by_kind
+from weir.world import World
+
+CASES = int(os.environ.get("WEIR_EXPLAIN_CASES", "300"))
+SEED = int(os.environ.get("WEIR_EXPLAIN_SEED", "1"))
+GATES = Gates({"TaintTolerationComparisonOperators": True, "TaintTolerationCEL": False})
+PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")
+CLAIMS, VOLUMES = by_kind("v1", "PersistentVolumeClaim"), by_kind("v1", "PersistentVolume")
+CLASSES, CSI_NODES = by_kind("storage.k8s.io/v1", "StorageClass"), by_kind("storage.k8s.io/v1", "CSINode")
+RANGES, SPACES = by_kind("v1", "LimitRange"), by_kind("v1", "Namespace")
+PRIORITIES, RUNTIMES = (
+    by_kind("scheduling.k8s.io/v1", "PriorityClass"),
+    by_kind("node.k8s.io/v1", "RuntimeClass"),
+)
+DRIVER = "csi.example.com"
+#: The server of these tests runs without the ServiceAccount plugin: accounts are not read.
+KINDS = tuple(kind for kind in (*PLACEMENT, *CREATION) if kind != "ServiceAccount")
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory):
+    with real_server(tmp_path_factory.mktemp("explain")) as made:
+        yield made
+
+
+def asked(rng, number, names):
+    """Return a pod that uses much of what decides."""
+    made = (rc.greedy if rng.random() < 0.3 else rc.pod)(rng, f"new-{number}", names)
+    spec = made["spec"]
+    made["metadata"]["namespace"] = "x"
+    if rng.random() < 0.15:
+        spec["hostNetwork"] = True
+        for container in (*spec["containers"], *spec.get("initContainers", ())):
+            container.pop("ports", None)
+        spec["containers"][0]["ports"] = [{"containerPort": rng.choice([80, 81, 82])}]
+    if rng.random() < 0.2:
+        claim = rng.choice(["held", "held-too", "nope", "waits"])
+        spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+    if rng.random() < 0.15:
+        spec["priorityClassName"] = rng.choice(["low", "high", "hgh"])
+    if rng.random() < 0.1:
+        spec["runtimeClassName"] = rng.choice(["heavy", "heavie"])
+    made["spec"].pop("schedulerName", None)
+    return {"apiVersion": "v1", "kind": "Pod", **made}
+
+
+class Arena:
+    """One real cluster, emptied between cases."""
+
+    def __init__(self, client):
+        self.client, self._made = client, []
+
+    async def make(self, kind, document, status=None):
+        made = await self.client.create(kind, document)
+        metadata = made["metadata"]
+        self._made.append((kind, metadata["name"], metadata.get("namespace", "")))
+        if status is not None:
+            made = await self.client.patch(
+                kind,
+                metadata["name"],
+                {"status": status},
+                metadata.get("namespace", ""),
+                subresource="status",
+            )
+        return made
+
+    async def storage(self, rng, names):
+        if rng.random() < 0.5:
+            return
+        term = {"matchExpressions": [{"key": rc.ZONE, "operator": "In", "values": [rng.choice("abc")]}]}
+        for number, claim in enumerate(["held", "held-too"]):
+            csi = {"driver": DRIVER, "volumeHandle": f"h-{claim}"}
+            spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": csi,
+                    "storageClassName": "fast", "claimRef": {"namespace": "x", "name": claim}}  # fmt: skip
+            if number == 0:
+                spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+            await self.make(VOLUMES, {"metadata": {"name": f"pv-{claim}"}, "spec": spec}, {"phase": "Bound"})
+            about = {
+                "name": claim,
+                "namespace": "x",
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+            }
+            wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+                      "storageClassName": "fast", "volumeName": f"pv-{claim}"}  # fmt: skip
+            await self.make(CLAIMS, {"metadata": about, "spec": wanted}, {"phase": "Bound"})
+        for name in names:
+            if rng.random() < 0.6:
+                driver = {"name": DRIVER, "nodeID": name, "allocatable": {"count": rng.choice([0, 1, 5])}}
+                await self.make(CSI_NODES, {"metadata": {"name": name}, "spec": {"drivers": [driver]}})
+
+    async def build(self, rng, number):
+        busy = rng.random() < 0.5
+        names = [f"c{number}-n{index}" for index in range(rng.randrange(1, 6))]
+        for name in names:
+            await self.make(NODES, rc.node(rng, name, busy))
+        if rng.random() < 0.2:
+            limit = {"type": "Container", "defaultRequest": {"cpu": rng.choice(["200m", "900m"])}}
+            await self.make(
+                RANGES, {"metadata": {"name": "l", "namespace": "x"}, "spec": {"limits": [limit]}}
+            )
+        await self.storage(rng, names)
+        for index in range(rng.randrange(4, 10) if busy else rng.randrange(6)):
+            there = rc.resident(rng, f"there-{number}-{index}", names, busy)
+            await self.make(PODS, there, rc.running(rng, there))
+        if rng.random() < 0.15:
+            rival = {"metadata": {"name": f"rival-{number}", "namespace": "x"},
+                     "spec": {"schedulerName": "nobody", "priorityClassName": "high", "containers": [
+                         {"name": "c", "image": "i", "resources": {"requests": {"cpu": "800m"}}}]}}  # fmt: skip
+            await self.make(PODS, rival, {"nominatedNodeName": rng.choice(names)})
+        return names
+
+    async def clear(self):
+        made, self._made = self._made, []
+        for kind, name, namespace in reversed(made):
+            with suppress(ApiError):
+                await self.client.delete(kind, name, namespace, grace_period_seconds=0)
+                if kind in (VOLUMES, CLAIMS):
+                    await self.client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace)
+
+
+async def decided(arena, pod, nodes):
+    """Return (node, words) of the real scheduler, or ("", what the API server refused it with)."""
+    try:
+        made = await arena.make(PODS, pod)
+    except (Forbidden, Invalid) as error:
+        return "", f"refused: {error.message}"
+    return await outcome(arena.client, made, nodes, 8.0)
+
+
+async def play(client, cases, seed):
+    """Return how many cases there were, and what was wrong."""
+    arena = Arena(client)
+    false_fits, other, fixes, unbound, counts = {}, {}, 0, {}, {"fits": 0, "refused": 0, "words": 0}
+    for number in range(cases):
+        rng = random.Random(f"{seed}/{number}")
+        try:
+            names = await arena.build(rng, number)
+            pod = asked(rng, number, names)
+            await asyncio.sleep(0.05)
+            held = await snapshot(client, KINDS)
+            world = World.of(held.documents, held.listed)
+            answer = explain(Subject(deepcopy(pod), "Pod", strict=True), world, GATES)
+            real, said = await decided(arena, deepcopy(pod), len(names))
+            if said.startswith("refused: "):
+                counts["refused"] += 1
+                if answer.fits:
+                    false_fits[number] = said
+            elif real:
+                counts["fits"] += 1
+                if real not in answer.fitting or not answer.fits:
+                    other[number] = (real, str(answer))
+            else:
+                if answer.fits:
+                    false_fits[number] = said
+                elif answer.attempt.upstream != said:
+                    other[number] = (said, answer.attempt.upstream)
+                counts["words"] += 1
+            if answer.fix and all(edit.side == "pod" for edit in answer.fix.edits):
+                fixes += 1
+                changed = deepcopy(dict(answer.fix.after))
+                changed["metadata"]["name"] = f"fixed-{number}"
+                with suppress(NotFound):
+                    await client.delete(PODS, f"new-{number}", "x", grace_period_seconds=0)
+                await asyncio.sleep(0.05)
+                bound, why = await decided(arena, changed, len(names))
+                if bound not in answer.fix.nodes:
+                    unbound[number] = (bound, why, [edit.say() for edit in answer.fix.edits])
+        except Invalid:
+            continue  # the cluster itself is not one the server takes
+        finally:
+            await arena.clear()
+    return false_fits, other, fixes, unbound, counts
+
+
+async def compare(kubeconfig, cases, seed):
+    client = connect(kubeconfig)
+    try:
+        for name, labels in rc.NAMESPACES.items():
+            await client.create(SPACES, {"metadata": {"name": name, "labels": labels}})
+        for name, value in rc.PRIORITIES.items():
+            await client.create(PRIORITIES, {"metadata": {"name": name}, "value": value})
+        await client.create(RUNTIMES, rc.OVERHEAD)
+        await client.create(CLASSES, {"metadata": {"name": "fast"}, "provisioner": DRIVER,
+                                      "volumeBindingMode": "WaitForFirstConsumer"})  # fmt: skip
+        return await play(client, cases, seed)
+    finally:
+        await client.close()
+
+
+def test_explain_says_what_a_real_scheduler_does_and_its_fixes_bind(kubeconfig, tmp_path):
+    with scheduler(tmp_path, kubeconfig):
+        false_fits, other, fixes, unbound, counts = asyncio.run(compare(kubeconfig, CASES, SEED))
+    assert false_fits == {}
+    assert len(other) <= CASES // 50, other  # watches that had not caught up
+    assert counts["fits"] > CASES // 6 and counts["words"] > CASES // 6 and counts["refused"] > 0
+    assert fixes > CASES // 8
+    assert len(unbound) <= fixes // 20, unbound
