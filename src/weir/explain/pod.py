@@ -7,7 +7,7 @@ Not here: reading files and printing (weir.cli.explain).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from weir.explain.admission import Admission, Admitted
@@ -22,7 +22,7 @@ from weir.explain.reasons import Gated, Over, Refused
 from weir.explain.storage import unknown_storage
 from weir.explain.subject import Subject
 from weir.explain.verdict import Group, NodeVerdict, count
-from weir.explain.workload import place_replicas
+from weir.explain.workload import Replicas, place_daemons, place_replicas
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
@@ -79,10 +79,19 @@ def explain(
         placed_on=placed_on,
         counts=count(nodes),
         attempt=tried,
-        replicas=None if blockers else place_replicas(subject, admitted, world, gates, fits=fits),
+        replicas=None if blockers else _replicas(subject, admitted, world, gates, nodes),
         observed=observed(subject, stored or view, world),
         unknown=(*admitted.unknown, *unknown(view, world, gates)),
     )
+
+
+def _replicas(
+    subject: Subject, admitted: Admitted, world: World, gates: Gates, nodes: Sequence[NodeVerdict]
+) -> Replicas | None:
+    """Return how many pods of a workload would run; None for what is one pod."""
+    if subject.kind == "DaemonSet":
+        return place_daemons(subject, nodes, world)
+    return place_replicas(subject, admitted, world, gates, fits=any(verdict.fits for verdict in nodes))
 
 
 def _held(blockers: Iterable[Reason]) -> bool:

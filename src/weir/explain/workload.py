@@ -10,7 +10,7 @@ Not here: where one pod fits and why not (weir.explain.pod).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from weir.explain.devices import born
 from weir.explain.engine import Engines
 from weir.explain.storage import made_claims
 from weir.explain.subject import Subject
+from weir.explain.verdict import NodeVerdict
+from weir.explain.words import node_sentence
 from weir.gates import Gates
 from weir.objects.core import Pod
 from weir.objects.kinds import by_kind
@@ -33,6 +35,8 @@ from weir.world import World
 
 _POD: Final = by_kind("v1", "Pod")
 _REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
+#: Filters by which the DaemonSet controller chooses its nodes; what else refuses keeps a pod waiting.
+_CHOOSING: Final = frozenset({"NodeName", "TaintToleration", "NodeAffinity"})
 _ZERO: Final = parse_quantity("0")
 
 
@@ -104,6 +108,21 @@ def place_replicas(
     if rolls:
         return rows.roll_over(wanted, running)
     return rows.fill(wanted, 0)
+
+
+def place_daemons(subject: Subject, verdicts: Sequence[NodeVerdict], world: World) -> Replicas:
+    """Return on how many of the nodes that a DaemonSet is for its pod runs, or would be placed."""
+    there = {pod.spec.node_name for pod in owned_pods(subject, world) if pod.spec.node_name}
+    meant = [
+        verdict
+        for verdict in verdicts
+        if verdict.node in there or not any(reason.plugin in _CHOOSING for reason in verdict.reasons)
+    ]
+    missing = [verdict for verdict in meant if verdict.node not in there]
+    placed = sum(verdict.fits for verdict in missing)
+    kept_out = next((verdict for verdict in missing if not verdict.fits), None)
+    why = f"on {kept_out.node}, {node_sentence(kept_out)}" if kept_out is not None else ""
+    return Replicas(len(meant), len(meant) - len(missing), placed, why)
 
 
 def owned_pods(subject: Subject, world: World) -> Iterator[Pod]:

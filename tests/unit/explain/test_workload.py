@@ -131,6 +131,16 @@ def test_a_rolling_update_needs_room_for_its_surge_or_may_be_short_for_a_while()
     assert (flowing.rolled_over, flowing.short) == (True, False)
 
 
+def test_a_daemon_set_is_judged_on_every_node_it_is_for():
+    agents = workload("DaemonSet", cpu="2")
+    del agents["spec"]["replicas"]
+    tainted, small, large = nodes(3)
+    tainted["spec"] = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
+    small["status"]["allocatable"]["cpu"] = "1"
+    replicas = ask(agents, tainted, small, large).replicas
+    assert (replicas.wanted, replicas.placed, replicas.why_not) == (2, 1, "on n1, cpu: needs 2, 1 free of 1")
+
+
 # ── what the cluster itself says ──
 
 
