@@ -21,7 +21,7 @@ from tests.kubernetes.programs import scheduler
 from tests.kubernetes.real_server import real_server
 from tests.kubernetes.test_scheduling import outcome
 from weir.client.http import connect
-from weir.client.snapshot import CREATION, PLACEMENT, snapshot
+from weir.client.snapshot import CREATION, DEVICES, PLACEMENT, snapshot
 from weir.errors import ApiError, Forbidden, Invalid, NotFound
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
@@ -40,9 +40,12 @@ PRIORITIES, RUNTIMES = (
     by_kind("scheduling.k8s.io/v1", "PriorityClass"),
     by_kind("node.k8s.io/v1", "RuntimeClass"),
 )
-DRIVER = "csi.example.com"
+SLICES = by_kind("resource.k8s.io/v1", "ResourceSlice")
+DEVICE_CLASSES = by_kind("resource.k8s.io/v1", "DeviceClass")
+DEVICE_CLAIMS = by_kind("resource.k8s.io/v1", "ResourceClaim")
+DRIVER, DEVICE_DRIVER = "csi.example.com", "gpu.example.com"
 #: The server of these tests runs without the ServiceAccount plugin: accounts are not read.
-KINDS = tuple(kind for kind in (*PLACEMENT, *CREATION) if kind != "ServiceAccount")
+KINDS = tuple(kind for kind in (*PLACEMENT, *DEVICES, *CREATION) if kind != "ServiceAccount")
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +71,10 @@ def asked(rng, number, names):
         spec["priorityClassName"] = rng.choice(["low", "high", "hgh"])
     if rng.random() < 0.1:
         spec["runtimeClassName"] = rng.choice(["heavy", "heavie"])
+    if rng.random() < 0.2:
+        spec["resourceClaims"] = [
+            {"name": "gpus", "resourceClaimName": rng.choice(["gpus", "gpus", "no-claim"])}
+        ]
     made["spec"].pop("schedulerName", None)
     return {"apiVersion": "v1", "kind": "Pod", **made}
 
@@ -116,6 +123,24 @@ class Arena:
                 driver = {"name": DRIVER, "nodeID": name, "allocatable": {"count": rng.choice([0, 1, 5])}}
                 await self.make(CSI_NODES, {"metadata": {"name": name}, "spec": {"drivers": [driver]}})
 
+    async def devices(self, rng, names):
+        for name in names:
+            count = rng.randrange(4)
+            devices = [
+                {"name": f"gpu-{index}", "attributes": {"size": {"int": rng.randrange(3)}}}
+                for index in range(count)
+            ]
+            pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+            spec = {"driver": DEVICE_DRIVER, "nodeName": name, "pool": pool, "devices": devices}
+            await self.make(SLICES, {"metadata": {"name": name}, "spec": spec})
+        wanted = {"deviceClassName": rng.choice(["gpu", "gpu", "gpu", "gpux"]), "count": rng.randrange(1, 4)}
+        if rng.random() < 0.4:
+            chosen = f'device.attributes["{DEVICE_DRIVER}"].size > {rng.randrange(2)}'
+            wanted["selectors"] = [{"cel": {"expression": chosen}}]
+        requests = [{"name": "gpus", "exactly": wanted}]
+        metadata = {"name": "gpus", "namespace": "x"}
+        await self.make(DEVICE_CLAIMS, {"metadata": metadata, "spec": {"devices": {"requests": requests}}})
+
     async def build(self, rng, number):
         busy = rng.random() < 0.5
         names = [f"c{number}-n{index}" for index in range(rng.randrange(1, 6))]
@@ -127,6 +152,7 @@ class Arena:
                 RANGES, {"metadata": {"name": "l", "namespace": "x"}, "spec": {"limits": [limit]}}
             )
         await self.storage(rng, names)
+        await self.devices(rng, names)
         for index in range(rng.randrange(4, 10) if busy else rng.randrange(6)):
             there = rc.resident(rng, f"there-{number}-{index}", names, busy)
             await self.make(PODS, there, rc.running(rng, there))
@@ -142,7 +168,7 @@ class Arena:
         for kind, name, namespace in reversed(made):
             with suppress(ApiError):
                 await self.client.delete(kind, name, namespace, grace_period_seconds=0)
-                if kind in (VOLUMES, CLAIMS):
+                if kind in (VOLUMES, CLAIMS, DEVICE_CLAIMS):
                     await self.client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace)
 
 
@@ -168,6 +194,13 @@ async def play(client, cases, seed):
             held = await snapshot(client, KINDS)
             world = World.of(held.documents, held.listed)
             answer = explain(Subject(deepcopy(pod), "Pod", strict=True), world, GATES)
+            if (
+                not answer.attempt.message
+                and answer.blockers
+                and "device-claim" in {reason.kind for reason in answer.blockers}
+            ):
+                counts["held"] = counts.get("held", 0) + 1
+                continue  # PreEnqueue: the real one writes nothing either
             real, said = await decided(arena, deepcopy(pod), len(names))
             if said.startswith("refused: "):
                 counts["refused"] += 1
@@ -210,6 +243,7 @@ async def compare(kubeconfig, cases, seed):
         await client.create(RUNTIMES, rc.OVERHEAD)
         await client.create(CLASSES, {"metadata": {"name": "fast"}, "provisioner": DRIVER,
                                       "volumeBindingMode": "WaitForFirstConsumer"})  # fmt: skip
+        await client.create(DEVICE_CLASSES, {"metadata": {"name": "gpu"}})
         return await play(client, cases, seed)
     finally:
         await client.close()
