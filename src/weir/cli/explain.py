@@ -189,9 +189,9 @@ def _once(
                     show_all=show_all,
                     colour=colour,
                     as_patch=as_patch,
-                    width=_width(),
                 )
-                echo("\n".join(markdown(said) if output == "markdown" else said))
+                folded = (part for line in said for part in _wrapped(line, _width()))
+                echo("\n".join(markdown(said) if output == "markdown" else folded))
             if gates is not found[-1][0]:
                 echo("")
     else:
@@ -327,7 +327,6 @@ def text(
     show_all: bool = False,
     colour: bool = False,
     as_patch: bool = False,
-    width: int = 0,
 ) -> Iterator[str]:
     """Yield the lines that answer the question, most important first; *assumed* comes near the end."""
     from weir.explain.explanation import verdict_line
@@ -358,7 +357,7 @@ def text(
         yield from table(rows)
     if answer.groups:
         yield ""
-        yield from _groups(answer, show_all, colour, width)
+        yield from _groups(answer, show_all, colour)
     if answer.fix:
         yield ""
         yield from _fix(answer, answer.fix, colour, as_patch)
@@ -382,7 +381,7 @@ def text(
     yield paint(f"Not considered: {'; '.join(answer.not_considered)}.", DIM, on=colour)
 
 
-def _groups(answer: Explanation, show_all: bool, colour: bool, width: int) -> Iterator[str]:
+def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
     from weir.explain.phrases import counted
     from weir.explain.ranges import merged, range_sentence
 
@@ -395,16 +394,15 @@ def _groups(answer: Explanation, show_all: bool, colour: bool, width: int) -> It
         names = ", ".join(group.nodes[:most]) + (", …" if len(group.nodes) > most else "")
         mark = paint("✓" if group.verdict.fits else "✗", GOOD if group.verdict.fits else BAD, on=colour)
         rows.append((f"×{len(group.nodes):,}", names, f"{mark} {range_sentence(group)}"))
-    for line in table(rows):
-        yield from _wrapped(line, width)
+    yield from table(rows)
     if rest := groups[len(shown) :]:
         nodes = sum(len(group.nodes) for group in rest)
         yield f"  … {counted(nodes, 'node')} more in {counted(len(rest), 'group')}: --all shows them"
 
 
 def _wrapped(line: str, width: int) -> Iterator[str]:
-    """Yield *line* in as many as the terminal is wide for; words stay whole."""
-    if not width or len(line) <= width:
+    """Yield *line* in as many as the terminal is wide for; words stay whole, and so do manifests."""
+    if not width or len(line) <= width or line.startswith("    "):
         yield line
         return
     indent = min(len(line) - len(line.lstrip()) + 6, width // 2)

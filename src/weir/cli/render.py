@@ -55,7 +55,9 @@ def table(rows: Iterable[Sequence[str]], indent: int = 2, gap: int = 2) -> list[
     lines = []
     for row in grid:
         cells = [
-            cell.rjust(width) if column == 0 and cell.lstrip("×").isdigit() else cell.ljust(width)
+            cell.rjust(width)
+            if column == 0 and cell.lstrip("×").replace(",", "").isdigit()
+            else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=False))
         ]
         lines.append((" " * indent + (" " * gap).join(cells)).rstrip())

@@ -332,3 +332,35 @@ def test_what_may_not_be_listed_matters_only_to_a_pod_that_needs_it(here, capsys
     assert run(["explain", "-f", "pod.yaml"]) == code
     said = "weir: cannot say where Pod default/web fits: pods could not be read: you may not list them\n"
     assert capsys.readouterr().err == ("" if code == FINE else said)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_lines_fit_the_terminal_and_no_word_is_broken(here, capsys, monkeypatch, width):
+    import weir.cli.explain as command
+
+    (here / "pod.yaml").write_text(POD.replace("900", "950"))
+    run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
+    words = capsys.readouterr().out.split()
+    monkeypatch.setattr(command, "_width", lambda: width)
+    run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
+    narrow = capsys.readouterr().out
+    assert max(len(line) for line in narrow.splitlines()) <= width
+    assert narrow.split() == words
+
+
+def test_kind_and_name_may_be_two_words(here, capsys):
+    deployment = (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+        "spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, "
+        "spec: {containers: [{name: c, image: i}]}}}\n"
+    )
+    (here / "all.yaml").write_text(deployment + "---\n" + (here / "nodes.yaml").read_text())
+    for asked in (["deployment", "web"], ["deploy/web"], ["deploy", "web"]):
+        run(["explain", *asked, "--cluster", "all.yaml"])
+        assert capsys.readouterr().out.startswith("Deployment default/web")
+
+
+def test_markdown_has_the_verdict_as_its_heading(here, capsys):
+    (here / "pod.yaml").write_text(POD)
+    run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml", "-o", "markdown"])
+    assert capsys.readouterr().out.startswith("### Pod default/web")
