@@ -21,6 +21,7 @@ from weir.taints.toleration import tolerates as _tolerates
 from weir.taints.toleration import untolerated as _untolerated
 from weir.validate import validate as _validate
 from weir.validate.field import FieldError
+from weir.validate.unknown_fields import find_kind_problem, validate_fields
 from weir.world import World
 
 if TYPE_CHECKING:
@@ -61,12 +62,18 @@ def untolerated(
 def validate(obj: Any, old: Any = None, gates: GatesLike = None) -> list[FieldError]:
     """Return everything the API server would say against *obj* (replacing *old*), in its words and order.
 
+    Fields that the kind does not have come first, as its strict decoding refuses them.
+
     >>> pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
     ...        "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [{"operator": "Gt"}]}}
     >>> [error.field for error in validate(pod)][0]
     'spec.tolerations[0].operator'
     """
-    return _validate(_document(obj), None if old is None else _document(old), Gates.of(gates))
+    document, former = _document(obj), None if old is None else _document(old)
+    misspelt = _misspelt_kind(document)
+    if misspelt is not None:
+        return [misspelt]
+    return [*validate_fields(document), *_validate(document, former, Gates.of(gates))]
 
 
 def explain(
@@ -108,6 +115,12 @@ def compile(expression: str, env: Env | None = None) -> Program:
     from weir.taints.expression import ENV
 
     return compile_cel(expression, ENV if env is None else env)
+
+
+def _misspelt_kind(document: Any) -> FieldError | None:
+    kind = document.get("kind") if isinstance(document, dict) else None
+    version = document.get("apiVersion") if isinstance(document, dict) else None
+    return find_kind_problem(version, kind) if isinstance(kind, str) and isinstance(version, str) else None
 
 
 def _read(view: type[Any], document: Any) -> Any:

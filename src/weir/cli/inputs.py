@@ -35,19 +35,23 @@ SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 def read_files(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of every file that *names* mean."""
+    for name, path in find_files(names):
+        yield name, sys.stdin.buffer.read() if path is None else path.read_bytes()
+
+
+def find_files(names: Iterable[str]) -> Iterator[tuple[str, Path | None]]:
+    """Yield name and path of every file that *names* mean; no path for standard input."""
     for name in names:
-        if name == "-":
-            yield "<stdin>", sys.stdin.buffer.read()
-            continue
         path = Path(name)
-        if not path.is_dir():
-            yield name, path.read_bytes()
-            continue
-        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
-        if not found:
-            raise click.UsageError(f"{name}: no .yaml, .yml or .json file in this folder")
-        for file in found:
-            yield str(file), file.read_bytes()
+        if name == "-":
+            yield "<stdin>", None
+        elif not path.is_dir():
+            yield name, path
+        else:
+            found = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+            if not found:
+                raise click.UsageError(f"{name}: no .yaml, .yml or .json file in this folder")
+            yield from ((str(file), file) for file in found)
 
 
 def read_documents(names: Iterable[str]) -> list[Document]:

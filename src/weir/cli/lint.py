@@ -1,24 +1,36 @@
-"""`weir lint`: the API server's own verdicts, offline, and the traps beyond them; or a running cluster's workloads."""
+"""`weir lint`: the API server's own verdicts, offline, and the traps beyond them; or a running cluster's workloads.
+
+One file that cannot be read is a finding like others; the rest is still checked. A project's settings come from
+pyproject.toml or .weir.yaml, and the command line overrules them.
+Not here: the rules (weir.lint.rules), the formats (weir.lint.formats), the settings (weir.cli._lint_config).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fnmatch
+import gc
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 import weir
 from weir.cli._certainty import asked_gates_option, because, known_gates
 from weir.cli._options import Live, Where, live_options, output_option
-from weir.cli.inputs import CannotSay, read_documents, read_files, read_live
-from weir.cli.main import CANNOT_SAY
-from weir.cli.render import BAD, DIM, NOTE, paint, wants_colour
+from weir.cli.inputs import CannotSay, find_files, read_documents, read_live
+from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
+from weir.cli.render import BAD, DIM, NOTE, paint, progress, wants_colour
 
 if TYPE_CHECKING:
-    from weir.client.cluster_gates import KnownGates
     from weir.client.snapshot import Missing
-    from weir.lint.rule import Finding
+    from weir.gates import Gates
+    from weir.lint.formats import Run
+    from weir.lint.live import Troubles
+    from weir.lint.rule import Finding, Rule, Severity
     from weir.objects.manifest import Document
 
 _COLOURS: Final = {"error": BAD, "warning": NOTE, "note": DIM}
@@ -31,7 +43,7 @@ _WORKLOADS: Final = (
 
 
 @click.command(
-    epilog="Exit code: 0 clean (notes allowed), 1 findings, 2 usage or unreadable input, 3 cannot say (the cluster is "
+    epilog="Exit code: 0 clean (notes allowed), 1 findings, 2 wrong use, 3 cannot say (the cluster is "
     "out of reach, rights are missing, or gates that decide are not known)."
 )
 @click.argument("files", nargs=-1, metavar="[FILE|DIR|-]...")
@@ -50,9 +62,28 @@ _WORKLOADS: Final = (
 @click.option(
     "-A", "--all-namespaces", is_flag=True, help="All namespaces of the live cluster (the default)."
 )
-@output_option("text", "json", "sarif", "junit", help="How to print the findings.")
+@output_option("text", "json", "sarif", "junit", "github", help="How to print the findings.")
 @click.option("--rules", multiple=True, metavar="CODES", help="Only these rules, by code or name.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="All rules but these.")
+@click.option(
+    "--level",
+    type=click.Choice(["error", "warning", "note"]),
+    help="Show only what weighs at least so much; the rest is counted.  [default: warning]",
+)
+@click.option("-q", "--quiet", is_flag=True, help="One line a finding: no source, no fix, no summary.")
+@click.option("--statistics", is_flag=True, help="Count the findings by rule instead of showing them.")
+@click.option(
+    "--strict", is_flag=True, help="Objects of kinds that are not known, and so not checked, are errors."
+)
+@click.option(
+    "--fix", "mend", is_flag=True, help="Change the files where only one thing can have been meant."
+)
+@click.option(
+    "--kubernetes-version",
+    default="",
+    metavar="1.N",
+    help="The version the manifests are for: features it does not have are off.",
+)
 @asked_gates_option()
 @click.option("--explain", "explain_code", metavar="CODE", help="Print the page of one rule and leave.")
 def lint(
@@ -64,67 +95,219 @@ def lint(
     output: str,
     rules: tuple[str, ...],
     ignore: tuple[str, ...],
+    level: str | None,
+    quiet: bool,
+    statistics: bool,
+    strict: bool,
+    mend: bool,
+    kubernetes_version: str,
     given: Mapping[str, bool],
     explain_code: str | None,
 ) -> int:
     """Check manifests: what the API server would refuse, and what it accepts but nobody means.
 
+    Settings of a project stand in pyproject.toml ([tool.weir.lint]) or .weir.yaml (lint:): paths, exclude, rules,
+    ignore, level, levels, strict, kubernetes-version, feature-gates.
+
     \b
     weir lint manifests/
     helm template . | weir lint -
+    weir lint app.yaml --fix
     kubectl get nodes -o yaml > nodes.yaml; weir lint app.yaml --cluster nodes.yaml
     weir lint --cluster                   # the workloads of the live cluster
     weir lint app.yaml --cluster          # held against the live cluster's nodes
     """
-    from weir.client.cluster_gates import API_SERVER
-    from weir.lint.check import choose, either
-    from weir.lint.check import lint as check
-    from weir.lint.live import Troubles, is_own
+    from weir.cli._lint_config import find_config, version_gates
+    from weir.gates import parse_settings
+    from weir.lint.check import choose
     from weir.lint.pages import page
-    from weir.objects.features import needed_gates
+    from weir.lint.rule import Severity
 
-    chosen = choose(rules, ignore)
     if explain_code is not None:
         (rule,) = choose([explain_code], [])
         click.echo(page(rule), nl=False)
-        return 0
+        return FINE
+    config = find_config(Path.cwd())
     ask_live = _LIVE in cluster
-    dumps = [place for place in cluster if place != _LIVE]
-    if not ask_live and (live.named or namespace or all_namespaces):
-        raise click.UsageError("--kubeconfig, --context, -n and -A are for the live cluster: add --cluster")
-    if namespace and all_namespaces:
-        raise click.UsageError("give either -n or -A, not both")
+    _refuse_contradictions(ask_live, live, namespace, all_namespaces)
+    files = files or (() if ask_live else config.paths)
     if not files and not ask_live:
         raise click.UsageError(
             "nothing to check: name files, folders, or - for standard input; or give --cluster"
         )
-    known = read_documents(dumps)
+    if mend and (not files or "-" in files):
+        raise click.UsageError("--fix changes files: name them")
+    version = kubernetes_version or config.kubernetes_version
+    settings = {
+        **(version_gates(version) if version else {}),
+        **parse_settings(config.feature_gates),
+        **given,
+    }
+    checks = _Checks(
+        choose(rules or config.rules, ignore or config.ignore),
+        settings,
+        config.levels,
+        strict or config.strict,
+        Severity(level or config.level or "warning"),
+    )
+    gc.disable()  # documents and findings have no cycles, and looking for some takes half the time
+    try:
+        run, code = _run(checks, files, config.exclude, cluster, live, namespace)
+        mended = 0
+        while mend and (now := _mend([*run.findings, *run.hidden])):
+            # A wrong type hides what else is wrong with an object, so one round may bring another.
+            mended += now
+            run, code = _run(checks, files, config.exclude, cluster, live, namespace)
+        if mend:
+            click.echo(f"fixed {mended} finding{'s' if mended != 1 else ''}", err=True)
+    finally:
+        gc.enable()
+    _report(run, output, quiet=quiet, statistics=statistics)
+    return code
+
+
+class _Checks(NamedTuple):
+    """What a run looks for."""
+
+    rules: list[Rule]
+    gates: Mapping[str, bool]
+    levels: Mapping[str, Severity]
+    strict: bool
+    level: Severity
+
+
+def _refuse_contradictions(ask_live: bool, live: Live, namespace: str, all_namespaces: bool) -> None:
+    if not ask_live and (live.named or namespace or all_namespaces):
+        raise click.UsageError("--kubeconfig, --context, -n and -A are for the live cluster: add --cluster")
+    if namespace and all_namespaces:
+        raise click.UsageError("give either -n or -A, not both")
+
+
+# ── running ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _run(
+    checks: _Checks,
+    files: tuple[str, ...],
+    exclude: tuple[str, ...],
+    cluster: tuple[str, ...],
+    live: Live,
+    namespace: str,
+) -> tuple[Run, int]:
+    """Return what the checks find, and the exit code."""
+    from weir.client.cluster_gates import API_SERVER
+    from weir.lint.check import either
+    from weir.lint.formats import Run
+    from weir.lint.subject import Subject
+    from weir.objects.features import needed_gates
+
+    known = read_documents(place for place in cluster if place != _LIVE)
     missing: tuple[Missing, ...] = ()
-    troubles = None
+    troubles: Troubles | None = None
+    unreadable: list[Finding] = []
+    ask_live = _LIVE in cluster
     if ask_live:
         found, missing = _read_live(live, namespace, workloads=not files)
         known += [_document(each) for each in found if each["kind"] == "Node"]
     if files:
-        documents = read_documents(files)
-        names = {name for name, _ in read_files(file for file in files if file != "-")}
-        names |= {"<stdin>"} if "-" in files else set()
+        documents, names, unreadable = _read(files, exclude)
     else:
-        troubles = Troubles.of(found, datetime.now(UTC))
-        documents = [
-            _document(each) for each in found if each["kind"] in ("Pod", *_WORKLOADS) and is_own(each)
-        ]
-        names = {document.file for document in documents}
-    gates = known_gates(Where((), live) if ask_live else None, given, (API_SERVER,), [namespace or "default"])
-    used = needed_gates(item.value for document in documents for item in document.items())
-    answers = [
-        check(documents, each, known=known, rules=chosen, troubles=troubles) for each in gates.possible(used)
-    ]
+        documents, troubles = _own(found)
+        names = [document.file for document in documents]
+    gates = known_gates(
+        Where((), live) if ask_live else None, checks.gates, (API_SERVER,), [namespace or "default"]
+    )
+    items = [item for document in documents for item in document.items()]
+    used = needed_gates(item.value for item in items)
+    answers = [_check(checks, documents, known, each, troubles) for each in gates.possible(used)]
     doubtful = [name for name in gates.unknown if name in used]
-    findings = answers[0] if len(answers) == 1 else either(answers[0], answers[1], doubtful)
-    code = _report(findings, documents, sorted(names), output, gates, live=not files)
+    both = answers[0] if len(answers) == 1 else either(answers[0], answers[1], doubtful)
+    findings = _weighed([*unreadable, *both], checks)
+    run = Run(
+        [each for each in findings if each.severity.weight <= checks.level.weight],
+        len(items),
+        sorted(names),
+        sum(1 for item in items if (subject := Subject(item)).kind and not subject.is_checked),
+        [each for each in findings if each.severity.weight > checks.level.weight],
+        not files,
+        str(gates.possible(())[0]),
+        gates.report(),
+        gates.line(),
+    )
     if missing:
         click.echo(f"not looked at: {because(missing)}", err=True)
-    return CANNOT_SAY if missing or (len(answers) > 1 and answers[0] != answers[1]) else code
+    if missing or (len(answers) > 1 and answers[0] != answers[1]):
+        return run, CANNOT_SAY
+    return run, FINDINGS if any(each.severity.fails for each in findings) else FINE
+
+
+def _check(
+    checks: _Checks, documents: list[Document], known: list[Document], gates: Gates, troubles: Troubles | None
+) -> list[Finding]:
+    from weir.lint.check import lint as check
+
+    with progress("checking objects:") as tick:
+        return check(
+            documents,
+            gates,
+            known=known,
+            rules=checks.rules,
+            troubles=troubles,
+            strict=checks.strict,
+            tick=tick,
+        )
+
+
+def _weighed(findings: Iterable[Finding], checks: _Checks) -> list[Finding]:
+    """Return the findings with the severities that the project gives them."""
+    return [
+        replace(each, severity=checks.levels.get(each.rule.code, each.severity)) if checks.levels else each
+        for each in findings
+    ]
+
+
+def _mend(findings: Iterable[Finding]) -> int:
+    """Return how many findings were fixed in their files."""
+    from weir.lint.edits import apply_edits
+
+    by_file: dict[str, list[Finding]] = {}
+    for found in findings:
+        if found.edit is not None:
+            by_file.setdefault(found.file, []).append(found)
+    done = 0
+    for file, own in by_file.items():
+        text, number = apply_edits(Path(file).read_bytes().decode(), own)
+        if number:
+            Path(file).write_bytes(text.encode())
+        done += number
+    return done
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(
+    files: tuple[str, ...], exclude: tuple[str, ...]
+) -> tuple[list[Document], list[str], list[Finding]]:
+    """Return the documents of the files, the names of all files, and a finding for each that cannot be read."""
+    from weir.lint.rules.w000_unreadable import unreadable
+    from weir.objects.manifest import ManifestError, Place, read_manifest
+
+    documents: list[Document] = []
+    found: list[Finding] = []
+    wanted = [each for each in find_files(files) if not any(fnmatch.fnmatch(each[0], one) for one in exclude)]
+    with progress("reading files:") as tick:
+        for done, (name, path) in enumerate(wanted):
+            content = b""
+            try:
+                content = sys.stdin.buffer.read() if path is None else path.read_bytes()
+                documents += read_manifest(content, name)
+            except ManifestError as error:
+                found.append(unreadable(error, content.decode(errors="replace")))
+            except PermissionError as error:
+                found.append(unreadable(ManifestError(Place(name, 1, 1), str(error.strerror)), ""))
+            tick(done + 1, len(wanted))
+    return documents, [name for name, _ in wanted], found
 
 
 def _read_live(live: Live, namespace: str, *, workloads: bool) -> tuple[list[Any], tuple[Missing, ...]]:
@@ -136,6 +319,16 @@ def _read_live(live: Live, namespace: str, *, workloads: bool) -> tuple[list[Any
     return found.documents, found.missing
 
 
+def _own(found: list[Any]) -> tuple[list[Document], Troubles]:
+    """Return what people wrote in a cluster, and what is wrong with it."""
+    from weir.lint.live import Troubles, is_own
+
+    troubles = Troubles.of(found, datetime.now(UTC))
+    return [
+        _document(each) for each in found if each["kind"] in ("Pod", *_WORKLOADS) and is_own(each)
+    ], troubles
+
+
 def _document(each: Any) -> Document:
     from weir.objects.manifest import Document
 
@@ -144,32 +337,34 @@ def _document(each: Any) -> Document:
     return Document(each, name, ())
 
 
-def _report(
-    findings: list[Finding],
-    documents: list[Document],
-    names: list[str],
-    output: str,
-    gates: KnownGates,
-    *,
-    live: bool,
-) -> int:
+# ── reporting ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report(run: Run, output: str, *, quiet: bool, statistics: bool) -> None:
     from weir.lint import formats
 
     match output:
         case "json":
-            click.echo(formats.as_json(findings, str(gates.possible(())[0]), gates.report()))
+            click.echo(formats.as_json(run))
         case "sarif":
-            click.echo(formats.sarif(findings, weir.__version__))
+            click.echo(formats.sarif(run, weir.__version__))
         case "junit":
-            click.echo(formats.junit(findings, names))
+            click.echo(formats.junit(run))
+        case "github":
+            _echo(formats.github(run))
+        case _ if statistics:
+            _echo(formats.statistics(run))
         case _:
             colour = wants_colour()
-            for line in formats.text(findings, lambda text, style: _paint(text, style, colour)):
-                click.echo(line)
-            objects = sum(1 for document in documents for _ in document.items())
-            click.echo(formats.summary(findings, objects, len(names), live=live))
-            click.echo(gates.line(), err=True)
-    return 1 if any(found.severity.fails for found in findings) else 0
+            _echo(formats.text(run.findings, lambda text, style: _paint(text, style, colour), quiet=quiet))
+    if output == "text" and not quiet:
+        click.echo(formats.summary(run))
+        click.echo(run.gates_line, err=True)
+
+
+def _echo(lines: Iterable[str]) -> None:
+    if text := "\n".join(lines):
+        click.echo(text)
 
 
 def _paint(text: str, style: str, on: bool) -> str:

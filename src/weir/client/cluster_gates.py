@@ -39,7 +39,7 @@ KUBELET: Final = "kubelet"
 COMPONENTS: Final = (API_SERVER, SCHEDULER, CONTROLLERS, KUBELET)
 
 #: The minor version of Kubernetes 1 that first had the gate; of the other gates no release is known.
-_SINCE: Final = {TOLERATION_COMPARISON: 35, DEVICE_TAINTS: 33, DEVICE_TAINT_RULES: 35}
+SINCE: Final = {TOLERATION_COMPARISON: 35, DEVICE_TAINTS: 33, DEVICE_TAINT_RULES: 35}
 _ENABLED: Final = re.compile(rb"^kubernetes_feature_enabled\{([^}]*)\} ([01])", re.MULTILINE)
 _COMPONENT_ENABLED: Final = re.compile(rb"^weir_component_feature_enabled\{([^}]*)\} ([01])", re.MULTILINE)
 _LABEL: Final = re.compile(rb'(\w+)="([^"]*)"')
@@ -287,7 +287,7 @@ async def _by_asking(client: Client, namespaces: Sequence[str], metrics: Reply) 
     why = "you may not read its /metrics" if metrics.code in (401, 403) else "its /metrics do not say"
     found = {}
     for name in FEATURES:
-        since = _SINCE.get(name)
+        since = SINCE.get(name)
         if since is not None and minor is not None and minor < since:
             found[name] = Learned(False, f"Kubernetes {version} does not have it")
         else:

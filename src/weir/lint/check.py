@@ -7,21 +7,24 @@ above it, several codes with commas, and `# weir: ignore` for all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from weir.gates import Gates
 from weir.lint.live import Troubles
-from weir.lint.rule import Finding, Problem, Rule, show_path
+from weir.lint.rule import Finding, Problem, Rule
 from weir.lint.rules import RULES
 from weir.lint.subject import Facts, Subject
 from weir.objects.manifest import Document
+from weir.validate.unknown_fields import show_path
 
 _IGNORE: Final = re.compile(r"#\s*weir:\s*ignore(?:=([\w,\s-]+))?")
 #: A message quotes the value it is about; one of megabytes is cut so that a report stays readable.
 _LONGEST_MESSAGE: Final = 2000
 _LONGEST_LINE: Final = 400
+#: After so many objects whoever waits is told how far it is.
+_TICK: Final = 100
 
 
 def lint(
@@ -31,10 +34,12 @@ def lint(
     known: Iterable[Document] = (),
     rules: Sequence[Rule] = RULES,
     troubles: Troubles | None = None,
+    strict: bool = False,
+    tick: Callable[[int, int], None] | None = None,
 ) -> list[Finding]:
     """Return what *rules* find in *documents*, by file and line; *known* documents only lend their nodes.
 
-    *troubles* are a live cluster's, whose objects have no lines.
+    *troubles* are a live cluster's, whose objects have no lines. *tick* is called with how many objects are done.
 
     >>> from weir.gates import ALL_FEATURES
     >>> from weir.objects.manifest import read_manifest
@@ -44,8 +49,12 @@ def lint(
     """
     subjects = [Subject(item) for document in documents for item in document.items()]
     background = [Subject(item) for document in known for item in document.items()]
-    facts = Facts.of([*subjects, *background], gates, troubles)
-    findings = [finding for subject in subjects for finding in _check(subject, facts, rules)]
+    facts = Facts.of([*subjects, *background], gates, troubles, strict=strict)
+    findings: list[Finding] = []
+    for done, subject in enumerate(subjects):
+        findings += _check(subject, facts, rules)
+        if tick is not None and done % _TICK == 0:
+            tick(done, len(subjects))
     return sorted(findings, key=_order)
 
 
@@ -73,7 +82,7 @@ def _check(subject: Subject, facts: Facts, rules: Sequence[Rule]) -> Iterator[Fi
 
 def _place(subject: Subject, rule: Rule, problem: Problem) -> Finding:
     document = subject.document
-    place = document.place_of(problem.path)
+    place = document.place_of(problem.path, key=problem.key)
     if not document.lines:  # read from a cluster, not from text
         place = replace(place, line=0, column=0)
     source = document.lines[place.line - 1] if 0 < place.line <= len(document.lines) else ""
@@ -83,12 +92,13 @@ def _place(subject: Subject, rule: Rule, problem: Problem) -> Finding:
         file=place.file,
         line=place.line,
         column=place.column,
-        width=document.width_of(problem.path),
+        width=len(str(problem.path[-1])) if problem.key else document.width_of(problem.path),
         source=source[:_LONGEST_LINE],
         object=subject.name,
         field=show_path(problem.path),
         message=_cut(problem.message),
         fix=_cut(problem.fix),
+        edit=problem.edit,
     )
 
 
@@ -118,11 +128,12 @@ class UnknownRule(ValueError):
 
 def choose(only: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
     """Return the rules named in *only* (all when it is empty) without those in *ignore*, by code or name."""
-    wanted, unwanted = _named(only), _named(ignore)
+    wanted, unwanted = named_rules(only), named_rules(ignore)
     return [rule for rule in RULES if (not wanted or rule in wanted) and rule not in unwanted]
 
 
-def _named(names: Iterable[str]) -> list[Rule]:
+def named_rules(names: Iterable[str]) -> list[Rule]:
+    """Return the rules that *names* mean, by code or name, several in one text with commas. Raises UnknownRule."""
     by_name = {name: rule for rule in RULES for name in (rule.code.casefold(), rule.name)}
     chosen: list[Rule] = []
     for name in (part.strip() for text in names for part in text.split(",")):

@@ -1,14 +1,17 @@
-"""How are findings written down? Text for people; JSON, SARIF and JUnit for machines.
+"""How are findings written down? Text for people; JSON, SARIF, JUnit and annotations of pull requests for machines.
 
-Every function is pure: findings in, text out. The JSON has a versioned schema (`weir.lint/v1`): fields are only
-ever added to it. Colour is the caller's: text marks its parts through `paint`.
+Every function is pure: what a run found in, text out. The JSON has a versioned schema (`weir.lint/v1`,
+docs/reference/lint.schema.json): fields are only ever added to it. Every format says how many objects were not checked.
+Colour is the caller's: text marks its parts through `paint`.
 """
 
 from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -17,8 +20,30 @@ from weir.lint.rules import RULES
 
 JSON_SCHEMA: Final = "weir.lint/v1"
 _SARIF_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+_GITHUB_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+#: Where the page of a rule is found, relative to the documentation that SARIF and annotations point to.
+_PAGES: Final = "https://github.com/weir-k8s/weir/blob/main/docs/reference/lint"
 
 Paint = Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run looked at and found."""
+
+    findings: Sequence[Finding]
+    objects: int
+    files: Sequence[str]
+    not_checked: int = 0  #: objects of kinds that are not known
+    hidden: Sequence[Finding] = ()  #: below the level that was asked for
+    live: bool = False  #: the objects stand in a cluster, not in files
+    gates: str = ""
+    known_gates: Mapping[str, Any] = field(default_factory=dict)
+    gates_line: str = ""
+
+    def count(self, severity: Severity) -> int:
+        """Return how many findings there are of a severity, shown or not."""
+        return sum(found.severity is severity for found in (*self.findings, *self.hidden))
 
 
 def plain(text: str, style: str) -> str:
@@ -26,13 +51,18 @@ def plain(text: str, style: str) -> str:
     return text
 
 
-def text(findings: Sequence[Finding], paint: Paint = plain) -> Iterator[str]:
-    """Yield lines for people: place, message, the source line with a caret, and the fix."""
+# ── for people ───────────────────────────────────────────────────────────────────────────────────
+
+
+def text(findings: Sequence[Finding], paint: Paint = plain, *, quiet: bool = False) -> Iterator[str]:
+    """Yield lines for people: place and message; unless *quiet*, the source line with a caret, and the fix."""
     for found in findings:
         at = f"{found.file}:{found.line}:{found.column}:" if found.line else f"{found.file} {found.field}:"
         place = paint(at, "bold")
         severity = paint(found.severity.value, found.severity.value)
         yield f"{place} {severity} {found.rule.code}: {found.message}"
+        if quiet:
+            continue
         if found.source.strip():
             number = str(found.line)
             yield f" {number} | {found.source}"
@@ -50,23 +80,48 @@ def _blank(char: str) -> str:
     return "  " if unicodedata.east_asian_width(char) in "WF" else " "
 
 
-def summary(findings: Sequence[Finding], objects: int, files: int, *, live: bool = False) -> str:
-    """Return the one line that ends a text report; *live* objects stand in no files."""
-    counts = {s: sum(found.severity is s for found in findings) for s in Severity}
-    words = [f"{n} {s.value}{'s' if n != 1 else ''}" for s, n in counts.items() if n]
-    looked = f"{objects} object{'s' if objects != 1 else ''} in "
-    looked += "the cluster" if live else f"{files} file{'s' if files != 1 else ''}"
-    return f"{', '.join(words) if words else 'no findings'} ({looked})"
+def statistics(run: Run) -> Iterator[str]:
+    """Yield how often each rule found something, most often first; what is not shown is counted too."""
+    counts = Counter((found.rule.code, found.severity) for found in (*run.findings, *run.hidden))
+    names = {rule.code: rule.name for rule in RULES}
+    for (code, severity), number in sorted(counts.items(), key=lambda item: (-item[1], item[0][0])):
+        yield f"{number:>6}  {code}  {severity.value:<7}  {names[code]}"
 
 
-def as_json(findings: Sequence[Finding], gates: str, known: Mapping[str, Any] | None = None) -> str:
+def summary(run: Run) -> str:
+    """Return the one line that ends a text report."""
+    words = [_counted(run.count(each), each.value) for each in Severity if run.count(each)]
+    looked = f"{_counted(run.objects, 'object')} in "
+    looked += "the cluster" if run.live else _counted(len(run.files), "file")
+    if run.not_checked:
+        looked += f", {run.not_checked} not checked: unknown kinds"
+    line = f"{', '.join(words) if words else 'no findings'} ({looked})"
+    if run.hidden:
+        lowest = max((found.severity for found in run.hidden), key=lambda each: each.weight)
+        line += f"; {len(run.hidden)} not shown: --level {lowest.value}"
+    return line
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+# ── for machines ─────────────────────────────────────────────────────────────────────────────────
+
+
+def as_json(run: Run) -> str:
     """Return the findings in weir's own versioned JSON."""
     document = {
         "schema": JSON_SCHEMA,
-        "featureGates": gates,
-        "gates": dict(known or {}),
-        "findings": [_as_object(found) for found in findings],
-        "summary": {s.value: sum(found.severity is s for found in findings) for s in Severity},
+        "featureGates": run.gates,
+        "gates": dict(run.known_gates),
+        "findings": [_as_object(found) for found in run.findings],
+        "summary": {
+            **{severity.value: run.count(severity) for severity in Severity},
+            "objects": run.objects,
+            "notChecked": run.not_checked,
+            "notShown": len(run.hidden),
+        },
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
 
@@ -83,24 +138,28 @@ def _as_object(found: Finding) -> dict[str, Any]:
         "field": found.field,
         "message": found.message,
         "fix": found.fix,
+        "fixable": found.edit is not None,
     }
 
 
-def sarif(findings: Sequence[Finding], version: str) -> str:
+def sarif(run: Run, version: str) -> str:
     """Return the findings as SARIF 2.1.0, which code hosts show beside the lines."""
-    rules = [rule for rule in RULES if any(found.rule is rule for found in findings)]
-    run = {
+    rules = [rule for rule in RULES if any(found.rule is rule for found in run.findings)]
+    document = {
         "tool": {
             "driver": {
                 "name": "weir",
                 "version": version,
+                "informationUri": _PAGES,
                 "rules": [_sarif_rule(rule) for rule in rules],
             }
         },
-        "results": [_sarif_result(found, rules) for found in findings],
+        "results": [_sarif_result(found, rules) for found in run.findings],
+        "properties": {"objects": run.objects, "notChecked": run.not_checked, "featureGates": run.gates},
     }
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+    whole = {"$schema": schema, "version": "2.1.0", "runs": [document]}
+    return json.dumps(whole, indent=2, ensure_ascii=False)
 
 
 def _sarif_rule(rule: Rule) -> dict[str, Any]:
@@ -109,6 +168,7 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "shortDescription": {"text": rule.summary},
         "help": {"text": rule.help, "markdown": rule.help},
+        "helpUri": f"{_PAGES}/{rule.code}.md",
         "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
     }
 
@@ -126,15 +186,38 @@ def _sarif_result(found: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
     }
 
 
-def junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
+def github(run: Run) -> Iterator[str]:
+    """Yield the findings as workflow commands, which GitHub shows beside the lines of a pull request."""
+    for found in run.findings:
+        message = f"{found.message} (fix: {found.fix})" if found.fix else found.message
+        place = {"file": found.file, "line": max(found.line, 1), "col": max(found.column, 1)}
+        place["title"] = f"{found.rule.code} {found.rule.name}"
+        values = ",".join(f"{key}={_escaped(str(value), ',:')}" for key, value in place.items())
+        yield f"::{_GITHUB_LEVELS[found.severity]} {values}::{_escaped(message)}"
+    if run.not_checked:
+        yield f"::notice title=weir lint::{_counted(run.not_checked, 'object')} not checked: unknown kinds"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for char in "%\r\n" + more:
+        text = text.replace(char, f"%{ord(char):02X}")
+    return text
+
+
+def junit(run: Run) -> str:
     """Return the findings as a JUnit report: one case a file, failed when it has an error or warning."""
-    failing = [found for found in findings if found.severity.fails]
+    by_file: dict[str, list[Finding]] = {file: [] for file in run.files}
+    for found in run.findings:
+        by_file.setdefault(found.file, []).append(found)
+    failing = {file for file, own in by_file.items() if any(found.severity.fails for found in own)}
     suite = ElementTree.Element(
-        "testsuite", name="weir lint", tests=str(len(files)), failures=str(len({f.file for f in failing}))
+        "testsuite", name="weir lint", tests=str(len(by_file)), failures=str(len(failing))
     )
-    for file in files:
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, number in (("objects", run.objects), ("notChecked", run.not_checked)):
+        ElementTree.SubElement(properties, "property", name=name, value=str(number))
+    for file, own in by_file.items():
         case = ElementTree.SubElement(suite, "testcase", classname="weir.lint", name=_xml(file))
-        own = [found for found in findings if found.file == file]
         problems = [found for found in own if found.severity.fails]
         if problems:
             failure = ElementTree.SubElement(

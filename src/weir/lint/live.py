@@ -4,7 +4,8 @@ Read from what the cluster says of itself: conditions (ReplicaFailure, ReplicaSe
 FailedDaemonPod, evictions, rejections by kubelets) and pods that failed. Whatever is found is told of the workload a
 person wrote, not of the ReplicaSet or pod below it.
 What surprises: pods of a loop are mostly gone when somebody looks; their events name them, and their owner is found by
-the beginning of their name. A refusal that was followed by a success is over.
+the beginning of their name. A refusal that was followed by a success is over. So is a loop whose workload has been
+ready for minutes, and pods that were each evicted once, as a deliberate taint does, never were one.
 Not here: reading the cluster (weir.cli.lint), the rules that report it (W030, W031).
 """
 
@@ -21,6 +22,10 @@ RECENT: Final = timedelta(minutes=30)
 LOOPING: Final = timedelta(hours=1)
 #: This many pods lost within the hour are a loop; fewer are bad luck.
 LOOP: Final = 3
+#: A workload that is ready, and lost no pod for so long, is in no loop any more.
+SETTLED: Final = timedelta(minutes=5)
+#: Reasons of those who evict on purpose: a loop only when replacements are lost as well.
+EVICTED: Final = frozenset({"TaintManagerEviction", "DeviceTaintManagerEviction", "Evicted", "Preempted"})
 #: Reasons for which kubelets reject pods, and controllers evict them.
 REJECTED: Final = re.compile(
     r"TaintToleration|NodeAffinity|NodeName|NodePorts|OutOf\w+|UnexpectedAdmissionError|Evicted|"
@@ -79,7 +84,7 @@ class Troubles:
     def _read_events(self, cluster: _Cluster, now: datetime) -> None:
         last: dict[Name, dict[str, datetime]] = {}
         told: dict[Name, Refusal] = {}
-        lost: dict[tuple[Name, str], tuple[int, str]] = {}
+        lost: dict[tuple[Name, str], _Losses] = {}
         for event in cluster.events:
             about, reason, at = _about(event), str(event.get("reason", "")), _when(event)
             if at is None or now - at > LOOPING:
@@ -94,17 +99,16 @@ class Troubles:
             losing = reason == "FailedDaemonPod" or REJECTED.fullmatch(reason)
             cancelled = str(event.get("message", "")).startswith("Cancelling deletion")
             if owner is not None and losing and not cancelled:
-                number, message = lost.get((cluster.top(owner), reason), (0, ""))
-                number += _count(event)
-                lost[cluster.top(owner), reason] = (number, str(event.get("message", "")) or message)
+                losses = lost.setdefault((cluster.top(owner), reason), _Losses(at))
+                losses.add(_count(event), at, str(event.get("message", "")))
         for name, refusal in told.items():
             times = last[name]
             over = times.get("SuccessfulCreate", times["FailedCreate"]) > times["FailedCreate"]
             if name in cluster.workloads and not over and not cluster.is_whole(name):
                 self.refused[cluster.top(name)] = refusal
-        for (name, reason), (number, message) in lost.items():
-            if number >= LOOP and name in cluster.workloads:
-                self._note(name, Loop(reason, number, message))
+        for (name, reason), losses in lost.items():
+            if name in cluster.workloads and cluster.is_loop(name, reason, losses, now):
+                self._note(name, Loop(reason, losses.number, losses.message))
 
     def _read_pods(self, cluster: _Cluster, now: datetime) -> None:
         failed: dict[tuple[Name, str], list[Document]] = {}
@@ -119,15 +123,30 @@ class Troubles:
                 continue  # a Job's pods may fail; it gives up by itself
             failed.setdefault((cluster.top(owner), reason), []).append(pod)
         for (name, reason), pods in failed.items():
-            if len(pods) >= LOOP:
-                self._note(
-                    name, Loop(reason, len(pods), str((pods[-1].get("status") or {}).get("message", "")))
-                )
+            losses = _Losses(max(_time(pod["metadata"].get("creationTimestamp")) or now for pod in pods))
+            for pod in pods:
+                losses.add(1, losses.last, str((pod.get("status") or {}).get("message", "")))
+            if cluster.is_loop(name, reason, losses, now):
+                self._note(name, Loop(reason, losses.number, losses.message))
 
     def _note(self, name: Name, loop: Loop) -> None:
         known = self.loops.get(name)
         if known is None or known.pods < loop.pods:
             self.loops[name] = loop
+
+
+@dataclass
+class _Losses:
+    """Pods of one workload that were lost for one reason."""
+
+    last: datetime
+    number: int = 0
+    message: str = ""
+
+    def add(self, number: int, at: datetime, message: str) -> None:
+        self.number += number
+        self.last = max(self.last, at)
+        self.message = message or self.message
 
 
 class _Cluster:
@@ -173,6 +192,24 @@ class _Cluster:
                 return name
             name = above
         return name
+
+    def is_loop(self, name: Name, reason: str, losses: _Losses, now: datetime) -> bool:
+        """Return whether losses are a loop that still goes on."""
+        wanted, ready = self._pods_of(name)
+        if reason in EVICTED and losses.number <= wanted:
+            return False  # each pod once
+        over = ready >= wanted > 0 and now - losses.last > SETTLED
+        return losses.number >= LOOP and not over
+
+    def _pods_of(self, name: Name) -> tuple[int, int]:
+        """Return how many pods a workload wants, and how many are ready; 0 where it does not say."""
+        document = self.workloads.get(name) or {}
+        status, spec = document.get("status") or {}, document.get("spec") or {}
+        if name[0] == "DaemonSet":
+            return int(status.get("desiredNumberScheduled") or 0), int(status.get("numberReady") or 0)
+        if name[0] == "Job":
+            return int(spec.get("parallelism") or 1), int(status.get("ready") or 0)
+        return int(spec.get("replicas") or 1), int(status.get("readyReplicas") or 0)
 
     def is_whole(self, name: Name) -> bool:
         """Return whether a workload has all the pods it asks for."""

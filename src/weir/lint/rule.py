@@ -24,6 +24,19 @@ class Severity(enum.Enum):
     def fails(self) -> bool:
         return self is not Severity.NOTE
 
+    @property
+    def weight(self) -> int:
+        """0 for an error, more for what weighs less."""
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A piece of text to replace at the place of a finding, if it still stands there."""
+
+    old: str
+    new: str
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -33,6 +46,8 @@ class Problem:
     message: str
     fix: str = ""
     severity: Severity | None = None  #: when it differs from the rule's
+    edit: Edit | None = None  #: what `--fix` may do without changing what anybody meant
+    key: bool = False  #: it is about the key at the path, not about its value
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +77,4 @@ class Finding:
     field: str  #: `spec.tolerations[0].value`
     message: str
     fix: str
-
-
-def show_path(path: Path) -> str:
-    """Return *path* as the API server writes it.
-
-    >>> show_path(("spec", "tolerations", 0, "value"))
-    'spec.tolerations[0].value'
-    """
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
+    edit: Edit | None = None

@@ -16,6 +16,8 @@ from weir.lint.live import Troubles
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration, View, ViewError, read
 from weir.objects.manifest import Document
 from weir.objects.templates import TEMPLATE_PATHS, find_template
+from weir.validate.shape import document_version
+from weir.validate.unknown_fields import is_known_kind
 
 V = TypeVar("V", bound=View)
 Path = tuple[str | int, ...]  #: keys and positions that lead to a field
@@ -37,9 +39,35 @@ class Subject:
         return kind if isinstance(kind, str) else ""
 
     @cached_property
+    def api_version(self) -> str:
+        """The version it names, or the first that has its kind."""
+        if not isinstance(self.value, dict) or not isinstance(self.value.get("apiVersion"), str | None):
+            return ""
+        return document_version(self.value) if self.kind else str(self.value.get("apiVersion") or "")
+
+    @cached_property
+    def is_checked(self) -> bool:
+        """Whether weir knows the kind, so that every field was looked at."""
+        return is_known_kind(self.api_version, self.kind)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it stands in a text, and was not read from a cluster."""
+        return bool(self.document.lines)
+
+    def written(self, path: Path) -> str:
+        """Return how the scalar at *path* is written in the text, or "" when there is none."""
+        place, width = self.document.place_of(path), self.document.width_of(path)
+        lines = self.document.lines
+        line = lines[place.line - 1] if 0 < place.line <= len(lines) else ""
+        return line[place.column - 1 : place.column - 1 + width]
+
+    @cached_property
     def name(self) -> str:
         metadata = _mapping(_mapping(self.value).get("metadata"))
         name = metadata.get("name") or metadata.get("generateName") or "(no name)"
+        if not isinstance(name, str):
+            name = self.written(("metadata", "name"))  # `y`, not True
         namespace = metadata.get("namespace")
         return f"{self.kind or 'object'} {f'{namespace}/' if namespace else ''}{name}"
 
@@ -117,9 +145,17 @@ class Facts:
     labels: Mapping[str, frozenset[str]] = field(default_factory=dict)  #: label key → known values
     nodes: int = 0
     troubles: Troubles = field(default_factory=Troubles)  #: of a live cluster's workloads
+    strict: bool = False  #: what was not checked is refused
 
     @classmethod
-    def of(cls, subjects: Iterable[Subject], gates: Gates, troubles: Troubles | None = None) -> Facts:
+    def of(
+        cls,
+        subjects: Iterable[Subject],
+        gates: Gates,
+        troubles: Troubles | None = None,
+        *,
+        strict: bool = False,
+    ) -> Facts:
         """Return the facts that the Nodes among *subjects* tell, beside the *troubles* of a live cluster."""
         taints: dict[Taint, None] = {}
         labels: dict[str, set[str]] = {}
@@ -135,7 +171,7 @@ class Facts:
                 if isinstance(value, str):
                     labels.setdefault(str(key), set()).add(value)
         known = {key: frozenset(values) for key, values in labels.items()}
-        return cls(gates, tuple(taints), known, nodes, troubles or Troubles())
+        return cls(gates, tuple(taints), known, nodes, troubles or Troubles(), strict)
 
     @cached_property
     def values_by_key(self) -> Mapping[str, tuple[str, ...]]:

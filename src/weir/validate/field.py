@@ -28,6 +28,8 @@ TOO_MANY: Final = "FieldValueTooMany"
 NOT_FOUND: Final = "FieldValueNotFound"
 TYPE_INVALID: Final = "FieldValueTypeInvalid"
 INTERNAL: Final = "InternalError"
+#: Not a cause of the API server's: it refuses such a body before it validates.
+UNKNOWN: Final = "UnknownField"
 
 _PHRASE: Final = {
     INVALID: "Invalid value",
@@ -40,8 +42,9 @@ _PHRASE: Final = {
     NOT_FOUND: "Not found",
     TYPE_INVALID: "Invalid value",
     INTERNAL: "Internal error",
+    UNKNOWN: "strict decoding error: unknown field",
 }
-_WITHOUT_VALUE: Final = frozenset({REQUIRED, FORBIDDEN, TOO_LONG, INTERNAL})
+_WITHOUT_VALUE: Final = frozenset({REQUIRED, FORBIDDEN, TOO_LONG, INTERNAL, UNKNOWN})
 
 
 class Enum(str):
@@ -150,6 +153,11 @@ def type_invalid(field: str, value: Any, detail: str) -> FieldError:
 def internal(field: str, text: str) -> FieldError:
     """Return that checking the field failed by itself."""
     return FieldError(INTERNAL, field, "", text)
+
+
+def unknown(field: str, hint: str = "") -> FieldError:
+    """Return that the kind has no such field, with the one that was meant."""
+    return FieldError(UNKNOWN, field, "", hint)
 
 
 def each_invalid(field: str, value: Any, messages: Iterable[str]) -> Errors:

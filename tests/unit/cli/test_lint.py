@@ -95,7 +95,7 @@ def test_lists_are_opened(manifest, capsys):
 
 
 BAD_INPUT = [
-    ("a: [1", 2), (b"\x00\x01", 2), ("[" * 5000, 2), ("kind: Pod\nspec: {tolerations: 7}", 1),
+    ("a: [1", 1), (b"\x00\x01", 1), ("[" * 5000, 1), ("kind: Pod\nspec: {tolerations: 7}", 1),
     ("kind: Pod\nspec: 7", 1), ("- 1\n- 2", 1), ("just text", 1), ("kind: 7", 1), ("kind: Pod\nmetadata: []", 1),
     ("kind: Pod\nspec: {tolerations: [1, null, {key: {a: b}}]}", 1),
     ("kind: Deployment\nspec: {template: {spec: {tolerations: x}}}", 1),
@@ -108,8 +108,7 @@ def test_bad_input_is_a_finding_or_one_line_never_a_traceback(manifest, capsys, 
     assert run(["lint", manifest(text)]) == code
     captured = capsys.readouterr()
     assert "Traceback" not in captured.out + captured.err and "internal error" not in captured.err
-    if code == 2:
-        assert len(captured.err.strip().splitlines()) == 1 and "pod.yaml:1:" in captured.err
+    assert "pod.yaml:1:" in captured.out or "pod.yaml:2:" in captured.out
 
 
 def test_a_value_of_ten_megabytes_gives_a_short_report(manifest, capsys):

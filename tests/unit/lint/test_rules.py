@@ -142,7 +142,7 @@ def test_rules_are_chosen_by_code_or_name():
 
 
 def test_an_unknown_rule_is_refused_with_the_known_ones():
-    with pytest.raises(UnknownRule, match=r"unknown rule 'W999'; the rules are W001 \(api-server-refuses\)"):
+    with pytest.raises(UnknownRule, match=r"unknown rule 'W999'; the rules are W000 \(unreadable\)"):
         choose(["W999"], [])
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from weir.lint.rule import Rule
 from weir.lint.rules import (
+    w000_unreadable,
     w001_api_server,
     w002_duplicate_key,
     w003_not_integers,
@@ -20,6 +21,7 @@ from weir.lint.rules import (
     w012_integer_spelling,
     w013_unreadable_taint,
     w014_gate_off,
+    w015_kind_not_known,
     w020_expression_cost,
     w021_constant_expression,
     w022_expression_fails,
@@ -29,6 +31,7 @@ from weir.lint.rules import (
 )
 
 RULES: Final[tuple[Rule, ...]] = (
+    w000_unreadable.RULE,
     w001_api_server.RULE,
     w002_duplicate_key.RULE,
     w003_not_integers.RULE,
@@ -43,6 +46,7 @@ RULES: Final[tuple[Rule, ...]] = (
     w012_integer_spelling.RULE,
     w013_unreadable_taint.RULE,
     w014_gate_off.RULE,
+    w015_kind_not_known.RULE,
     w020_expression_cost.RULE,
     w021_constant_expression.RULE,
     w022_expression_fails.RULE,

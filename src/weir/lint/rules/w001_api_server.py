@@ -6,17 +6,72 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from weir.lint.rule import Problem, Rule, Severity
+from weir.gates import Gates
+from weir.lint.rule import Edit, Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
 from weir.validate import validate
+from weir.validate.field import NOT_SUPPORTED, TYPE_INVALID, FieldError
+from weir.validate.unknown_fields import closest, find_kind_problem, find_unknown_fields, show_path
 
 _PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
+_QUOTED: Final = re.compile(r'"([^"]*)"')
+#: Words of YAML 1.1 that are not text unless quoted.
+_NORWAY: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"})
 
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
     """Yield every error the API server would answer this object with."""
+    if subject.is_written:
+        yield from _undecodable(subject)
+    if subject.kind and find_kind_problem(subject.api_version, subject.kind):
+        return
     for error in validate(subject.value, gates=facts.gates):
-        yield Problem(_path(error.field, subject.kind), str(error))
+        path = _path(error.field, subject.kind)
+        fix, edit = _fix(subject, path, error, facts.gates)
+        yield Problem(path, str(error), fix, edit=edit)
+
+
+def _undecodable(subject: Subject) -> Iterator[Problem]:
+    """Yield what strict decoding refuses; what a cluster has stored was decoded by a server that may know more."""
+    if misspelt := subject.kind and find_kind_problem(subject.api_version, subject.kind):
+        yield Problem((misspelt.field,), str(misspelt))
+    for path, meant in find_unknown_fields(subject.value):
+        name = str(path[-1])
+        yield Problem(
+            path,
+            f'strict decoding error: unknown field "{show_path(path)}"',
+            f"did you mean {meant}?" if meant else "remove it, or look for its right place",
+            edit=Edit(name, meant) if meant.casefold() == name.casefold() else None,
+            key=True,
+        )
+
+
+def _fix(subject: Subject, path: Path, error: FieldError, gates: Gates) -> tuple[str, Edit | None]:
+    """Return what would mend an error, and the edit that does it where nothing else can have been meant."""
+    if error.type == TYPE_INVALID and "must be a string, not" in error.detail:
+        raw = subject.written(path)
+        if not re.fullmatch(r"[\w.+-]+", raw):
+            return "", None
+        why = f"{raw} is a boolean in YAML" if raw.casefold() in _NORWAY else f"{raw} is a number in YAML"
+        return f'{why}, not text: quote it: "{raw}"', Edit(raw, f'"{raw}"')
+    if error.type == NOT_SUPPORTED and isinstance(error.value, str):
+        allowed = _QUOTED.findall(error.detail)
+        if path[-1:] == ("operator",) and "tolerations" in path:
+            # The server lists the two oldest only, whatever its gates are.
+            allowed = _operators(gates)
+        meant = closest(error.value, allowed)
+        if not meant or meant == error.value:
+            return "", None
+        same = meant.casefold() == error.value.casefold() and subject.written(path) == error.value
+        return f"did you mean {meant}? (one of {', '.join(allowed)})", Edit(
+            error.value, meant
+        ) if same else None
+    return "", None
+
+
+def _operators(gates: Gates) -> list[str]:
+    numeric = ["Lt", "Gt"] if gates.numeric else []
+    return ["Equal", "Exists", *numeric, *(["SemverLt", "SemverGt", "SemverEq"] if gates.semver else [])]
 
 
 def _path(field: str, kind: str) -> Path:
@@ -37,11 +92,15 @@ RULE = Rule(
     severity=Severity.ERROR,
     summary="The API server would refuse this object.",
     help="""\
-The message is the one the API server answers with (HTTP 422), so `kubectl apply` would print it too. All errors of
-an object are reported at once, in the API server's order. Which fields are allowed depends on the feature gates:
-give the cluster's own with `--feature-gates`.
+The message is the one the API server answers with, so `kubectl apply` would print it too: for fields the kind does not
+have (`strict decoding error: unknown field`), for a kind it does not serve (`no matches for kind`), and for values
+(HTTP 422). All errors of an object are reported at once, in the API server's order. Which values are allowed depends on
+the feature gates: a live cluster is asked for its own, for files give them with `--feature-gates`.
+
+A value that must be text and is not (`name: y`, `value: 950`) is what YAML makes of it: quote it, or let `--fix` do so.
 
 Some paths are the API server's and look odd: errors about a node's taints are reported under `metadata.taints`,
-although the taints stand in `spec.taints`.""",
+although the taints stand in `spec.taints`. For an operator nobody knows it lists `Equal` and `Exists` only, whatever
+its gates are; the fix names all that the gates allow.""",
     check=check,
 )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weir.lint.rule import Problem, Rule, Severity, show_path
+from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.subject import Facts, Subject
+from weir.validate.unknown_fields import show_path
 
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
     """Yield each key that stands twice in one mapping."""
     for path, _place in subject.document.duplicates:
         yield Problem(
-            path, f"{show_path(path)} is written twice; only the last one counts", "remove one of them"
+            path,
+            f'strict decoding error: duplicate field "{show_path(path)}": only the last one counts',
+            "remove one of them",
         )
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from weir.lint.rule import Problem, Rule, Severity
-from weir.lint.subject import Facts, Subject
+from weir.lint.rule import Edit, Problem, Rule, Severity
+from weir.lint.subject import Facts, Path, Subject
 from weir.taints.operators import NUMERIC
 from weir.values.integer import INT64_MAX, INT64_MIN, canonical_problem
 
@@ -33,6 +33,7 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
                 (*path, "value"),
                 f"{value} is not written canonically, and comparisons take no other form",
                 f'write "{number}"',
+                edit=_edit(subject, (*path, "value"), number),
             )
         elif canonical_problem(value) and str(number) in facts.values_by_key.get(toleration.key, ()):
             yield Problem(
@@ -40,6 +41,12 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
                 f"Equal compares text: {value} does not tolerate {toleration.key}={number}",
                 f'write "{number}"',
             )
+
+
+def _edit(subject: Subject, path: Path, number: int) -> Edit | None:
+    """Return the edit of a quoted number; an unquoted one is none of a toleration's values."""
+    written = subject.written(path)
+    return Edit(written, f'"{number}"') if written[:1] in ("'", '"') else None
 
 
 RULE = Rule(

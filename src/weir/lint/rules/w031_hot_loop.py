@@ -42,6 +42,7 @@ manager's are off, so that a pod that was placed correctly is rejected (reason T
 (TaintManagerEviction) at once.
 
 Read from pods that failed and from events of the last hour; three lost pods are a loop. Pods that are gone already are
-counted by their events.""",
+counted by their events. Pods that were evicted once each, as a deliberate taint does, are no loop; and a workload that
+has been ready for five minutes is in none any more.""",
     check=check,
 )
