@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from tests.integration.test_refusals import refused
@@ -99,3 +101,42 @@ def test_pods_that_are_evicted_again_and_again_are_a_loop():
         cluster.apply(document)
         cluster.advance(20)
         assert ("W031", "Deployment default/web") in codes(cluster)
+
+
+def evicted(at, pods, reason="DeviceTaintManagerEviction"):
+    """Return the documents of a Deployment whose *pods* were evicted at *at*, each once, and replaced since."""
+    owner = {"kind": "ReplicaSet", "name": "web-1", "controller": True}
+    deployment = {"kind": "Deployment", "name": "web", "controller": True}
+    amounts = {"spec": {"replicas": 3}, "status": {"replicas": 3, "readyReplicas": 3}}
+    yield {"kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}, **amounts}
+    metadata = {"name": "web-1", "namespace": "default", "ownerReferences": [deployment]}
+    yield {"kind": "ReplicaSet", "metadata": metadata, **amounts}
+    for number in range(pods):
+        about = {"kind": "Pod", "namespace": "default", "name": f"web-1-abcd{number}"}
+        yield {
+            "kind": "Event",
+            "reason": reason,
+            "involvedObject": about,
+            "lastTimestamp": at.isoformat(),
+            "count": 1,
+        }
+    yield {
+        "kind": "Pod",
+        "metadata": {"name": "web-1-zzzzz", "namespace": "default", "ownerReferences": [owner]},
+        "status": {"phase": "Running"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pods", "minutes", "loops"),
+    [
+        (3, 1, False),  # a deliberate eviction: every pod once
+        (3, 40, False),
+        (9, 1, True),  # replacements are lost as well
+        (9, 40, False),  # and that is over
+    ],
+)
+def test_a_deliberate_eviction_is_no_loop_and_a_loop_ends(pods, minutes, loops):
+    now = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    found = Troubles.of(evicted(now - timedelta(minutes=minutes), pods), now)
+    assert bool(found.loops) == loops

@@ -154,7 +154,7 @@ def lint(
     try:
         run, code = _run(checks, files, config.exclude, cluster, live, namespace)
         mended = 0
-        while mend and (now := _mend([*run.findings, *run.hidden])):
+        while mend and (now := _mend(run.findings)):
             # A wrong type hides what else is wrong with an object, so one round may bring another.
             mended += now
             run, code = _run(checks, files, config.exclude, cluster, live, namespace)
@@ -245,6 +245,7 @@ def _check(
     checks: _Checks, documents: list[Document], known: list[Document], gates: Gates, troubles: Troubles | None
 ) -> list[Finding]:
     from weir.lint.check import lint as check
+    from weir.lint.rule import Severity
 
     with progress("checking objects:") as tick:
         return check(
@@ -254,6 +255,7 @@ def _check(
             rules=checks.rules,
             troubles=troubles,
             strict=checks.strict,
+            level=Severity.NOTE if checks.levels else checks.level,
             tick=tick,
         )
 

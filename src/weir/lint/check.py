@@ -13,7 +13,7 @@ from typing import Final
 
 from weir.gates import Gates
 from weir.lint.live import Troubles
-from weir.lint.rule import Finding, Problem, Rule
+from weir.lint.rule import Finding, Problem, Rule, Severity
 from weir.lint.rules import RULES
 from weir.lint.subject import Facts, Subject
 from weir.objects.manifest import Document
@@ -35,11 +35,13 @@ def lint(
     rules: Sequence[Rule] = RULES,
     troubles: Troubles | None = None,
     strict: bool = False,
+    level: Severity = Severity.NOTE,
     tick: Callable[[int, int], None] | None = None,
 ) -> list[Finding]:
     """Return what *rules* find in *documents*, by file and line; *known* documents only lend their nodes.
 
     *troubles* are a live cluster's, whose objects have no lines. *tick* is called with how many objects are done.
+    Findings below *level* are only counted by whoever asked: they get no place.
 
     >>> from weir.gates import ALL_FEATURES
     >>> from weir.objects.manifest import read_manifest
@@ -50,9 +52,11 @@ def lint(
     subjects = [Subject(item) for document in documents for item in document.items()]
     background = [Subject(item) for document in known for item in document.items()]
     facts = Facts.of([*subjects, *background], gates, troubles, strict=strict)
+    texts = {id(subject.document.lines): subject.document.lines for subject in subjects}
+    remarked = {key: any("weir:" in line for line in lines) for key, lines in texts.items()}
     findings: list[Finding] = []
     for done, subject in enumerate(subjects):
-        findings += _check(subject, facts, rules)
+        findings += _check(subject, facts, rules, level, remarked[id(subject.document.lines)])
         if tick is not None and done % _TICK == 0:
             tick(done, len(subjects))
     return sorted(findings, key=_order)
@@ -72,9 +76,17 @@ def _order(found: Finding) -> tuple[str, int, int, str]:
     return found.file, found.line, found.column, found.rule.code
 
 
-def _check(subject: Subject, facts: Facts, rules: Sequence[Rule]) -> Iterator[Finding]:
+def _check(
+    subject: Subject, facts: Facts, rules: Sequence[Rule], level: Severity, remarked: bool
+) -> Iterator[Finding]:
     for rule in rules:
         for problem in rule.check(subject, facts):
+            severity = problem.severity or rule.severity
+            if severity.weight > level.weight and not remarked:
+                yield Finding(
+                    rule, severity, subject.document.file, 0, 0, 1, "", subject.name, "", problem.message, ""
+                )
+                continue
             finding = _place(subject, rule, problem)
             if not _ignored(finding, subject.document.lines):
                 yield finding

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from weir.lint.subject import Facts, Path, Subject
 
@@ -27,7 +28,10 @@ class Severity(enum.Enum):
     @property
     def weight(self) -> int:
         """0 for an error, more for what weighs less."""
-        return list(Severity).index(self)
+        return _WEIGHTS[self.value]
+
+
+_WEIGHTS: Final = {severity.value: weight for weight, severity in enumerate(Severity)}
 
 
 @dataclass(frozen=True, slots=True)
