@@ -19,7 +19,7 @@ ROWS: list[set[str]] = [
     {"validate", "lint", "world"},
     {"store", "client", "observe"},
     {"apiserver", "scheduler", "controllers", "simulation.kubelet", "simulation.drivers"},
-    {"simulation", "explain"},
+    {"simulation", "explain", "whatif"},
     {"__main__", "cli", "library", "pytest_plugin"},
 ]
 LEVEL = {package: level for level, row in enumerate(ROWS) for package in row}

@@ -14,11 +14,11 @@ from tests.property.test_scheduler import NAMESPACES, random_node, random_pod
 from weir.explain.admission import Admission
 from weir.explain.pod import explain
 from weir.explain.subject import Subject
-from weir.explain.whatif import place
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Namespace, Node, Pod, read
 from weir.objects.declared_features import RESTART_ALL
 from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.framework import Diagnosis, NoNodes, PluginError
 from weir.scheduler.volumes import Storage
 from weir.world import World
 
@@ -126,6 +126,15 @@ def odd_pod(rng: random.Random, name: str) -> dict[str, Any]:
     return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
+def placed(engine: Engine, pod: Pod) -> Placement | str:
+    """Return where the engine puts *pod*, or why nowhere."""
+    try:
+        answer = engine.place(pod)
+    except (NoNodes, PluginError) as nothing:
+        return str(nothing)
+    return answer.message if isinstance(answer, Diagnosis) else answer
+
+
 @pytest.mark.parametrize("seed", range(150))
 def test_disks_features_preferences_and_resizes_are_judged_as_the_scheduler_judges_them(seed):
     rng = random.Random(seed)
@@ -144,7 +153,7 @@ def test_disks_features_preferences_and_resizes_are_judged_as_the_scheduler_judg
         documents.append({**there, "spec": {**there["spec"], "nodeName": home}})
     asked = odd_pod(rng, "new")
     answer = explain(Subject.of(asked, stored=True), World.of(documents), ALL_FEATURES)
-    found = place(engine, read(Pod, asked))
+    found = placed(engine, read(Pod, asked))
     refused = {name: status.reasons for name, status in engine.statuses(read(Pod, asked)).items()}
     broken = "PreScore" in found if isinstance(found, str) else False
     assert (

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,8 +42,39 @@ def paint(text: str, colour: str, *, bold: bool = False, on: bool = False) -> st
     return click.style(text, fg=colour, bold=bold) if on else text
 
 
-def table(rows: Iterable[Sequence[str]], indent: int = 2, gap: int = 2) -> list[str]:
+def terminal_width() -> int | None:
+    """Return how many columns the answer has: the terminal's, or COLUMNS; None for a pipe, which has any number."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
+    """Return *text* as lines of at most *width* columns, broken between words only.
+
+    >>> wrapped("one two three", 9)
+    ['one two', 'three']
+    """
+    if width is None or len(indent) + len(text) <= width:
+        return [indent + text]
+    return textwrap.wrap(
+        text,
+        max(width, len(indent) + 1),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def table(
+    rows: Iterable[Sequence[str]], indent: int = 2, gap: int = 2, width: int | None = None
+) -> list[str]:
     """Return *rows* as lines with aligned columns; a first cell that is a count is set to the right.
+
+    With a *width*, long cells are broken between words; where that would leave a column too narrow to read, each row
+    becomes a paragraph.
 
     >>> table([["×24", "spot-1", "sla=940"], ["×1", "od-1", "ok"]])
     ['  ×24  spot-1  sla=940', '   ×1  od-1    ok']
@@ -50,17 +83,59 @@ def table(rows: Iterable[Sequence[str]], indent: int = 2, gap: int = 2) -> list[
     widths: list[int] = []
     for row in grid:
         widths += [0] * (len(row) - len(widths))
-        for column, cell in enumerate(row[:-1]):
+        for column, cell in enumerate(row):
             widths[column] = max(widths[column], len(cell))
+    if width is not None and indent + sum(widths) + gap * (len(widths) - 1) > width:
+        narrowed = _narrowed(grid, widths, width - indent - gap * (len(widths) - 1))
+        if narrowed is None:
+            return _paragraphs(grid, width, indent)
+        widths = narrowed
     lines = []
     for row in grid:
-        cells = [
-            cell.rjust(width)
-            if column == 0 and cell.lstrip("×").replace(",", "").isdigit()
-            else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        lines.append((" " * indent + (" " * gap).join(cells)).rstrip())
+        cells = [wrapped(cell, size or 1) for cell, size in zip(row, widths, strict=False)]
+        for number in range(max(map(len, cells), default=0)):
+            parts = [cell[number] if number < len(cell) else "" for cell in cells]
+            set_out = [
+                part.rjust(size)
+                if column == 0 and part.lstrip("×").replace(",", "").isdigit()
+                else part.ljust(size)
+                for column, (part, size) in enumerate(zip(parts, widths, strict=False))
+            ]
+            lines.append((" " * indent + (" " * gap).join(set_out)).rstrip())
+    return lines
+
+
+#: A column narrower than this is not read but deciphered.
+_NARROWEST: Final = 20
+
+
+def _narrowed(grid: list[list[str]], widths: list[int], room: int) -> list[int] | None:
+    """Return the widths of columns that fit in *room*, the widest made narrower; None when none of them may be."""
+    found = list(widths)
+    longest = [
+        max((len(word) for row in grid if column < len(row) for word in row[column].split()), default=0)
+        for column in range(len(widths))
+    ]
+    while sum(found) > room:
+        widest = max(range(len(found)), key=lambda column: found[column])
+        least = max(_NARROWEST, longest[widest])
+        if found[widest] <= least:
+            return None
+        found[widest] = max(least, found[widest] - (sum(found) - room))
+    return found
+
+
+def _paragraphs(grid: list[list[str]], width: int, indent: int) -> list[str]:
+    """Return each row as a paragraph that names its columns; the first row has their names if it is in capitals."""
+    head = grid[0] if grid and all(cell.isupper() for cell in grid[0]) else []
+    lines: list[str] = []
+    for row in grid[1:] if head else grid:
+        first = "  ".join(cell for cell in row[:2] if cell)
+        lines += wrapped(first, width, " " * indent)
+        for number, cell in enumerate(row[2:], 2):
+            name = f"{head[number].lower()}: " if head else ""
+            if cell:
+                lines += wrapped(name + cell, width, " " * (indent + 4))
     return lines
 
 

@@ -1,14 +1,15 @@
-"""`weir what-if`: who would leave, when, and where they could go, before a taint is set or a rule applied.
+"""`weir what-if`: what a change would do before it is made: who leaves, when, and where they end.
 
-Reads a live cluster or a dump of one and changes neither. Exit 0 when every pod that leaves has somewhere to go,
-1 when one has not or a waiting pod loses its place, 2 for input that cannot be read, 3 for a cluster that does not
-answer.
-Not here: the answer itself (weir.explain.whatif).
+Reads a live cluster or a dump of one and changes neither: the change is made to a copy, which then lives under virtual
+time. Exit 0 when every pod that leaves finds a place, 1 when one does not, goes in circles, or a budget stands in the
+way, 2 for input that cannot be read, 3 for a cluster that does not answer or may not be read.
+Not here: the changes (weir.cli._what_if_changes), the answer itself (weir.whatif).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,28 +17,48 @@ import click
 
 from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
 from weir.cli._options import Where, output_option, together
-from weir.cli.inputs import CannotSay, Held, asked_cluster, read_cluster, read_documents
+from weir.cli._what_if_changes import CHANGES, read_changes
+from weir.cli.inputs import CannotSay, Held, asked_cluster, read_cluster, read_files, read_seconds
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
-from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, wants_colour
+from weir.cli.render import (
+    BAD,
+    DIM,
+    GOOD,
+    NOTE,
+    emit,
+    paint,
+    progress,
+    table,
+    terminal_width,
+    wants_colour,
+    wrapped,
+)
 from weir.gates import Gates
 
 if TYPE_CHECKING:
-    from weir.client.cluster_gates import KnownGates
-    from weir.explain.whatif import Forecast, Leaving
-    from weir.objects.core import Taint
+    from weir.whatif.changes import Change
+    from weir.whatif.forecast import Forecast
+    from weir.whatif.run import Asked
 
 Document = dict[str, Any]
 
 _ROWS: Final = 20
-#: What can be changed; anything else makes new pods, which is explain's question.
-_CHANGEABLE: Final = ("Node", "DeviceTaintRule", "ResourceSlice", "DeviceClass")
 _EPILOG: Final = (
-    "Exit codes: 0 everybody finds a place, 1 somebody does not, 2 unreadable input, 3 cannot say (the "
-    "cluster is out of reach, rights are missing, or gates that decide are not known)."
+    "Exit codes: 0 all find a place, 1 some do not, 2 unreadable input, 3 cannot say (the cluster is out of reach, "
+    "rights are missing, or gates that decide are not known)."
 )
 _answer_options: Final = together(
-    output_option("text", "json", "yaml"),
-    click.option("--all", "show_all", is_flag=True, help="Show every pod."),
+    output_option(
+        "text", "json", "yaml", "plan", help="plan: JSON to be held against the cluster with `verify`."
+    ),
+    click.option("--all", "show_all", is_flag=True, help="Show every pod, not only workloads."),
+    click.option(
+        "--until", default="1h", show_default=True, metavar="TIME", help="How far to look: 90s, 10m, 2h."
+    ),
+    click.option(
+        "--seed", type=int, default=0, show_default=True, help="Another one breaks ties differently."
+    ),
+    click.option("--explain", default="", metavar="POD", help="Tell what happens to this pod, step by step."),
     asked_gates_option(),
 )
 
@@ -47,138 +68,157 @@ def what_if() -> None:
     """Say what a change to the cluster would do before making it. Nothing is written."""
 
 
-@what_if.command(epilog=_EPILOG)
-@click.argument("words", nargs=-1, required=True, metavar="NODE… KEY[=VALUE]:EFFECT…")
-@click.option("-l", "--selector", default="", help="All nodes with these labels, instead of NODE….")
-@click.option("--all-nodes", is_flag=True, help="All nodes, instead of NODE….")
+def _offer(name: str) -> None:
+    """Make a command of a change: its own words, and those of every question."""
+    reader = CHANGES[name]
+
+    @what_if.command(name, help=reader.help, epilog=_EPILOG)
+    @asked_cluster
+    @_answer_options
+    def command(where: Where, **given: Any) -> int:
+        own = {parameter.name: given.pop(parameter.name) for parameter in reader.params if parameter.name}
+        assert reader.callback is not None
+        return _ask([reader.callback(**own)], where, **given)
+
+    command.params[:0] = reader.params
+
+
+for _name in CHANGES:
+    if _name != "wait":
+        _offer(_name)
+
+
+@what_if.command("changes", epilog=_EPILOG)
+@click.argument("file", metavar="FILE|-")
 @asked_cluster
 @_answer_options
-def taint(
-    words: Sequence[str],
-    selector: str,
-    all_nodes: bool,
+def changes(file: str, where: Where, **given: Any) -> int:
+    """Make several changes, one on each line of a file: the same words as here, and `wait 5m` between them.
+
+    \b
+    Example:
+      printf 'cordon spot-1\nwait 1m\ndrain spot-1\n' | weir what-if changes - --cluster snapshot.yaml
+    """
+    return _ask(read_changes(file), where, **given)
+
+
+@what_if.command(epilog="Exit codes: 0 as foreseen, 1 not, 2 unreadable input, 3 cluster unreachable.")
+@click.argument("plan", metavar="PLAN")
+@asked_cluster
+@output_option("text", "json", "yaml")
+def verify(plan: str, where: Where, output: str) -> int:
+    """Hold a plan (`-o plan`) against the cluster after the change was made.
+
+    \b
+    Example:
+      weir what-if drain node-7 -o plan > plan.json
+      kubectl drain node-7 --ignore-daemonsets
+      weir what-if verify plan.json
+    """
+    import msgspec
+
+    from weir.whatif.plan import PlanError
+    from weir.whatif.plan import check as check_plan
+    from weir.whatif.plan import verify as hold
+
+    ((name, content),) = read_files([plan])
+    try:
+        document = check_plan(msgspec.json.decode(content))
+    except (msgspec.DecodeError, PlanError) as error:
+        raise click.UsageError(f"{name}: {error}") from None
+    held = _readable(read_cluster(where, ("Node", "Pod", "ReplicaSet")))
+    checks = hold(document, (each for _, each in held.documents))
+    wrong = [each for each in checks if not each.held]
+    if output == "text":
+        for each in wrong:
+            click.echo(f"{each.about}: foreseen: {each.foreseen}; found: {each.found}")
+        said = f"{len(checks) - len(wrong)} of {len(checks)} things are as foreseen."
+        click.echo(paint(said, BAD if wrong else GOOD, bold=True, on=wants_colour()))
+    else:
+        found = [
+            {"about": each.about, "foreseen": each.foreseen, "found": each.found, "held": each.held}
+            for each in checks
+        ]
+        emit({"schema": "weir.what-if-verify/v1", "held": not wrong, "checks": found}, output)
+    return FINDINGS if wrong else FINE
+
+
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _readable(held: Held) -> Held:
+    """Return *held* unless what every answer needs could not be read."""
+    if missing := held.lacks({"Node", "Pod"}):
+        raise CannotSay(f"cannot say what would change: {because(missing)}")
+    return held
+
+
+def _ask(
+    asked_changes: Sequence[Change],
     where: Where,
     output: str,
     show_all: bool,
+    until: str,
+    seed: int,
+    explain: str,
     given: Mapping[str, bool],
 ) -> int:
-    """Taint nodes, as `kubectl taint nodes` would; a taint with `-` behind it is taken away.
+    from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
+    from weir.client.snapshot import WHAT_IF
+    from weir.objects.features import needed_gates
+    from weir.whatif.report import report
+    from weir.whatif.run import Asked
 
-    \b
-    Examples:
-      weir what-if taint spot-1 spot-2 sla=800:NoExecute
-      weir what-if taint -l pool=spot failure-probability=15:NoExecute --context production
-      weir what-if taint spot-1 maintenance:NoSchedule- --cluster snapshot.yaml
-    """
-    names, taints = _nodes_and_taints(words)
-    if sum((bool(names), bool(selector), all_nodes)) != 1:
-        raise click.UsageError("name nodes, or give --selector, or --all-nodes: one of them")
+    horizon = read_seconds(until, "--until")
+    held = _readable(read_cluster(where, WHAT_IF))
+    applied = [document for change in asked_changes for document in getattr(change, "documents", ())]
+    _check_kinds(held, applied)
+    known = known_gates(where, given, (API_SERVER, SCHEDULER, CONTROLLERS))
+    used = needed_gates([*_flat(held), *applied])
+    now = datetime.now(UTC)
+    unread = [each.plural for each in held.missing]
 
-    def change(held: Held) -> list[Document]:
-        nodes = {
-            document["metadata"]["name"]: document for document in _flat(held) if document["kind"] == "Node"
-        }
-        chosen = names or [name for name, node in nodes.items() if _selected(selector, node)]
-        for name in chosen:
-            if name not in nodes:
-                raise click.UsageError(f"no node {name} in the cluster (it has {len(nodes)})")
-        if not chosen:
-            raise click.UsageError(f"no node has the labels {selector}")
-        return [_tainted(nodes[name], taints) for name in chosen]
+    def answer(gates: Gates) -> Forecast:
+        return _run(held, asked_changes, Asked(gates, now, horizon, seed, explain))
 
-    return _ask(change, where, output, show_all, given)
+    def machine(found: Forecast, gates: Gates) -> Document:
+        return report(found, gates, known.report(), list(not_considered(found, unread)))
 
+    def same(one: Forecast, other: Forecast) -> bool:
+        return machine(one, Gates()) == machine(other, Gates())
 
-@what_if.command(epilog=_EPILOG)
-@click.option(
-    "-f", "--filename", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="What to apply."
-)
-@asked_cluster
-@_answer_options
-def apply(
-    files: Sequence[str],
-    where: Where,
-    output: str,
-    show_all: bool,
-    given: Mapping[str, bool],
-) -> int:
-    """Apply nodes, DeviceTaintRules, ResourceSlices or DeviceClasses, as `kubectl apply -f` would.
+    answers = distinct(known, used, answer, same)
+    if output == "text":
+        colour, width = wants_colour(), terminal_width()
+        for gates, found in answers:
+            if len(answers) > 1:
+                click.echo(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
+            unseen = list(not_considered(found, unread))
+            for line in text(found, known.line(), unseen, show_all=show_all, colour=colour, width=width):
+                click.echo(line)
+    else:
+        (gates, found), *others = answers
+        document = machine(found, gates)
+        for gates, other in others:
+            document["otherwise"] = machine(other, gates)
+        if output == "plan":
+            from weir.whatif.plan import plan
 
-    \b
-    Examples:
-      weir what-if apply -f rule.yaml
-      weir device taint driver=gpu.example.com recall:NoExecute --dry-run 2>/dev/null | weir what-if apply -f -
-    """
-    documents = [item.value for document in read_documents(files) for item in document.items()]
-    for document in documents:
-        kind = document.get("kind") if isinstance(document, dict) else None
-        if kind not in _CHANGEABLE:
-            raise click.UsageError(
-                f"{kind or 'a document without a kind'} is not among {', '.join(_CHANGEABLE)}; "
-                "where new pods fit says `weir explain -f`"
-            )
-        if not (document.get("metadata") or {}).get("name"):
-            raise click.UsageError(f"a {kind} without metadata.name cannot be applied")
-
-    def change(held: Held) -> list[Document]:
-        known = {_identity(document): document for document in _flat(held)}
-        return [_merged(known.get(_identity(document), {}), document) for document in documents]
-
-    return _ask(change, where, output, show_all, given)
+            document = plan(document, found.uids, now)
+        emit(document, "json" if output == "plan" else output)
+    if len(answers) > 1:
+        return CANNOT_SAY
+    return FINDINGS if answers[0][1].bad else FINE
 
 
-# ── the change ───────────────────────────────────────────────────────────────────────────────────
-
-
-def _nodes_and_taints(words: Sequence[str]) -> tuple[list[str], list[tuple[Taint, bool]]]:
-    """Return the nodes and the taints (and whether each goes) that *words* name, in kubectl's form."""
-    from weir.taints.notation import TaintNotationError, parse_taint
-
-    names, taints = [], []
-    for position, word in enumerate(words):
-        removes = word.endswith("-")
-        text = word[:-1] if removes else word
-        if ":" not in text and "=" not in text and not removes:
-            if position or text.lower() not in ("no", "node", "nodes"):
-                names.append(text.removeprefix("node/").removeprefix("nodes/"))
-            continue
-        try:
-            taint = parse_taint(text, effect_required=not removes)
-        except TaintNotationError as error:
-            raise click.UsageError(str(error)) from None
-        taints.append((taint, removes))
-    if not taints:
-        raise click.UsageError("which taint? write KEY[=VALUE]:EFFECT, or KEY:EFFECT- to take one away")
-    return names, taints
-
-
-def _tainted(node: Document, taints: Sequence[tuple[Taint, bool]]) -> Document:
-    """Return *node* with the taints set and taken away; one with the same key and effect is replaced."""
-    from weir.taints.notation import taint_document
-    from weir.validate import validate
-
-    spec = node.get("spec") or {}
-    kept = list(spec.get("taints") or ())
-    for taint, removes in taints:
-        key, effect = taint.key, taint.effect
-        same = [one for one in kept if one.get("key") == key and effect in ("", one.get("effect"))]
-        if removes and not same:
-            name = node["metadata"]["name"]
-            raise click.UsageError(f"node {name} has no taint {key}{':' + effect if effect else ''}")
-        kept = [one for one in kept if one not in same]
-        if not removes:
-            kept.append(taint_document(taint))
-    changed = {**node, "spec": {**spec, "taints": kept}}
-    bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": kept}}
-    if wrong := validate(bare):
-        raise click.UsageError("; ".join(" ".join(str(error).split()) for error in wrong))
-    return changed
-
-
-def _selected(selector: str, node: Document) -> bool:
-    from weir.selectors.labels import parse
-
-    return parse(selector).matches(node["metadata"].get("labels") or {})
+def _check_kinds(held: Held, applied: Sequence[Document]) -> None:
+    """Raise unless everything was read that decides where the pods of the cluster may run."""
+    specs = [document.get("spec") for document in _flat(held) if document.get("kind") == "Pod"]
+    needed = frozenset(kind for spec in specs for kind in needed_kinds(spec))
+    named = {str(document.get("kind")) for document in applied} - {"Node"}
+    missing = held.lacks(needed | {kind for kind in named if kind in {each.kind for each in held.missing}})
+    if missing:
+        raise CannotSay(f"cannot say where pods would go that need them: {because(missing)}")
 
 
 def _flat(held: Held) -> Iterator[Document]:
@@ -187,178 +227,118 @@ def _flat(held: Held) -> Iterator[Document]:
     return flatten(document for _, document in held.documents)
 
 
-def _identity(document: Document) -> tuple[str, str]:
-    return str(document.get("kind")), str((document.get("metadata") or {}).get("name"))
+def _run(held: Held, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
+    from weir.objects.core import ViewError
+    from weir.whatif.changes import ChangeError, SetGates
+    from weir.whatif.completion import read_object
+    from weir.whatif.run import what_if as run
+    from weir.world import flatten
+
+    made = [
+        replace(each, before=asked.gates) if isinstance(each, SetGates) else each for each in asked_changes
+    ]
+    with progress("running a copy, seconds ahead:") as tick:
+        try:
+            return run((document for _, document in held.documents), made, asked, tick)
+        except ChangeError as error:
+            raise click.UsageError(str(error)) from None
+        except ViewError as error:
+            for file, document in held.documents:
+                try:
+                    for each in flatten([document]):
+                        read_object(each)
+                except ViewError:
+                    if held.dumped:
+                        raise CannotSay(f"the cluster's dump cannot be read: {file}: {error}") from None
+                    raise ViewError(f"{file}: {error}") from None
+            raise
 
 
-def _merged(old: Any, new: Any) -> Any:
-    """Return *new* laid over *old*: objects are merged, anything else replaced."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+def not_considered(found: Forecast, unread: Sequence[str]) -> Iterator[str]:
+    """Yield what the answer did not look at."""
+    from weir.whatif.run import NOT_CONSIDERED
+
+    if unread:
+        yield f"{', '.join(unread)} (not read, and no pod here needs them)"
+    yield from found.not_considered
+    yield NOT_CONSIDERED
 
 
-# ── asking ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def _ask(
-    change: Callable[[Held], list[Document]],
-    where: Where,
-    output: str,
-    show_all: bool,
-    given: Mapping[str, bool],
-) -> int:
-    from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
-    from weir.client.snapshot import DEVICES, PLACEMENT
-    from weir.devices.inventory import Inventory
-    from weir.explain.whatif import State
-    from weir.explain.whatif import what_if as forecast
-    from weir.objects.features import needed_gates
-
-    held = read_cluster(where, (*PLACEMENT, *DEVICES))
-    if missing := held.lacks({"Node", "Pod"}):
-        raise CannotSay(f"cannot say what would change: {because(missing)}")
-    changes = change(held)
-    specs = [document.get("spec") for document in _flat(held) if document.get("kind") == "Pod"]
-    needed = frozenset(kind for spec in specs for kind in needed_kinds(spec))
-    if missing := held.lacks(needed | {str(document.get("kind")) for document in changes} - {"Node"}):
-        raise CannotSay(f"cannot say where pods would go that need them: {because(missing)}")
-    replaced = {_identity(document) for document in changes}
-    kept = [document for document in _flat(held) if _identity(document) not in replaced]
-    then = Held([*(("the cluster", document) for document in kept), *(("the change", d) for d in changes)])
-    now = datetime.now(UTC)
-    known = known_gates(where, given, (API_SERVER, SCHEDULER, CONTROLLERS))
-    used = needed_gates([*_flat(held), *changes])
-    unread = [each.plural for each in held.missing]
-
-    def answer(gates: Gates) -> Forecast:
-        before, after = (
-            State(each.world(), Inventory.of((document for _, document in each.documents), gates))
-            for each in (held, then)
-        )
-        with progress("finding places:") as tick:
-            return forecast(before, after, gates, now, tick)
-
-    def same(one: Forecast, other: Forecast) -> bool:
-        return report(one, known, Gates(), unread) == report(other, known, Gates(), unread)
-
-    answers = distinct(known, used, answer, same)
-    if output == "text":
-        colour = wants_colour()
-        for gates, found in answers:
-            if len(answers) > 1:
-                click.echo(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
-            for line in text(found, known.line(), unread, show_all=show_all, colour=colour):
-                click.echo(line)
-    else:
-        (gates, found), *others = answers
-        document = report(found, known, gates, unread)
-        for gates, other in others:
-            document["otherwise"] = report(other, known, gates, unread)
-        emit(document, output)
-    if len(answers) > 1:
-        return CANNOT_SAY
-    return FINDINGS if found.lost or found.hindered else FINE
-
-
-# ── telling ──────────────────────────────────────────────────────────────────────────────────────
+# ── saying ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def text(
-    found: Forecast, assumed: str, unread: Sequence[str], *, show_all: bool = False, colour: bool = False
+    found: Forecast,
+    assumed: str,
+    unseen: Sequence[str],
+    *,
+    show_all: bool = False,
+    colour: bool = False,
+    width: int | None = None,
 ) -> Iterator[str]:
     """Yield the lines of the answer, most important first."""
-    from weir.explain.phrases import counted, listed, short
+    from weir.explain.phrases import counted, listed
+    from weir.whatif import words
 
-    if not found.changed:
+    def said(sentence: str) -> str:
+        return "\n".join(wrapped(sentence, width))
+
+    if not found.changed and not found.leaving and not found.workloads:
+        for note in found.notes:
+            yield paint(said(note), BAD, on=colour)
         yield paint("Nothing would change: the cluster is like that already.", GOOD, on=colour)
         return
-    yield f"If {listed(found.changed, 3)} {'changes' if len(found.changed) == 1 else 'change'} so:"
+    yield said(f"If you {'; then '.join(found.said)}:")
     yield ""
-    bad = bool(found.lost or found.hindered)
-    headline = "No pod leaves"
-    if number := len(found.leaving):
-        headline = f"{counted(number, 'pod')} {'leaves' if number == 1 else 'leave'}"
-        headline += f", {len(found.lost) or 'none'} of them with nowhere to go"
-    yield paint(
-        f"{headline}; {found.staying} on the changed nodes stay.", BAD if bad else GOOD, bold=True, on=colour
-    )
-    if found.leaving:
+    for note in found.notes:
+        yield paint(said(f"{note}."), BAD, bold=True, on=colour)
+    for circle in found.circles:
+        yield paint(said(words.circle(circle)), BAD, bold=True, on=colour)
+    if found.notes or found.circles:
         yield ""
-        shown = found.leaving if show_all else found.leaving[:_ROWS]
-        rows = [("WHEN", "POD", "FROM", "BECAUSE", "THEN"), *(_row(one) for one in shown)]
-        yield from table(rows)
-        if rest := len(found.leaving) - len(shown):
-            yield f"  … {counted(rest, 'pod')} more: --all shows them"
+    yield paint(said(words.headline(found)), BAD if found.bad else GOOD, bold=True, on=colour)
+    if found.workloads:
+        yield ""
+        shown = found.workloads if show_all else found.workloads[:_ROWS]
+        yield from table([words.WORKLOAD_HEAD, *(words.workload_row(each) for each in shown)], width=width)
+        if rest := len(found.workloads) - len(shown):
+            yield f"  … {counted(rest, 'more workload')}: --all shows them"
+    if show_all and found.leaving:
+        yield ""
+        yield from table([words.POD_HEAD, *(words.pod_row(one) for one in found.leaving)], width=width)
     for title, turns in (
-        ("Waiting pods that would fit then", found.helped),
-        ("Waiting pods that would fit no more", found.hindered),
+        ("Waiting pods that run then", found.helped),
+        ("Pods that lose their place", found.hindered),
     ):
         if turns:
             yield ""
             yield f"{title}:"
-            yield from table([(turn.pod, short(turn.why_not, 200) or turn.node) for turn in turns[:_ROWS]])
+            rows = turns if show_all else turns[:_ROWS]
+            yield from table(
+                [(each.pod, words.reason(each.why_not) or f"→ {each.node}") for each in rows], width=width
+            )
+    if found.budgets:
+        yield ""
+        yield "Disruption budgets:"
+        for budget in found.budgets:
+            yield "\n".join(wrapped(words.budget(budget), width, indent="  "))
     if found.locked_out:
         yield ""
-        yield (
-            f"{counted(len(found.locked_out), 'pod')} may stay, but could not come back there once gone: "
-            f"{listed(found.locked_out, 3)}."
-        )
+        names = found.locked_out if show_all else found.locked_out[: _ROWS + 1]
+        listing = listed(names, len(names) if show_all else 3)
+        many = len(found.locked_out)
+        yield said(f"{counted(many, 'pod')} may stay, but could not come back there once gone: {listing}.")
+    if found.anyway:
+        yield ""
+        yield said(f"{counted(found.anyway, 'pod')} would leave without the change, too.")
+    if found.story:
+        yield ""
+        yield from found.story
     yield ""
-    yield paint(assumed, DIM, on=colour)
-    yield paint(f"Not considered: {'; '.join(not_considered(unread))}.", DIM, on=colour)
-
-
-def _row(one: Leaving) -> tuple[str, str, str, str, str]:
-    from weir.explain.phrases import duration, short
-
-    when = duration(one.cause.after) if one.cause.after else "at once"
-    then = f"→ {one.goes_to}" if one.goes_to else f"✗ {short(one.why_nowhere, 120)}"
-    if one.again_after is not None:
-        then += f", to leave again after {duration(one.again_after)}"
-    return when, one.pod, one.node, one.cause.say(), then
-
-
-def not_considered(unread: Sequence[str]) -> Iterator[str]:
-    """Yield what the answer did not look at."""
-    if unread:
-        yield f"{', '.join(unread)} (not read, and no pod here needs them)"
-    yield "how long pods take to end and to start; preemption; cluster autoscalers; what else changes meanwhile"
-
-
-def report(found: Forecast, known: KnownGates, gates: Gates, unread: Sequence[str]) -> Document:
-    """Return the answer for machines."""
-    from weir.explain.whatif import SCHEMA
-
-    return {
-        "schema": SCHEMA,
-        "changed": list(found.changed),
-        "leaving": [
-            {
-                "pod": one.pod,
-                "node": one.node,
-                "afterSeconds": round(one.cause.after.total_seconds(), 3),
-                "taint": {
-                    "key": one.cause.taint.key,
-                    "value": one.cause.taint.value,
-                    "effect": one.cause.taint.effect,
-                    "of": one.cause.of,
-                },
-                "toleratedSeconds": one.cause.tolerated_for,
-                "owner": one.owner,
-                "goesTo": one.goes_to,
-                "leavesAgainAfterSeconds": one.again_after.total_seconds()
-                if one.again_after is not None
-                else None,
-                "whyNowhere": one.why_nowhere,
-            }
-            for one in found.leaving
-        ],
-        "staying": found.staying,
-        "lockedOut": list(found.locked_out),
-        "helped": [{"pod": turn.pod, "node": turn.node} for turn in found.helped],
-        "hindered": [{"pod": turn.pod, "node": turn.node, "whyNot": turn.why_not} for turn in found.hindered],
-        "featureGates": str(gates),
-        "gates": known.report(),
-        "notConsidered": list(not_considered(unread)),
-    }
+    yield said(words.looked(found))
+    yield said(
+        "The same by the numbers: " + " ".join(f"{name}={value}" for name, value in words.numbers(found))
+    )
+    yield ""
+    yield paint(said(assumed), DIM, on=colour)
+    yield paint(said(f"Not considered: {'; '.join(unseen)}."), DIM, on=colour)

@@ -50,6 +50,7 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "CSIStorageCapacity": ("storage.k8s.io/v1",),
     "VolumeAttachment": ("storage.k8s.io/v1",),
     "Service": ("v1",),
+    "ControllerRevision": ("apps/v1",),
 }
 PLACEMENT: Final = tuple(list(VERSIONS)[:6])
 DEVICES: Final = tuple(list(VERSIONS)[6:11])
@@ -59,6 +60,9 @@ CREATION: Final = (
     "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "Service", "ReplicationController",
     "ReplicaSet", "StatefulSet",
 )  # fmt: skip
+
+#: What a copy of the cluster lives on.
+WHAT_IF: Final = tuple(kind for kind in VERSIONS if kind not in ("Event", "CronJob"))
 
 Tick = Callable[[int, int], None]
 

@@ -124,17 +124,22 @@ class Cluster:
         self._open = True
 
     async def _build(self, seed: int, holding: Iterable[Document]) -> tuple[Running, Client]:
+        items = _stored(holding)
+        self._first_revision = 1 + len(items)
+        # Other names and uids than those of a cluster of the same seed that the objects may come from.
+        chance = random.Random(f"{seed} after {len(items)} objects" if items else seed)
         options = Options(
             data_dir=Path(),  # nothing is written: the store is in memory and there are no keys
             store="memory",
             insecure=True,
             gates=self._gates.apiserver,
             authorization_modes=("AlwaysAllow",),
-            random_bytes=random.Random(seed).randbytes,
+            random_bytes=chance.randbytes,
         )
-        items = _stored(holding)
         keep = options.compaction_seconds
-        store = MemoryStore(time=self.clock.time, keep_seconds=keep, revision=1 + len(items), items=items)
+        store = MemoryStore(
+            time=self.clock.time, keep_seconds=keep, revision=self._first_revision, items=items
+        )
         running = await build(options, store, self.clock)
         running.chores.append(
             asyncio.ensure_future(keep_up(store, self.clock, interval_seconds=UPKEEP_SECONDS))
@@ -230,6 +235,17 @@ class Cluster:
         """Change an object by a JSON merge patch."""
         row = _kind(kind)
         return self._do(self.client.patch(row, name, patch, namespace if row.namespaced else ""))
+
+    def patch_all(self, kind: str, patches: Mapping[str, Document], namespace: str = "default") -> None:
+        """Change several objects by JSON merge patches, all before any component sees the first."""
+        row = _kind(kind)
+
+        async def act() -> None:
+            where = namespace if row.namespaced else ""
+            for name, patch in patches.items():
+                await self.client.patch(row, name, patch, where)
+
+        self._do(act())
 
     def patch_status(self, kind: str, name: str, status: Document, namespace: str = "default") -> Document:
         """Change an object's status by a strategic merge patch: conditions are merged by their type."""
@@ -347,8 +363,16 @@ class Cluster:
 
         self._do(act())
 
+    @property
+    def revision(self) -> int:
+        """The revision of the latest write."""
+        return self._running.store.revision
+
     def observe(self, kind: str, observer: Observer) -> None:
-        """Call *observer* with (time, before, after) at the moment of every write to an object of a kind."""
+        """Call *observer* with (time, before, after) at the moment of every write to an object of a kind.
+
+        What was written since the cluster began is told first; objects that it was holding are not.
+        """
         row = _kind(kind)
 
         def deliver(changes: Sequence[Event]) -> None:
@@ -357,8 +381,7 @@ class Cluster:
                 after = codec.decode(row, change.now.value) if change.now is not None else None
                 observer(self.now, before, after)
 
-        store = self._running.store
-        store.watch(row.prefix, store.revision, deliver)
+        self._running.store.watch(row.prefix, self._first_revision, deliver)
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Let *work* go on beside the cluster's components, until it ends or the cluster is closed."""

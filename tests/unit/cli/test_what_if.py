@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from tests.unit.explain.test_whatif import node, pod
+from tests.unit.whatif.test_run import node, pod
 from weir.cli.main import FINDINGS, FINE, USAGE, run
 
 
@@ -25,13 +25,13 @@ def dump(tmp_path):
 def test_everybody_finds_a_place(dump, capsys):
     code = run(["what-if", "taint", "nodes", "spot-1", "sla=800:NoExecute", "-c", dump])
     out = capsys.readouterr().out
-    assert (code, "1 pod leaves, none of them with nowhere to go" in out) == (FINE, True)
+    assert (code, "1 pod leaves, and finds a place; 0 pods" in out) == (FINE, True)
 
 
 def test_somebody_finds_no_place(dump, capsys):
     code = run(["what-if", "taint", "--all-nodes", "sla=800:NoExecute", "-c", dump, "-o", "json"])
     answer = json.loads(capsys.readouterr().out)
-    assert (code, answer["schema"], answer["leaving"][0]["goesTo"]) == (FINDINGS, "weir.what-if/v1", "")
+    assert (code, answer["schema"], answer["leaving"][0]["goesTo"]) == (FINDINGS, "weir.what-if/v2", "")
 
 
 def test_nodes_are_chosen_by_label(dump, capsys):
@@ -45,7 +45,7 @@ def test_a_manifest_is_laid_over_what_is_there(dump, tmp_path, capsys):
         "{apiVersion: v1, kind: Node, metadata: {name: steady}, spec: {taints: [{key: k, effect: NoSchedule}]}}"
     )
     run(["what-if", "apply", "-f", str(file), "-c", dump])
-    assert "If node/steady changes so:" in capsys.readouterr().out
+    assert "If you apply node/steady:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,101 @@ def test_mistakes_are_one_line(dump, capsys, words, said):
     assert said in line
 
 
-def test_new_workloads_are_explains_question(dump, tmp_path, capsys):
+def test_a_new_workload_is_placed_too(dump, tmp_path, capsys):
+    file = tmp_path / "d.yaml"
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 4, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    file.write_text(
+        json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec})
+    )
+    code = run(["what-if", "apply", "-f", str(file), "-c", dump, "-o", "json"])
+    (workload,) = json.loads(capsys.readouterr().out)["workloads"]
+    assert (code, workload["after"], workload["waiting"]) == (FINDINGS, 3, 1)
+
+
+def test_what_the_server_would_refuse_is_one_line(dump, tmp_path, capsys):
     file = tmp_path / "d.yaml"
     file.write_text("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}")
     assert run(["what-if", "apply", "-f", str(file), "-c", dump]) == USAGE
-    assert "weir explain -f" in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the server would refuse it" in line
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_tables_fit_the_terminal_and_break_between_words(dump, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    run(
+        [
+            "what-if",
+            "taint",
+            "--all-nodes",
+            "example.com/maintenance-window=tonight:NoExecute",
+            "-c",
+            dump,
+            "--all",
+        ]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    words = {word for line in lines for word in line.split()}
+    assert (max(map(len, lines)) <= int(columns), "example.com/maintenance-window=tonight" in words) == (
+        True,
+        True,
+    )
+
+
+def test_changes_come_from_a_file_one_on_each_line(dump, tmp_path, capsys):
+    file = tmp_path / "changes"
+    file.write_text(
+        "# an evening's work\ncordon spot-2 steady\nwait 30s\nweir what-if taint spot-1 hot:NoExecute\n"
+    )
+    code = run(["what-if", "changes", str(file), "-c", dump, "-o", "json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert (code, answer["changes"], answer["leaving"][0]["afterSeconds"]) == (
+        FINDINGS,
+        ["cordon spot-2 steady", "wait 30s", "taint spot-1 hot:NoExecute"],
+        30.0,
+    )
+
+
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ("frobnicate x", "'frobnicate' is no change: there are taint, "),
+        ("taint spot-1", "which taint?"),
+        ("cordon 'spot-1", "No closing quotation"),
+        ("", "no change in this file"),
+    ],
+)
+def test_a_bad_line_is_named_by_its_place(dump, tmp_path, capsys, line, said):
+    file = tmp_path / "changes"
+    file.write_text(line)
+    assert run(["what-if", "changes", str(file), "-c", dump]) == USAGE
+    (told,) = capsys.readouterr().err.splitlines()
+    assert (said in told, "changes" in told) == (True, True)
+
+
+def test_a_plan_is_held_against_what_happened(dump, tmp_path, capsys):
+    run(["what-if", "taint", "spot-1", "sla=800:NoExecute", "-c", dump, "-o", "plan"])
+    plan = tmp_path / "plan.json"
+    plan.write_text(capsys.readouterr().out)
+    goes_to = json.loads(plan.read_text())["report"]["leaving"][0]["endsOn"]
+    before = run(["what-if", "verify", str(plan), "-c", dump])
+    said = capsys.readouterr().out
+    later = tmp_path / "later.yaml"
+    nodes = [node("spot-1", "sla=800:NoExecute"), node("spot-2"), node("steady")]
+    later.write_text(yaml.safe_dump({"kind": "List", "items": [*nodes, pod("web-x", goes_to)]}))
+    after = run(["what-if", "verify", str(plan), "-c", str(later)])
+    assert (before, "pod default/web: foreseen: leaves; found: is still there" in said, after) == (
+        FINDINGS,
+        True,
+        FINE,
+    )
+
+
+def test_what_is_no_plan_is_one_line(dump, capsys):
+    assert run(["what-if", "verify", dump, "-c", dump]) == USAGE
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("words", [["--all-nodes", "sla=8:NoExecute"], ["spot-1", "sla=8:NoSchedule"]])

@@ -1,0 +1,400 @@
+"""What does the change come to? The history of a copy, boiled down to what somebody wants to know before making it.
+
+Who goes, when and why; what runs in their place and where; what goes in circles, evicted and made again for ever; whose
+pods wait, and what for; which budgets are broken or stand in the way; what room is left. By workload, worst first.
+Not here: running the copy (weir.whatif.run), the words (weir.whatif.words), the document (weir.whatif.report).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import Any, Final
+
+from weir.gates import Gates
+from weir.objects.core import Node, Pod, ViewError, read
+from weir.taints.toleration import untolerated
+from weir.whatif.history import Cause, History, PodLife, Why, after
+
+Document = dict[str, Any]
+#: So often in a row a pod and those made in its place must be driven out before it is called a circle.
+ROUNDS: Final = 4
+_DRIVEN: Final = frozenset({Why.TAINT, Why.DEVICE_TAINT, Why.REFUSED})
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """A pod that was there and has to go, and what becomes of it."""
+
+    pod: str
+    node: str
+    after: timedelta
+    cause: Cause
+    owner: str  #: `ReplicaSet/web-5d4`, "" for a pod nobody owns
+    workload: (
+        str  #: what people call it: the Deployment above the ReplicaSet, the pod itself when nobody owns it
+    )
+    goes_to: str = ""  #: the node of what was made in its place
+    again_after: timedelta | None = None  #: when that has to leave too, counted from when it got its node
+    ends_on: str = ""  #: where the last one made in its place runs at the end
+    why_nowhere: str = ""  #: why nothing runs in its place at the end
+    wanted: bool = True  #: False for one that its owner took away: nothing should run in its place
+    circles: bool = False  #: whether those made in its place are driven out again and again
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing runs in its place at the end, though something should."""
+        return self.wanted and not self.ends_on and not self.circles
+
+
+@dataclass(frozen=True)
+class Circle:
+    """Pods of a workload that are driven out, made again and driven out again, as far as was looked."""
+
+    workload: str
+    nodes: tuple[str, ...]
+    every: timedelta
+    pods: int  #: how many of them at a time
+    rounds: int
+    cause: Cause
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A pod that waited before the change, and no longer does; or the other way round."""
+
+    pod: str
+    node: str
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the change does to one workload, or to one pod nobody owns."""
+
+    name: str  #: `namespace/Kind/name`
+    before: int  #: pods that ran before the change
+    after: int  #: pods that run at the end
+    pods: int  #: how many of those had to go
+    left: int  #: how often one had to go, those made in their place counted too
+    lowest: int  #: the fewest that ran at any time
+    waiting: int  #: pods that wait at the end
+    lost: int  #: pods in whose place nothing runs, though something should
+    why: str = ""  #: why they wait or are lost
+    first: timedelta = timedelta()
+    moves: tuple[tuple[str, str, int], ...] = ()  #: from, to, how many
+    causes: tuple[str, ...] = ()
+    circle: Circle | None = None
+
+    @property
+    def rank(self) -> tuple[int, int, int, str]:
+        """Worst first."""
+        return (-(self.circle is not None), -self.lost, -self.left, self.name)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A PodDisruptionBudget that is broken for a while, or that keeps pods from being evicted."""
+
+    name: str
+    desired: int
+    lowest: int
+    broken_for: timedelta | None = None  #: None: it was not; zero: until the end
+    until_the_end: bool = False
+    blocks: tuple[str, ...] = ()  #: pods whose eviction it refused to the end
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What the change does."""
+
+    said: tuple[str, ...]  #: the changes, as commands
+    changed: tuple[str, ...]  #: what they changed, `node/n1`
+    leaving: tuple[Leaving, ...] = ()
+    circles: tuple[Circle, ...] = ()
+    workloads: tuple[Workload, ...] = ()  #: worst first
+    staying: int = 0  #: pods on the changed nodes that stay
+    locked_out: tuple[str, ...] = ()  #: pods that stay though the scheduler would not put them there again
+    helped: tuple[Turn, ...] = ()  #: waiting pods that run after the change
+    hindered: tuple[Turn, ...] = ()  #: pods that had found a place and have none any more
+    budgets: tuple[Budget, ...] = ()
+    anyway: int = 0  #: pods that go, but would have gone without the change too
+    room: Mapping[str, float] = field(
+        default_factory=dict
+    )  #: what the schedulable nodes have left: cpu, memory, pods
+    notes: tuple[str, ...] = ()  #: what there is to say about making the changes
+    not_considered: tuple[str, ...] = ()
+    at: datetime | None = None
+    looked: timedelta = timedelta()  #: how far the copy was run
+    settled: bool = True  #: False: something still goes on there
+    story: tuple[str, ...] = ()  #: what happened to the pods that were asked about
+    uids: Mapping[str, str] = field(default_factory=dict)  #: of the pods that leave
+
+    @property
+    def lost(self) -> tuple[Leaving, ...]:
+        return tuple(one for one in self.leaving if one.lost)
+
+    @property
+    def bad(self) -> bool:
+        """Whether somebody should think again."""
+        blocked = any(budget.blocks for budget in self.budgets)
+        waiting = any(workload.lost for workload in self.workloads)
+        return bool(self.lost or self.circles or self.hindered or blocked or waiting or self.notes)
+
+
+WorkloadOf = Callable[[PodLife], str]
+
+
+def find_circles(history: History, workload_of: WorkloadOf) -> list[Circle]:
+    """Return the workloads whose pods are driven out again and again; *history* must be paired."""
+    instead = {life.instead.uid for life in history.lives.values() if life.instead is not None}
+    found: dict[str, list[Circle]] = {}
+    for life in history.lives.values():
+        if life.uid in instead:
+            continue
+        driven: list[PodLife] = []
+        each: PodLife | None = life
+        while each is not None:
+            if (
+                each.left is not None
+                and each.left >= 0
+                and each.cause is not None
+                and each.cause.why in _DRIVEN
+            ):
+                driven.append(each)
+            elif each.left is not None and each.left >= 0:
+                driven = []
+            each = each.instead
+        if len(driven) < ROUNDS:
+            continue
+        recent = driven[-ROUNDS:]
+        times = [one.left or 0.0 for one in recent]
+        if recent[-1].instead is None and history.last_seen - times[-1] > 2 * (times[-1] - times[-2]):
+            continue  # it has come to an end, as a Job that gave up
+        cause = recent[-1].cause
+        assert cause is not None
+        circle = Circle(
+            workload_of(life),
+            tuple(dict.fromkeys(one.node for one in recent if one.node)),
+            after(median(b - a for a, b in pairwise(times))),
+            1,
+            len(driven),
+            cause,
+        )
+        found.setdefault(circle.workload, []).append(circle)
+    return [_together(circles) for _, circles in sorted(found.items())]
+
+
+def _together(circles: list[Circle]) -> Circle:
+    first = max(circles, key=lambda each: each.rounds)
+    nodes = dict.fromkeys(node for each in circles for node in each.nodes)
+    return Circle(
+        first.workload,
+        tuple(sorted(nodes)),
+        first.every,
+        len(circles),
+        sum(c.rounds for c in circles),
+        first.cause,
+    )
+
+
+def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle] = ()) -> Iterator[Leaving]:
+    """Yield the pods that were there and had to go, in the order they went."""
+    circling = {each.workload for each in circles}
+    there = [life for life in history.there_at_the_change() if life.left is not None]
+    for life in sorted(there, key=lambda each: (each.left or 0.0, each.key)):
+        assert life.left is not None and life.cause is not None
+        if life.cause.why is Why.ENDED:
+            continue
+        instead, last = life.instead, life.last
+        again = _again_after(instead) if instead is not None else None
+        ends_on = last.node if last is not life and last.runs else ""
+        wanted = life.cause.why is not Why.OWNER or (instead is not None and last.left is None)
+        yield Leaving(
+            life.key,
+            life.node,
+            after(life.left),
+            life.cause,
+            life.owner,
+            workload_of(life),
+            instead.node if instead is not None else "",
+            again,
+            ends_on,
+            "" if ends_on else _why_nowhere(history, life, last),
+            wanted,
+            workload_of(life) in circling and again is not None,
+        )
+
+
+def _again_after(life: PodLife) -> timedelta | None:
+    """Return how long a pod was left alone on its node, if it was driven out."""
+    driven = life.cause is not None and life.cause.why in _DRIVEN
+    return (
+        after(life.left - life.bound) if driven and life.left is not None and life.bound is not None else None
+    )
+
+
+def _why_nowhere(history: History, life: PodLife, last: PodLife) -> str:
+    if not life.owner:
+        return "no controller makes it again"
+    if (told := history.ended_owners.get(life.owner_uid)) is not None:
+        return f"{life.owner} has given up: {told}"
+    if last.left is not None and (told := history.refusals.get(life.owner_uid)) is not None:
+        return f"{life.owner} cannot make it again: {told}"
+    kind = life.owner.partition("/")[0]
+    if life.cause is not None and life.cause.why is Why.OWNER and last is life:
+        return "its owner does not want it any more"
+    if last is life:
+        if kind == "DaemonSet":
+            return "its DaemonSet makes it again when the node takes it"
+        if kind in ("ReplicaSet", "ReplicationController", "StatefulSet", "Job"):
+            return f"{life.owner} has not made it again"
+        return f"weir does not know what {life.owner} does then"
+    if last.left is not None:
+        return f"made again, and gone again: {last.cause.say() if last.cause else ''}"
+    return last.waits or "made again, and not yet placed"
+
+
+def workloads(history: History, workload_of: WorkloadOf, circles: list[Circle]) -> list[Workload]:
+    """Return the workloads that the change touched, worst first."""
+    groups: dict[str, list[PodLife]] = {}
+    for life in history.lives.values():
+        groups.setdefault(workload_of(life), []).append(life)
+    circling = {circle.workload: circle for circle in circles}
+    found = []
+    for name, lives in groups.items():
+        gone = [life for life in lives if _had_to_go(life)]
+        fresh = [life for life in lives if life.made >= 0.0]
+        if not gone and not fresh:
+            continue
+        before = sum(life.made < 0.0 and _ran_at(life, 0.0) for life in lives)
+        at_end = sum(life.runs for life in lives)
+        waiting = [life for life in lives if life.left is None and life.running is None]
+        new_waiting = [life for life in waiting if life.made >= 0.0]
+        lost = [
+            life
+            for life in gone
+            if life.made < 0.0
+            and life.cause is not None
+            and life.cause.why is not Why.OWNER
+            and not life.last.runs
+        ]
+        why = next((life.waits for life in new_waiting if life.waits), "")
+        if not why and lost:
+            why = _why_nowhere(history, lost[0], lost[0].last)
+        moves = Counter(
+            (life.node, life.last.node)
+            for life in gone
+            if life.made < 0.0 and life.last is not life and life.last.runs
+        )
+        found.append(
+            Workload(
+                name,
+                before,
+                at_end,
+                sum(life.made < 0.0 for life in gone),
+                len(gone),
+                _lowest(lives, before),
+                len(new_waiting),
+                max(len(lost), len(new_waiting)) if name not in circling else 0,
+                why,
+                min((after(life.left or 0.0) for life in gone), default=timedelta()),
+                tuple((start, end, count) for (start, end), count in moves.most_common()),
+                tuple(dict.fromkeys(life.cause.say(where=False) for life in gone if life.cause is not None)),
+                circling.get(name),
+            )
+        )
+    return sorted(found, key=lambda each: each.rank)
+
+
+def _had_to_go(life: PodLife) -> bool:
+    return (
+        life.left is not None
+        and life.left >= 0.0
+        and life.cause is not None
+        and life.cause.why is not Why.ENDED
+    )
+
+
+def _ran_at(life: PodLife, at: float) -> bool:
+    return life.running is not None and life.running < at and (life.left is None or life.left >= at)
+
+
+def _lowest(lives: list[PodLife], before: int) -> int:
+    """Return the fewest of *lives* that ran at any one time after the change."""
+    steps = []
+    for life in lives:
+        if life.left is not None and life.left >= 0.0 and life.running is not None:
+            steps.append((life.left, 0, -1))
+        if life.running is not None and life.running >= 0.0:
+            steps.append((life.running, 1, 1))
+    running = lowest = before
+    for _, _, step in sorted(steps):
+        running += step
+        lowest = min(lowest, running)
+    return lowest
+
+
+def budgets(history: History, blocked: Mapping[str, str], ended: float) -> Iterator[Budget]:
+    """Yield the budgets that are broken after the change, and those that keep pods from being evicted."""
+    by_budget: dict[str, list[str]] = {}
+    for pod, budget in blocked.items():
+        by_budget.setdefault(budget, []).append(pod)
+    for name, steps in sorted({**{name: [] for name in by_budget}, **history.budgets}.items()):
+        later = [step for step in steps if step[0] >= 0.0]
+        was_broken = any(healthy < desired for at, healthy, desired in steps if at < 0.0)
+        broken, since, lowest, desired = 0.0, None, None, 0
+        for at, healthy, wanted in later:
+            lowest = healthy if lowest is None else min(lowest, healthy)
+            desired = max(desired, wanted)
+            if since is not None:
+                broken += at - since
+            since = at if healthy < wanted else None
+        at_end = since is not None
+        if since is not None:
+            broken += ended - since
+        blocks = tuple(sorted(by_budget.get(name, ())))
+        if blocks or (not was_broken and (broken or at_end)):
+            yield Budget(
+                name, desired, lowest or 0, after(broken) if broken or at_end else None, at_end, blocks
+            )
+
+
+def staying(history: History, changed: list[str], gates: Gates) -> tuple[int, list[str]]:
+    """Return how many pods stay on the changed nodes, and which of them could not come back once gone."""
+    stay, locked = 0, []
+    for life in history.there_at_the_change():
+        if life.node not in changed or life.left is not None or life.node not in history.nodes:
+            continue
+        stay += 1
+        try:
+            pod = read(Pod, life.document)
+            now, old = (
+                read(Node, history.nodes[life.node]),
+                read(Node, history.nodes_before.get(life.node) or {}),
+            )
+        except ViewError:
+            continue
+        if not untolerated(old.taints, pod.tolerations, gates) and untolerated(
+            now.taints, pod.tolerations, gates
+        ):
+            locked.append(life.key)
+    return stay, sorted(locked)
+
+
+def turns(history: History, waited: set[str]) -> tuple[list[Turn], list[Turn]]:
+    """Return the pods that *waited* before the change and run after it, and those that had a place and lost it."""
+    helped, hindered = [], []
+    for life in history.lives.values():
+        if life.uid not in waited:
+            continue
+        last = life.last
+        if life.bound is not None and life.bound >= 0.0 and last.runs:
+            helped.append(Turn(life.key, last.node))
+        elif life.bound is not None and life.bound < 0.0 and not last.runs:
+            hindered.append(Turn(life.key, life.node, _why_nowhere(history, life, last)))
+    return helped, hindered

@@ -1,0 +1,297 @@
+"""What happened to the pods of the copy, and when? Every pod's life, written down as it is lived.
+
+Each write to a pod is seen at its time: made, bound, running, picked to go, gone. Why a pod went is what the component
+that removed it wrote on it (its DisruptionTarget condition); of a taint, which one by the node's taints of then.
+Afterwards each pod that went is paired with the one made in its place: a StatefulSet's by name, a DaemonSet's by node,
+any other owner's in the order they went.
+What surprises: a pod that failed on its node has gone too, though its object stays.
+Not here: what is worth saying about it (weir.whatif.forecast).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from weir.explain.phrases import taint_name
+from weir.gates import Gates
+from weir.objects.core import Node, Pod, Taint, ViewError, read
+from weir.taints.eviction import stay
+from weir.whatif.completion import owner_of
+
+Document = dict[str, Any]
+
+
+class Why(enum.Enum):
+    """What made a pod go; each value is how the answer names it."""
+
+    TAINT = "taint"
+    DEVICE_TAINT = "device taint"
+    EVICTED = "eviction"  #: asked for through the API, as a drain does
+    PREEMPTED = "preemption"
+    NODE_GONE = "node gone"
+    REFUSED = "refused by the kubelet"
+    ENDED = "ended"
+    OWNER = "its owner"  #: scaled down, rolled over
+
+
+_BY_REASON = {
+    "DeletionByTaintManager": Why.TAINT,
+    "DeletionByDeviceTaintManager": Why.DEVICE_TAINT,
+    "EvictionByEvictionAPI": Why.EVICTED,
+    "PreemptionByScheduler": Why.PREEMPTED,
+    "DeletionByPodGC": Why.NODE_GONE,
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a pod went."""
+
+    why: Why
+    taint: Taint | None = None
+    of: str = ""  #: what carries the taint: `node n1`, or a device or rule
+    tolerated_for: int | None = None  #: seconds a toleration grants; None: nothing tolerates the taint
+    anyway: bool = False  #: it had to go without the change, too
+    message: str = ""
+
+    def say(self, *, where: bool = True) -> str:
+        """Return the cause as part of a sentence; without *where*, not of which node or device."""
+        if self.taint is not None:
+            taint = f"{taint_name(self.taint)} of {self.of}" if where else taint_name(self.taint)
+            if self.tolerated_for is None:
+                return f"nothing tolerates {taint}"
+            return f"tolerates {taint} for {self.tolerated_for}s"
+        return {
+            Why.TAINT: "a taint of its node",
+            Why.DEVICE_TAINT: "a taint of its device",
+            Why.EVICTED: "drained",
+            Why.PREEMPTED: "makes room for a more important pod",
+            Why.NODE_GONE: "its node is gone",
+            Why.REFUSED: f"refused by the kubelet: {self.message}",
+            Why.ENDED: "has ended",
+            Why.OWNER: "its owner removes it",
+        }[self.why]
+
+
+@dataclass(eq=False)
+class PodLife:
+    """One pod, from the first to the last that was seen of it. Times are seconds after the change."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str  #: `ReplicaSet/web-5d4`, "" for a pod nobody controls
+    owner_uid: str
+    made: float
+    node: str = ""
+    bound: float | None = None
+    running: float | None = None
+    left: float | None = None  #: picked to go, failed or gone, whichever came first
+    gone: float | None = None
+    cause: Cause | None = None
+    waits: str = ""  #: what the scheduler said last of a pod without a node
+    target: str = ""  #: the one node that a DaemonSet made it for
+    document: Document = field(default_factory=dict, repr=False)
+    instead: PodLife | None = field(default=None, repr=False)  #: what was made in its place
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs at the end of what was seen."""
+        return self.left is None and self.running is not None
+
+    @property
+    def last(self) -> PodLife:
+        """The last of those made in its place, itself if none was."""
+        life = self
+        while life.instead is not None:
+            life = life.instead
+        return life
+
+
+class History:
+    """The pods' lives, and the nodes they were lived on."""
+
+    def __init__(self, gates: Gates) -> None:
+        self._gates_before = self.gates = gates  #: of the controllers, before the change and now
+        self.began: datetime | None = None  #: when the change was made
+        self.lives: dict[str, PodLife] = {}  # by uid
+        self.nodes: dict[str, Document] = {}
+        self.nodes_before: dict[str, Document] = {}
+        self.device_causes: dict[str, Cause] = {}  #: by pod, of the devices as the change left them
+        self.budgets: dict[str, list[tuple[float, int, int]]] = {}  #: → (time, healthy, desired)
+        self.ended_owners: dict[str, str] = {}  #: uid of an owner that gave up → in its own words
+        self.refusals: dict[str, str] = {}  #: uid of an owner whose pods the server refuses → why
+        self.departures = 0
+        self.last_change = 0.0
+        self.last_seen = 0.0  #: how far was looked
+
+    # ── seeing ───────────────────────────────────────────────────────────────────────────────────
+
+    def start(self, now: datetime, nodes: Iterable[Document]) -> None:
+        """The change is made now, to these nodes."""
+        shift = (now - self.began).total_seconds() if self.began is not None else 0.0
+        self.began = now
+        self.nodes_before = {each["metadata"]["name"]: each for each in nodes}
+        for life in self.lives.values():
+            life.made -= shift
+            for name in ("bound", "running", "left", "gone"):
+                if (value := getattr(life, name)) is not None:
+                    setattr(life, name, value - shift)
+        self.departures, self.last_change = 0, 0.0
+
+    def saw_node(self, now: datetime, old: Document | None, new: Document | None) -> None:
+        if new is not None:
+            self.nodes[new["metadata"]["name"]] = new
+        elif old is not None:
+            self.nodes.pop(old["metadata"]["name"], None)
+
+    def saw_budget(self, now: datetime, old: Document | None, new: Document | None) -> None:
+        status = (new or {}).get("status") or {}
+        if new is not None and "desiredHealthy" in status:
+            key = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
+            counts = (status.get("currentHealthy", 0), status["desiredHealthy"])
+            self.budgets.setdefault(key, []).append((self._at(now), *counts))
+
+    def saw_pod(self, now: datetime, old: Document | None, new: Document | None) -> None:
+        """Note what a write changed about a pod."""
+        at = self._at(now)
+        document = new or old
+        assert document is not None
+        uid = document["metadata"]["uid"]
+        life = self.lives.get(uid)
+        if life is None:
+            life = self.lives[uid] = _born(document, at)
+        self.last_change = at
+        if new is None:
+            self._left(life, document, at)
+            life.gone = at if life.gone is None else life.gone
+            return
+        life.document = new
+        status = new.get("status") or {}
+        if not life.node and (node := new["spec"].get("nodeName")):
+            life.node, life.bound, life.waits = node, at, ""
+        if life.running is None and status.get("phase") == "Running":
+            life.running = at
+        if not life.node:
+            said = next((c for c in status.get("conditions") or () if c.get("type") == "PodScheduled"), None)
+            life.waits = (said or {}).get("message") or life.waits
+        if new["metadata"].get("deletionTimestamp") or status.get("phase") in ("Failed", "Succeeded"):
+            self._left(life, new, at)
+
+    def _at(self, now: datetime) -> float:
+        if self.began is None:
+            self.began = now
+        return (now - self.began).total_seconds()
+
+    def _left(self, life: PodLife, document: Document, at: float) -> None:
+        if life.left is None:
+            life.left = at
+            life.cause = self._cause(document, life)
+            self.departures += 1
+
+    def _cause(self, document: Document, life: PodLife) -> Cause:
+        status = document.get("status") or {}
+        picked = [c for c in status.get("conditions") or () if c.get("type") == "DisruptionTarget"]
+        why = next((w for c in picked if (w := _BY_REASON.get(c.get("reason", ""))) is not None), None)
+        if why is Why.TAINT:
+            return self._by_taint(document, life.node)
+        if why is Why.DEVICE_TAINT:
+            return self.device_causes.get(life.key, Cause(why))
+        if why is not None:
+            return Cause(why, message=picked[0].get("message", ""))
+        if status.get("phase") == "Failed" and status.get("reason"):
+            return Cause(Why.REFUSED, message=f"{status['reason']}: {status.get('message', '')}")
+        if status.get("phase") in ("Failed", "Succeeded"):
+            return Cause(Why.ENDED)
+        return Cause(Why.OWNER)
+
+    def _by_taint(self, document: Document, node: str) -> Cause:
+        try:
+            pod, here = read(Pod, document), read(Node, self.nodes.get(node) or {})
+            old = read(Node, self.nodes_before.get(node) or {})
+        except ViewError:
+            return Cause(Why.TAINT)
+        found = stay(here.taints, pod.tolerations, self.gates)
+        if found.taint is None:
+            return Cause(Why.TAINT)
+        was = stay(old.taints, pod.tolerations, self._gates_before)
+        anyway = was.limit is not None and found.limit is not None and was.limit <= found.limit
+        seconds = None if found.toleration is None else max(found.toleration.toleration_seconds or 0, 0)
+        return Cause(Why.TAINT, found.taint, f"node {node}", seconds, anyway)
+
+    # ── afterwards ───────────────────────────────────────────────────────────────────────────────
+
+    def pair(self) -> None:
+        """Find for each pod that went the one that was made in its place."""
+        went: dict[tuple[str, str], list[PodLife]] = {}
+        made: dict[tuple[str, str], list[PodLife]] = {}
+        for life in self.lives.values():
+            life.instead = None
+            if not life.owner_uid:
+                continue
+            slot = (life.owner_uid, _slot(life))
+            if life.left is not None:
+                went.setdefault(slot, []).append(life)
+            made.setdefault(slot, []).append(life)
+        for slot, lives in went.items():
+            queue = sorted(made[slot], key=lambda life: life.made)
+            taken = 0
+            for life in sorted(lives, key=lambda life: life.left or 0.0):
+                while taken < len(queue) and (queue[taken].made < (life.left or 0.0) or queue[taken] is life):
+                    taken += 1
+                if taken < len(queue):
+                    life.instead = queue[taken]
+                    taken += 1
+
+    def there_at_the_change(self) -> Iterator[PodLife]:
+        """Yield the pods that were there when the change was made."""
+        for life in self.lives.values():
+            if life.made < 0.0 and (life.left is None or life.left >= 0.0):
+                yield life
+
+
+def _born(document: Document, at: float) -> PodLife:
+    metadata, owner = document["metadata"], owner_of(document)
+    return PodLife(
+        metadata["namespace"],
+        metadata["name"],
+        metadata["uid"],
+        f"{owner['kind']}/{owner['name']}" if owner else "",
+        owner["uid"] if owner else "",
+        at,
+        target=_target(document),
+        document=document,
+    )
+
+
+def _target(document: Document) -> str:
+    """Return the node that a pod names by a field of its affinity, as DaemonSets let their pods do."""
+    affinity = (document["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for wanted in term.get("matchFields") or ():
+            if wanted.get("key") == "metadata.name" and wanted.get("values"):
+                return str(wanted["values"][0])
+    return ""
+
+
+def _slot(life: PodLife) -> str:
+    """Return what the owner tells its pods apart by."""
+    if life.owner.startswith("StatefulSet/"):
+        return life.name
+    if life.owner.startswith("DaemonSet/"):
+        return life.target or life.node
+    return ""
+
+
+def after(seconds: float) -> timedelta:
+    """Return a time of the history as people are told it; what happens within milliseconds is at once."""
+    return timedelta(seconds=round(seconds, 3) if seconds > 0.0015 else 0.0)

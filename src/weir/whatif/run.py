@@ -1,0 +1,361 @@
+"""What would happen? A copy of the cluster is run: the real scheduler, controllers, eviction and kubelets' rules.
+
+The snapshot is stored as it is in a cluster of its own, in memory, under virtual time. It settles for a moment, so that
+what was under way anyway is no news; the change is made; then time passes until nothing goes on any more but circles,
+or until the horizon. Nothing is imitated: who goes, who comes and where is decided by the components themselves.
+What surprises: pods that end by themselves never do in the copy, for nobody knows when; a node that fell silent stays
+silent; new pods of a node that is well start after a second.
+Not here: what the history comes to (weir.whatif.forecast), which changes there are (weir.whatif.changes).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from weir.clock import VirtualClock
+from weir.controllers.nodes.taint_eviction import TaintEviction
+from weir.devices.eviction import Eviction
+from weir.devices.inventory import Inventory
+from weir.gates import Gates
+from weir.objects.core import Taint as TaintView
+from weir.objects.kinds import find_kind
+from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, ALLOC_PODS, USED_CPU, USED_MEMORY, USED_PODS
+from weir.simulation.cluster import Cluster
+from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
+from weir.simulation.kubelet.pod_lifecycle import Life
+from weir.simulation.kubelet.run import Hosts, life_of
+from weir.whatif.changes import Change, Drain, SetGates, Wait
+from weir.whatif.completion import complete, owner_of
+from weir.whatif.forecast import (
+    Forecast,
+    budgets,
+    find_circles,
+    leavings,
+    staying,
+    turns,
+    workloads,
+)
+from weir.whatif.history import Cause, History, PodLife, Why
+
+Document = dict[str, Any]
+Tick = Callable[[int, int], None]
+
+SETTLE_SECONDS: Final = 10.0
+HOUR: Final = 3600.0
+#: How far time goes between two looks at what has happened: first often, then less so.
+_STEPS: Final = (1.0, 1.0, 3.0, 5.0, 10.0, 10.0, 30.0)
+#: More departures than this are not waited for.
+_MOST_DEPARTURES: Final = 50_000
+#: Controllers that say nothing about where pods run, or that start what nobody can foresee.
+WITHOUT: Final = (
+    "*",
+    "-endpoints",
+    "-endpointslice",
+    "-endpointslice-mirroring",
+    "-root-ca-certificate-publisher",
+    "-cronjob",
+)
+_DEVICE_KINDS: Final = ("ResourceSlice", "ResourceClaim", "DeviceTaintRule", "DeviceClass")
+NOT_CONSIDERED: Final = (
+    "how long pods take to end and to start beyond a second; Jobs that finish and CronJobs that start meanwhile; "
+    "cluster autoscalers; webhooks; what else changes meanwhile"
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked about a change, beside the change itself."""
+
+    gates: Gates
+    now: datetime
+    until: float = HOUR  #: seconds after the change
+    seed: int = 0
+    explain: str = ""  #: a pod, or the beginning of its name, whose story is wanted
+
+
+def life_in_copy(node: Document) -> Life:
+    """Return how pods live on a node of the copy: on simulated nodes as there, elsewhere until something ends them."""
+    metadata = node["metadata"]
+    if LIFE in (metadata.get("annotations") or {}) or SIMULATED in (metadata.get("labels") or {}):
+        return life_of(node)
+    return Life(run_seconds=math.inf)
+
+
+def what_if(
+    documents: Iterable[Document],
+    changes: Sequence[Change],
+    asked: Asked,
+    tick: Tick | None = None,
+    at_the_end: Callable[[Cluster], None] | None = None,
+) -> Forecast:
+    """Return what *changes*, made one after the other at *asked.now*, do to the cluster that *documents* describe.
+
+    *at_the_end* is given the copy before it is thrown away.
+    """
+    whole = complete(documents, asked.now)
+    clock = VirtualClock(asked.now - timedelta(seconds=SETTLE_SECONDS))
+    hosts = Hosts(selector="", report=False, life=life_in_copy)
+    with Cluster(
+        clock=clock,
+        seed=asked.seed,
+        gates=asked.gates,
+        controllers=WITHOUT,
+        holding=whole.documents,
+        hosts=hosts,
+    ) as cluster:
+        run = _Run(cluster, whole.documents, changes, asked, tick or (lambda done, total: None))
+        found = run.forecast(whole.notes)
+        if at_the_end is not None:
+            at_the_end(cluster)
+        return found
+
+
+class _Run:
+    """One run of a copy."""
+
+    def __init__(
+        self, cluster: Cluster, documents: list[Document], changes: Sequence[Change], asked: Asked, tick: Tick
+    ) -> None:
+        self._cluster, self._changes, self._asked, self._tick = cluster, changes, asked, tick
+        self._history = history = History(asked.gates)
+        self._above: dict[str, Document] = {}  # uid of a ReplicaSet or Job → its controller
+        began = cluster.now
+        for document in documents:
+            match document["kind"]:
+                case "Pod":
+                    history.saw_pod(began, None, document)
+                case "Node":
+                    history.saw_node(began, None, document)
+                case "ReplicaSet":
+                    self._saw_owner(began, None, document)
+        self._waited = {life.uid for life in history.lives.values() if not life.node and life.left is None}
+        cluster.observe("Pod", history.saw_pod)
+        cluster.observe("Node", history.saw_node)
+        cluster.observe("PodDisruptionBudget", history.saw_budget)
+        cluster.observe("ReplicaSet", self._saw_owner)
+
+    def _saw_owner(self, now: datetime, old: Document | None, new: Document | None) -> None:
+        if new is not None and (above := owner_of(new)) is not None:
+            self._above[new["metadata"]["uid"]] = above
+
+    def forecast(self, notes: list[str]) -> Forecast:
+        """Settle, make the changes, let time pass, and say what came of it."""
+        cluster, history, asked = self._cluster, self._history, self._asked
+        cluster.advance(SETTLE_SECONDS)
+        history.start(cluster.now, cluster.list("Node"))
+        revision = cluster.revision
+        said: list[str] = []
+        for change in self._changes:
+            if isinstance(change, SetGates):
+                history.gates = change.gates_of("controllers")
+            said += change.make(cluster)
+        moved = cluster.revision != revision
+        words = tuple(change.say() for change in self._changes)
+        if not moved and not any(isinstance(change, Wait) for change in self._changes):
+            return Forecast(words, (), notes=tuple(said), at=asked.now)
+        changed = self._changed()
+        history.device_causes = self._device_causes()
+        settled = self._pass_time()
+        history.pair()
+        for job in cluster.list("Job"):
+            for condition in (job.get("status") or {}).get("conditions") or ():
+                if condition.get("type") == "Failed" and condition.get("status") == "True":
+                    history.ended_owners[job["metadata"]["uid"]] = condition.get("message", "")
+        for event in cluster.events("FailedCreate"):
+            history.refusals[event["involvedObject"].get("uid", "")] = event["message"]
+        ended = (cluster.now - asked.now).total_seconds()
+        circles = find_circles(history, self._workload_of)
+        found = list(leavings(history, self._workload_of, circles))
+        stay, locked = staying(history, [name.removeprefix("node/") for name in changed], asked.gates)
+        helped, hindered = turns(history, self._waited)
+        blocked = {
+            pod: name
+            for change in self._changes
+            if isinstance(change, Drain)
+            for pod, name in change.blocked.items()
+        }
+        return Forecast(
+            words,
+            tuple(changed),
+            tuple(one for one in found if not one.cause.anyway),
+            tuple(circles),
+            tuple(workloads(history, self._workload_of, circles)),
+            stay,
+            tuple(locked),
+            tuple(helped),
+            tuple(hindered),
+            tuple(budgets(history, blocked, ended)),
+            sum(one.cause.anyway for one in found),
+            self._room(),
+            tuple(said),
+            tuple(notes),
+            asked.now,
+            timedelta(seconds=ended),
+            settled,
+            tuple(self._story()) if asked.explain else (),
+            {life.key: life.uid for life in history.there_at_the_change()},
+        )
+
+    def _changed(self) -> list[str]:
+        """Return what the changes changed: nodes by what they say of themselves, other objects as they were named."""
+        before, after = self._history.nodes_before, self._history.nodes
+        found = [
+            f"node/{name}"
+            for name in {**before, **after}
+            if _face(before.get(name)) != _face(after.get(name))
+        ]
+        for change in self._changes:
+            for document in getattr(change, "documents", ()):
+                kind = find_kind(document["apiVersion"], document["kind"])
+                if kind is not None and kind.kind != "Node":
+                    found.append(f"{kind.singular}/{document['metadata']['name']}")
+            if workload := getattr(change, "workload", ""):
+                found.append(workload)
+        return list(dict.fromkeys(found))
+
+    # ── time ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _pass_time(self) -> bool:
+        """Let time pass; return whether everything came to rest before the horizon."""
+        history, cluster = self._history, self._cluster
+        end, number = self._asked.until, 0
+        while (passed := (cluster.now - self._asked.now).total_seconds()) < end:
+            before = history.departures
+            step = _STEPS[min(number, len(_STEPS) - 1)]
+            cluster.advance(min(step, end - passed))
+            number += 1
+            history.last_seen = (cluster.now - self._asked.now).total_seconds()
+            self._tick(int(passed), int(end))
+            if history.departures > _MOST_DEPARTURES:
+                return False
+            if history.departures > before and self._only_circles(before):
+                return False
+        return history.last_change < end - max(_STEPS)
+
+    def _only_circles(self, before: int) -> bool:
+        """Return whether nothing goes on any more but pods that go in circles."""
+        history = self._history
+        history.pair()
+        circling = {
+            circle.workload
+            for circle in find_circles(history, self._workload_of)
+            if "/Job/" not in circle.workload  # a Job gives up some day
+        }
+        if not circling:
+            return False
+        recent = history.last_change - 4 * max(_STEPS[:3])
+        for life in history.lives.values():
+            latest = max(
+                each
+                for each in (life.made, life.bound, life.running, life.left, life.gone)
+                if each is not None
+            )
+            if latest > recent and self._workload_of(life) not in circling:
+                return False
+        return not self._timers(circling)
+
+    def _timers(self, circling: set[str]) -> bool:
+        """Return whether pods of other workloads still have time that runs out before the horizon."""
+        there = {life.key: life for life in self._history.lives.values() if life.left is None}
+        horizon = self._asked.now + timedelta(seconds=self._asked.until)
+        for worker in self._cluster.plane.controllers.workers:
+            if isinstance(worker.controller, TaintEviction):
+                for key, timer in worker.controller.timers.items():
+                    life = there.get(f"{key.namespace}/{key.name}")
+                    if (
+                        life is not None
+                        and timer.fire_at <= horizon
+                        and self._workload_of(life) not in circling
+                    ):
+                        return True
+        return False
+
+    # ── names and causes ─────────────────────────────────────────────────────────────────────────
+
+    def _workload_of(self, life: PodLife) -> str:
+        above = self._above.get(life.owner_uid)
+        title = f"{above['kind']}/{above['name']}" if above is not None else life.owner
+        return f"{life.namespace}/{title or f'Pod/{life.name}'}"
+
+    def _device_causes(self) -> dict[str, Cause]:
+        """Return why devices' taints drive pods out, as the change left them."""
+        if not self._cluster.list("ResourceClaim"):
+            return {}
+        documents = [
+            {"apiVersion": "resource.k8s.io/v1", "kind": kind, **each}
+            for kind in _DEVICE_KINDS
+            for each in self._cluster.list(kind)
+        ]
+        documents += [{"apiVersion": "v1", "kind": "Pod", **each} for each in self._cluster.list("Pod")]
+        now = self._cluster.now
+        found = Inventory.of(documents, self._asked.gates).evictions(now)
+        return {key: _device_cause(eviction, now) for key, eviction in found.items()}
+
+    # ── what is left ─────────────────────────────────────────────────────────────────────────────
+
+    def _room(self) -> dict[str, float]:
+        """Return what the nodes that take pods have left, in cores, bytes and pods."""
+        table = self._cluster.plane.scheduler.known.table
+        cpu = memory = pods = 0
+        for name, row in table.row_of.items():
+            node = self._history.nodes.get(name) or {}
+            spec = node.get("spec") or {}
+            closed = any(
+                taint.get("effect") in ("NoSchedule", "NoExecute") for taint in spec.get("taints") or ()
+            )
+            if closed or spec.get("unschedulable"):
+                continue
+            state = table.state[:, row]
+            cpu += max(int(state[ALLOC_CPU] - state[USED_CPU]), 0)
+            memory += max(int(state[ALLOC_MEMORY] - state[USED_MEMORY]), 0)
+            pods += max(int(state[ALLOC_PODS] - state[USED_PODS]), 0)
+        return {"cpu": cpu / 1000, "memory": memory, "pods": pods}
+
+    def _story(self) -> list[str]:
+        """Return, line by line, what happened to the pods that were asked about and to those made in their place."""
+        wanted = self._asked.explain
+        lines: list[tuple[float, str]] = []
+        chosen: dict[str, PodLife] = {}
+        for life in self._history.lives.values():
+            if life.made < 0.0 and wanted in (life.key, life.name, self._workload_of(life)):
+                each: PodLife | None = life
+                while each is not None:
+                    chosen[each.uid] = each
+                    each = each.instead
+        for life in chosen.values():
+            if life.made >= 0.0:
+                lines.append((life.made, f"{life.key} is made"))
+            if life.bound is not None and life.bound >= 0.0:
+                lines.append((life.bound, f"{life.key} gets {life.node}"))
+            if life.running is not None and life.running >= 0.0:
+                lines.append((life.running, f"{life.key} runs on {life.node}"))
+            if life.left is not None and life.left >= 0.0 and life.cause is not None:
+                lines.append(
+                    (life.left, f"{life.key} has to leave {life.node or 'the queue'}: {life.cause.say()}")
+                )
+            if life.gone is not None and life.gone >= 0.0:
+                lines.append((life.gone, f"{life.key} is gone"))
+            if life.left is None and life.running is None and life.waits:
+                lines.append((math.inf, f"{life.key} waits: {life.waits}"))
+        return [
+            f"{'in the end' if math.isinf(at) else f'{at:.1f} s':>10}  {text}"
+            for at, text in sorted(lines, key=lambda line: line[0])
+        ]
+
+
+def _face(node: Document | None) -> Any:
+    """Return what a change of a node changes, apart from what follows from it."""
+    if node is None:
+        return None
+    return node.get("spec"), node["metadata"].get("labels"), (node.get("status") or {}).get("allocatable")
+
+
+def _device_cause(eviction: Eviction, now: datetime) -> Cause:
+    first = min(eviction.reasons, key=lambda reason: reason.due)
+    granted = int((first.due - now).total_seconds())
+    taint = TaintView(first.taint.taint.key, first.taint.taint.value, first.taint.taint.effect)
+    return Cause(Why.DEVICE_TAINT, taint, str(first.taint.origin), granted if granted > 0 else None)

@@ -1,0 +1,166 @@
+"""How is a forecast said? What goes wrong first, then by workload, then by the numbers.
+
+Not here: what happens (weir.whatif.forecast), colour and columns (weir.cli.what_if, weir.cli.render).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from weir.explain.phrases import counted, duration, listed, short
+from weir.whatif.forecast import Budget, Circle, Forecast, Leaving, Workload
+
+Row = tuple[str, ...]
+WORKLOAD_HEAD: Row = ("WHEN", "WHO", "PODS", "BECAUSE", "THEN")
+POD_HEAD: Row = ("WHEN", "POD", "FROM", "BECAUSE", "THEN")
+
+
+def title(workload: str) -> str:
+    """Return a workload as people call it.
+
+    >>> title("shop/Deployment/web"), title("shop/Pod/console")
+    ('deployment shop/web', 'pod shop/console')
+    """
+    namespace, kind, name = workload.split("/", 2)
+    return f"{kind.lower()} {namespace}/{name}"
+
+
+def circle(found: Circle) -> str:
+    """Return the sentence that comes before everything else."""
+    pods = f"{found.pods} pods of " if found.pods > 1 else ""
+    goes = "go" if found.pods > 1 else "goes"
+    where = f" on {listed(found.nodes, 3)}" if found.nodes else ""
+    every = (
+        duration(found.every)
+        if found.every >= timedelta(seconds=1)
+        else f"{found.every.total_seconds():.1f} s"
+    )
+    return f"{pods}{title(found.workload)} {goes} in circles{where}, every {every}: {found.cause.say()}."
+
+
+def headline(found: Forecast) -> str:
+    """Return the one sentence to remember."""
+    number, lost = len(found.leaving), len(found.lost)
+    said = "No pod leaves"
+    if number:
+        said = f"{counted(number, 'pod')} {'leaves' if number == 1 else 'leave'}"
+        if not lost:
+            said += ", and finds a place" if number == 1 else ", and all find a place"
+        elif lost == number:
+            said += ", and has nowhere to go" if number == 1 else ", and none finds a place"
+        else:
+            said += f"; {lost} of them {'has' if lost == 1 else 'have'} nowhere to go"
+    return f"{said}; {counted(found.staying, 'pod')} on the changed nodes {'stays' if found.staying == 1 else 'stay'}."
+
+
+def workload_row(found: Workload) -> Row:
+    """Return a workload's line of the table."""
+    return (when(found.first), title(found.name), str(found.pods), _because(found), _then(found))
+
+
+def _because(found: Workload) -> str:
+    first, *others = found.causes or ("",)
+    return (
+        f"{first} and {counted(len(others), 'more reason')}"
+        if len(others) > 1
+        else "; ".join((first, *others))
+    )
+
+
+def _then(found: Workload) -> str:
+    parts = []
+    if found.circle is not None:
+        parts.append(f"↻ {listed(found.circle.nodes, 2)}")
+    for _, node, count in _to(found)[:3]:
+        parts.append(f"→ {node}" if count == 1 and found.pods == 1 else f"{count} → {node}")
+    if (more := len(_to(found)) - 3) > 0:
+        parts.append(f"and {counted(more, 'more node')}")
+    if found.lost and found.circle is None:
+        number = "" if found.lost == 1 and found.pods == 1 else f"{found.lost} "
+        parts.append(f"{number}✗ {reason(found.why)}")
+    if not parts:
+        parts.append(
+            f"{found.before} → {found.after} pods"
+            if found.before != found.after
+            else f"{found.after} pods run"
+        )
+    return "; ".join(parts)
+
+
+def _to(found: Workload) -> list[tuple[str, str, int]]:
+    """Return where the pods end, most first."""
+    counts: dict[str, int] = {}
+    for _, node, count in found.moves:
+        counts[node] = counts.get(node, 0) + count
+    return [("", node, count) for node, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def pod_row(one: Leaving) -> Row:
+    """Return a pod's line of the table."""
+    then = f"→ {one.goes_to}" if one.goes_to else f"✗ {reason(one.why_nowhere)}"
+    if one.again_after is not None:
+        then += (
+            f", to leave again {'at once' if not one.again_after else 'after ' + duration(one.again_after)}"
+        )
+        if one.ends_on:
+            then += f", in the end on {one.ends_on}"
+    elif one.goes_to and not one.ends_on and one.wanted:
+        then += f" ✗ {reason(one.why_nowhere)}"
+    elif one.ends_on and one.ends_on != one.goes_to:
+        then += f", in the end on {one.ends_on}"
+    return when(one.after), one.pod, one.node, one.cause.say(), then
+
+
+def when(moment: timedelta) -> str:
+    return duration(moment) if moment >= timedelta(seconds=1) else "at once"
+
+
+def reason(text: str) -> str:
+    """Return the scheduler's words without what it says about preemption when that does not help."""
+    return short(text.partition(" preemption: ")[0], 200)
+
+
+def budget(found: Budget) -> str:
+    """Return what becomes of a budget."""
+    parts = []
+    if found.broken_for is not None:
+        how_long = (
+            "to the end"
+            if found.until_the_end
+            else f"for {duration(max(found.broken_for, timedelta(seconds=1)))}"
+        )
+        parts.append(f"broken {how_long}: {found.lowest} healthy of {found.desired} wanted at the lowest")
+    if found.blocks:
+        parts.append(
+            f"keeps {counted(len(found.blocks), 'pod')} from being evicted: {listed(found.blocks, 3)}"
+        )
+    return f"{found.name} {'; '.join(parts)}"
+
+
+def numbers(found: Forecast) -> Iterator[tuple[str, str]]:
+    """Yield the answer as names and numbers."""
+    yield "leaving", str(len(found.leaving))
+    yield "lost", str(len(found.lost))
+    yield "circles", str(len(found.circles))
+    yield "workloads", str(len(found.workloads))
+    yield "staying", str(found.staying)
+    yield "lockedOut", str(len(found.locked_out))
+    yield "helped", str(len(found.helped))
+    yield "hindered", str(len(found.hindered))
+    yield "budgetsBroken", str(sum(each.broken_for is not None for each in found.budgets))
+    yield "budgetsBlocking", str(sum(bool(each.blocks) for each in found.budgets))
+    yield "freeCpu", f"{found.room.get('cpu', 0):g}"
+    yield "freeMemoryBytes", f"{found.room.get('memory', 0):.0f}"
+    yield "freePods", f"{found.room.get('pods', 0):.0f}"
+    yield "lookedSeconds", f"{found.looked.total_seconds():g}"
+
+
+def looked(found: Forecast) -> str:
+    """Return how far the copy was run, and whether it came to rest."""
+    far = duration(found.looked)
+    if found.circles and not found.settled:
+        return f"Looked {far} ahead; the circles go on."
+    if not found.settled:
+        return f"Looked {far} ahead; something still goes on there (--until looks further)."
+    return f"Looked {far} ahead, and all is quiet there."
