@@ -140,3 +140,87 @@ def test_the_same_pods_leave_at_the_same_time_and_end_in_the_same_places(seed):
     expected = {name: seconds for name, seconds in left.items() if name in there}
     assert {one.pod: round(one.after.total_seconds()) for one in forecast.leaving} == expected, made.say()
     assert copies == [happened], made.say()
+
+
+@pytest.mark.parametrize("seed", range(20, 36))
+def test_pods_that_cannot_be_touched_may_be_left_out(seed):
+    cluster, rng = living(seed)
+    with cluster:
+        documents, asked = snapshot(cluster), Asked(ALL_FEATURES, cluster.now, AHEAD, seed)
+    made = change(rng)
+    said = []
+    for leave_out in (False, True):
+        found = what_if(documents, [made], asked, leave_out=leave_out)
+        said.append(
+            {
+                "leaving": {(one.pod, one.after, one.ends_on, one.why_nowhere) for one in found.leaving},
+                "workloads": {(each.name, each.before, each.after, each.moves) for each in found.workloads},
+                "rest": (
+                    found.staying,
+                    found.locked_out,
+                    found.room,
+                    found.circles,
+                    found.helped,
+                    found.budgets,
+                ),
+            }
+        )
+    assert said[0] == said[1], made.say()
+
+
+def test_only_who_may_be_touched_lives_in_the_copy():
+    cluster = Cluster(seed=1)
+    with cluster:
+        cluster.add_nodes(4, name="n")
+        for number in range(6):
+            whole = workload(random.Random(number), number) | {"kind": "ReplicaSet"}
+            whole["spec"] = {name: whole["spec"][name] for name in ("selector", "template")} | {"replicas": 2}
+            whole["spec"]["template"]["spec"].pop("nodeSelector", None)
+            cluster.apply(whole)
+        cluster.advance(30)
+        documents, now = snapshot(cluster), cluster.now
+        touched = {p["metadata"]["name"] for p in cluster.list("Pod") if p["spec"]["nodeName"] == "n-0"}
+    alive: list[set[str]] = []
+    what_if(
+        documents,
+        [Cordon(Nodes(("n-0",)))],
+        Asked(ALL_FEATURES, now, 60.0),
+        at_the_end=lambda copy: alive.append({pod["metadata"]["name"] for pod in copy.list("Pod")}),
+        leave_out=True,
+    )
+    assert (alive, 0 < len(touched) < 12) == ([touched], True)
+
+
+def test_a_pod_left_out_is_pushed_out_by_a_more_important_one_all_the_same():
+    cluster = Cluster(seed=1)
+    with cluster:
+        for name in ("a", "b"):
+            cluster.add_node(name, node_class=NodeClass("c", {"cpu": "2", "memory": "4Gi", "pods": "20"}))
+        cluster.apply(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": "high"},
+                "value": 100,
+            }
+        )
+        for number, node, more in ((0, "a", {"priorityClassName": "high"}), (1, "b", {})):
+            whole = workload(random.Random(1), number) | {"kind": "ReplicaSet"}
+            container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+            selector = {"kubernetes.io/hostname": node} if number else {}
+            spec = {"containers": [container], "nodeSelector": selector, **more}
+            template = {"metadata": {"labels": {"app": f"w{number}"}}, "spec": spec}
+            whole["spec"] = {"replicas": 1, "selector": whole["spec"]["selector"], "template": template}
+            if not number:
+                cluster.patch("Node", "b", {"spec": {"unschedulable": True}})
+            cluster.apply(whole)
+            cluster.advance(5)
+            cluster.patch("Node", "b", {"spec": {"unschedulable": None}})
+            cluster.advance(5)
+        documents, now = snapshot(cluster), cluster.now
+    evicting = Taint(Nodes(("a",)), (TaintEdit(parse_taint("hot:NoExecute")),))
+    found = what_if(documents, [evicting], Asked(ALL_FEATURES, now, AHEAD), leave_out=True)
+    assert {one.pod.partition("-")[0]: one.cause.why.value for one in found.leaving} == {
+        "default/w0": "taint",
+        "default/w1": "preemption",
+    }

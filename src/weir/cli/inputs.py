@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from weir.cli._options import Live, Where, cluster_options
 from weir.cli.main import CANNOT_SAY
@@ -90,6 +91,7 @@ class Held:
     missing: tuple[Missing, ...] = ()
     listed: tuple[str, ...] = ()  #: kinds that were read whole
     dumped: bool = False  #: read from files, which do not say what they leave out
+    pods: tuple[msgspec.Raw, ...] = ()  #: pods of JSON dumps that were read as a stream, as bytes
 
     def lacks(self, needed: Collection[str]) -> list[Missing]:
         """Return the kinds in *needed* that could not be read; of a dump, those it has no object of."""
@@ -128,9 +130,11 @@ class Held:
             raise
 
 
-def read_cluster(where: Where, kinds: Sequence[str]) -> Held:
-    """Return what a dump, or without one the live cluster, holds."""
+def read_cluster(where: Where, kinds: Sequence[str], *, stream: bool = False) -> Held:
+    """Return what a dump, or without one the live cluster, holds; with *stream* pods of JSON dumps stay bytes."""
     where.check()
+    if where.dump and stream:
+        return _streamed(where.dump)
     if where.dump:
         return Held(_dumped(where.dump), dumped=True)
     from weir.client.kubeconfig import KubeconfigError
@@ -155,19 +159,59 @@ def read_live(live: Live, kinds: Sequence[str], namespace: str = "") -> Snapshot
     return live.run("weir", read)
 
 
-def _dumped(places: Sequence[str]) -> list[tuple[str, Any]]:
+class _Items(msgspec.Struct):
+    """A List of objects, none of which is read yet."""
+
+    items: list[msgspec.Raw]
+    kind: str = ""
+
+
+class _KindOf(msgspec.Struct):
+    kind: str = ""
+
+
+def _streamed(places: Sequence[str]) -> Held:
+    """Return what dumps hold; of a List in JSON every object is read by itself, and pods are left as they are."""
+    documents: list[tuple[str, Any]] = []
+    pods: list[msgspec.Raw] = []
+    decode, kind_of = msgspec.json.Decoder(_Items).decode, msgspec.json.Decoder(_KindOf).decode
+    for file, content in read_files(places):
+        try:
+            found = decode(content)
+        except (
+            msgspec.DecodeError,
+            RecursionError,
+            UnicodeDecodeError,
+        ):  # YAML, one object, or not to be read
+            documents += _values(file, content)
+            continue
+        typed = found.kind.removesuffix("List")
+        try:
+            for item in found.items:
+                kind = kind_of(item).kind or typed
+                if kind == "Pod":
+                    pods.append(item)
+                else:
+                    documents.append((file, {"kind": kind, **msgspec.json.decode(item)}))
+        except (msgspec.DecodeError, TypeError):  # an item that is no object
+            documents += _values(file, content)
+    return Held(documents, dumped=True, pods=tuple(pods))
+
+
+def _values(file: str, content: bytes) -> list[tuple[str, Any]]:
     from weir.cli.render import wants_colour
 
-    held = []
-    for file, content in read_files(places):
-        if len(content) > _SLOW_BYTES and content.lstrip()[:1] != b"{" and wants_colour(sys.stderr):
-            size = f"{len(content) / 1e6:.0f} MB"
-            click.echo(f"reading {file}, {size} of YAML (the same dump with -o json reads faster)", err=True)
-        try:
-            held += [(file, document) for document in read_values(content, file)]
-        except ManifestError as error:
-            raise CannotSay(f"the cluster's dump cannot be read: {error}") from None
-    return held
+    if len(content) > _SLOW_BYTES and content.lstrip()[:1] != b"{" and wants_colour(sys.stderr):
+        size = f"{len(content) / 1e6:.0f} MB"
+        click.echo(f"reading {file}, {size} of YAML (the same dump with -o json reads faster)", err=True)
+    try:
+        return [(file, document) for document in read_values(content, file)]
+    except ManifestError as error:
+        raise CannotSay(f"the cluster's dump cannot be read: {error}") from None
+
+
+def _dumped(places: Sequence[str]) -> list[tuple[str, Any]]:
+    return [each for file, content in read_files(places) for each in _values(file, content)]
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from weir.cli._certainty import asked_gates_option, because, distinct, doubt, known_gates, needed_kinds
 from weir.cli._options import Where, output_option, together
@@ -115,8 +116,6 @@ def verify(plan: str, where: Where, output: str) -> int:
       kubectl drain node-7 --ignore-daemonsets
       weir what-if verify plan.json
     """
-    import msgspec
-
     from weir.whatif.plan import PlanError
     from weir.whatif.plan import check as check_plan
     from weir.whatif.plan import verify as hold
@@ -170,11 +169,11 @@ def _ask(
     from weir.whatif.run import Asked
 
     horizon = read_seconds(until, "--until")
-    held = _readable(read_cluster(where, WHAT_IF))
+    held = _readable(read_cluster(where, WHAT_IF, stream=True))
     applied = [document for change in asked_changes for document in getattr(change, "documents", ())]
     _check_kinds(held, applied)
     known = known_gates(where, given, (API_SERVER, SCHEDULER, CONTROLLERS))
-    used = needed_gates([*_flat(held), *applied])
+    used = needed_gates([*_flat(held), *_pod_shapes(held), *applied])
     now = datetime.now(UTC)
     unread = [each.plural for each in held.missing]
 
@@ -213,7 +212,8 @@ def _ask(
 
 def _check_kinds(held: Held, applied: Sequence[Document]) -> None:
     """Raise unless everything was read that decides where the pods of the cluster may run."""
-    specs = [document.get("spec") for document in _flat(held) if document.get("kind") == "Pod"]
+    people = (document for document in (*_flat(held), *_pod_shapes(held)) if document.get("kind") == "Pod")
+    specs = [document.get("spec") for document in people]
     needed = frozenset(kind for spec in specs for kind in needed_kinds(spec))
     named = {str(document.get("kind")) for document in applied} - {"Node"}
     missing = held.lacks(needed | {kind for kind in named if kind in {each.kind for each in held.missing}})
@@ -225,6 +225,29 @@ def _flat(held: Held) -> Iterator[Document]:
     from weir.world import flatten
 
     return flatten(document for _, document in held.documents)
+
+
+class _Shape(msgspec.Struct):
+    """What of a pod says which kinds and gates it needs, unread."""
+
+    spec: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+
+
+_TELLING: Final = ("tolerations", "affinity", "resourceClaims", "volumes")
+
+
+def _pod_shapes(held: Held) -> Iterator[Document]:
+    """Yield a pod for every distinct way in which pods that were left unread ask for kinds and gates."""
+    decode, known = msgspec.json.Decoder(_Shape).decode, set()
+    for pod in held.pods:
+        try:
+            spec = decode(pod).spec
+        except msgspec.ValidationError:
+            continue  # named by whoever reads it
+        shape = tuple((name, bytes(spec[name])) for name in _TELLING if name in spec)
+        if shape not in known:
+            known.add(shape)
+            yield {"kind": "Pod", "spec": {name: msgspec.json.decode(value) for name, value in shape}}
 
 
 def _run(held: Held, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
@@ -239,7 +262,7 @@ def _run(held: Held, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
     ]
     with progress("running a copy, seconds ahead:") as tick:
         try:
-            return run((document for _, document in held.documents), made, asked, tick)
+            return run((document for _, document in held.documents), made, asked, tick, pods=held.pods)
         except ChangeError as error:
             raise click.UsageError(str(error)) from None
         except ViewError as error:
@@ -251,6 +274,8 @@ def _run(held: Held, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
                     if held.dumped:
                         raise CannotSay(f"the cluster's dump cannot be read: {file}: {error}") from None
                     raise ViewError(f"{file}: {error}") from None
+            if held.dumped:
+                raise CannotSay(f"the cluster's dump cannot be read: {error}") from None
             raise
 
 

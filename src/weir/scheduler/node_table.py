@@ -186,9 +186,8 @@ class NodeTable:
         elif old.status.images != node.status.images:
             self.epoch += 1  # how widespread an image is counts on every node
         self._note_static(row)
-        if old is None:
-            for key, pod_class in self._homeless.pop(node.name, {}).items():
-                self.add_pod(key, pod_class, node.name)
+        if old is None and (stranded := self._homeless.pop(node.name, None)):
+            self.load_pods(node.name, stranded.items())
 
     def remove_node(self, name: str) -> None:
         """Take the node out; pods still bound to it wait for it to come back."""

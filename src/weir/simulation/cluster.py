@@ -40,6 +40,7 @@ from weir.gates import GatesLike
 from weir.objects.kinds import KINDS, Kind, by_kind, find_kind, hub_of
 from weir.objects.times import format_time
 from weir.scheduler.config import SchedulerConfig
+from weir.scheduler.pod_class import PodClass
 from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
 from weir.simulation.drivers.faults import POOL, with_fault
 from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
@@ -91,19 +92,21 @@ class Cluster:
         holding: Iterable[Document] = (),
         hosts: Hosts | None = None,
         scheduler: SchedulerConfig | None = None,
+        seats: Mapping[str, builtins.list[tuple[str, PodClass]]] | None = None,
     ) -> None:
         """*gates* default to everything on; a mapping from component to gates sets them apart.
 
         *holding* is there from the start and stored as it is, unchecked: each object with its kind and uid. *hosts*
         says which nodes are played, and how; the simulated ones unless given. *scheduler* configures its profiles and
-        plugins (weir.scheduler.config.read_config).
+        plugins (weir.scheduler.config.read_config). *seats* are pods by node that only take room, in the eyes of the
+        scheduler, without being in the API.
 
         Reports of nodes that are not observed are not carried out one by one unless *every_heartbeat* is asked for;
         apart from resourceVersions and counts of requests the history is the same.
         """
         self.clock = clock or VirtualClock()
         self._controllers, self._seed, self._every_heartbeat = list(controllers), seed, every_heartbeat
-        self._hosts, self._scheduler = hosts, scheduler
+        self._hosts, self._scheduler, self._seats = hosts, scheduler, seats
         self._followers: builtins.list[asyncio.Task[None]] = []
         self._onlookers = HeartbeatFlush(lambda asked: self._running.server.handle(asked))
         self._loop = asyncio.new_event_loop()
@@ -167,6 +170,7 @@ class Cluster:
             ledger=None if self._every_heartbeat else HeartbeatLedger(self.clock),
             hosts=self._hosts,
             scheduler=self._scheduler,
+            seats=self._seats,
         )
         self._onlookers.look_at(self.plane.kubelets.reports)
         self.plane.start()

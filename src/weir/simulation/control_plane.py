@@ -31,6 +31,7 @@ from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
 from weir.observe.features import publish_component_features
 from weir.scheduler.config import SchedulerConfig
+from weir.scheduler.pod_class import PodClass
 from weir.scheduler.run import Scheduler
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import NodeClass, node_document
@@ -107,10 +108,12 @@ class ControlPlane:
         ledger: HeartbeatLedger | None = None,
         hosts: Hosts | None = None,
         scheduler: SchedulerConfig | None = None,
+        seats: Mapping[str, Iterable[tuple[str, PodClass]]] | None = None,
     ) -> None:
         """With *ledger* (virtual time) nodes' reports are postponed while they are not observed.
 
-        *hosts* says which nodes the kubelets play, and how; *scheduler* configures profiles and plugins.
+        *hosts* says which nodes the kubelets play, and how; *scheduler* configures profiles and plugins. *seats* are
+        pods by node that take room in the eyes of the scheduler without being in the API.
         """
 
         def client(component: str, agent: str) -> Client:
@@ -123,6 +126,9 @@ class ControlPlane:
             client("scheduler", "kube-scheduler"), gates.scheduler, clock, config=config, seed=seed
         )
         lifecycle = partial(NodeLifecycle, postponed=ledger)
+        for node, pods in (seats or {}).items():
+            for key, pod_class in pods:
+                self.scheduler.state.table.add_pod(key, pod_class, node)
         chosen = choose(list(controllers), gates.controllers, {"node-lifecycle": lifecycle})
         self.controllers = Controllers(
             client("controllers", "kube-controller-manager"), clock, chosen, seed=seed + 100

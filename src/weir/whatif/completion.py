@@ -106,6 +106,11 @@ def owner_of(document: Document) -> Document | None:
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
+def owner_label(uid: str) -> dict[str, str]:
+    """Return the label that the pods of an owner which was made up are told by."""
+    return {OWNER_LABEL: _label(uid)}
+
+
 def read_object(document: Document) -> Document | None:
     """Return *document* read as its kind, defaults filled in; None for a kind that has no part in a copy."""
     name, version = document.get("kind"), document.get("apiVersion")
@@ -199,6 +204,12 @@ class _Snapshot:
                 *(status.get("conditions") or ()),
                 *({"type": type, "status": "True", "lastTransitionTime": since} for type in _READY),
             ]
+        status["podIP"] = status.get("podIP") or "10.0.0.1"
+        known = {each["name"]: each for each in status.get("containerStatuses") or ()}
+        status["containerStatuses"] = [
+            _running(each, known.get(each["name"]) or {}, since)
+            for each in pod["spec"].get("containers") or ()
+        ]
 
     def _nodes(self) -> None:
         """Give nodes that do not say what they have plenty, and switch off those that fell silent."""
@@ -272,7 +283,7 @@ class _Snapshot:
         if make is None:
             return None
         spec = make(pods)
-        labels = {OWNER_LABEL: _label(owner["uid"])}
+        labels = owner_label(owner["uid"])
         metadata: Document = {"name": owner["name"], "namespace": namespace, "uid": owner["uid"]}
         deployment = self._deployment_of(pods[0]) if kind == "ReplicaSet" else None
         if deployment is not None:
@@ -565,6 +576,21 @@ def _job(pods: list[Document]) -> Document:
     template = _template(pods[0], restartPolicy=policy if policy in ("Never", "OnFailure") else "Never")
     standing = _standing(pods)
     return {"parallelism": max(standing, 1), "completions": max(standing, 1), "template": template}
+
+
+def _running(container: Document, said: Document, since: str) -> Document:
+    """Return what a kubelet says of a container that runs, where *said* does not say how it is."""
+    if said.get("state"):
+        return said
+    started = {"state": {"running": {"startedAt": since}}, "ready": True, "started": True}
+    return {
+        "restartCount": 0,
+        "imageID": "",
+        **said,
+        "name": container["name"],
+        "image": container.get("image", ""),
+        **started,
+    }
 
 
 def _label(uid: str) -> str:

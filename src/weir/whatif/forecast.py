@@ -259,8 +259,10 @@ def _why_nowhere(history: History, life: PodLife, last: PodLife) -> str:
     return last.waits or "made again, and not yet placed"
 
 
-def workloads(history: History, workload_of: WorkloadOf, circles: list[Circle]) -> list[Workload]:
-    """Return the workloads that the change touched, worst first."""
+def workloads(
+    history: History, workload_of: WorkloadOf, circles: list[Circle], seated: Mapping[str, int]
+) -> list[Workload]:
+    """Return the workloads that the change touched, worst first; *seated* of an owner's pods only take room."""
     groups: dict[str, list[PodLife]] = {}
     for life in history.lives.values():
         groups.setdefault(workload_of(life), []).append(life)
@@ -271,8 +273,9 @@ def workloads(history: History, workload_of: WorkloadOf, circles: list[Circle]) 
         fresh = [life for life in lives if life.made >= 0.0]
         if not gone and not fresh:
             continue
-        before = sum(life.made < 0.0 and _ran_at(life, 0.0) for life in lives)
-        at_end = sum(life.runs for life in lives)
+        others = sum(seated.get(uid, 0) for uid in {life.owner_uid for life in lives})
+        before = others + sum(life.made < 0.0 and _ran_at(life, 0.0) for life in lives)
+        at_end = others + sum(life.runs for life in lives)
         waiting = [life for life in lives if life.left is None and life.running is None]
         new_waiting = [life for life in waiting if life.made >= 0.0]
         lost = [

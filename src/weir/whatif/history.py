@@ -129,6 +129,9 @@ class History:
         self.budgets: dict[str, list[tuple[float, int, int]]] = {}  #: → (time, healthy, desired)
         self.ended_owners: dict[str, str] = {}  #: uid of an owner that gave up → in its own words
         self.refusals: dict[str, str] = {}  #: uid of an owner whose pods the server refuses → why
+        self.refused_priority: int | None = (
+            None  #: the highest of pods that fitted nowhere and may push others out
+        )
         self.departures = 0
         self.last_change = 0.0
         self.last_seen = 0.0  #: how far was looked
@@ -183,6 +186,10 @@ class History:
         if not life.node:
             said = next((c for c in status.get("conditions") or () if c.get("type") == "PodScheduled"), None)
             life.waits = (said or {}).get("message") or life.waits
+            if (said or {}).get("reason") == "Unschedulable" and new["spec"].get(
+                "preemptionPolicy"
+            ) != "Never":
+                self.refused_priority = max(self.refused_priority or 0, new["spec"].get("priority") or 0)
         if new["metadata"].get("deletionTimestamp") or status.get("phase") in ("Failed", "Succeeded"):
             self._left(life, new, at)
 

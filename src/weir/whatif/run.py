@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import msgspec
+
 from weir.clock import VirtualClock
 from weir.controllers.nodes.taint_eviction import TaintEviction
 from weir.devices.eviction import Eviction
@@ -25,9 +27,10 @@ from weir.objects.core import Taint as TaintView
 from weir.objects.kinds import find_kind
 from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, ALLOC_PODS, USED_CPU, USED_MEMORY, USED_PODS
 from weir.simulation.cluster import Cluster
+from weir.simulation.kubelet.behaviour import Life
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
-from weir.simulation.kubelet.pod_lifecycle import Life
 from weir.simulation.kubelet.run import Hosts, life_of
+from weir.whatif.bystanders import Divided, divide, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
 from weir.whatif.completion import complete, owner_of
 from weir.whatif.forecast import (
@@ -40,10 +43,13 @@ from weir.whatif.forecast import (
     workloads,
 )
 from weir.whatif.history import Cause, History, PodLife, Why
+from weir.world import flatten
 
 Document = dict[str, Any]
 Tick = Callable[[int, int], None]
 
+#: Of so many pods all are alive in the copy; of more, those that the change cannot touch only take room.
+MANY: Final = 2_000
 SETTLE_SECONDS: Final = 10.0
 HOUR: Final = 3600.0
 #: How far time goes between two looks at what has happened: first often, then less so.
@@ -91,12 +97,41 @@ def what_if(
     asked: Asked,
     tick: Tick | None = None,
     at_the_end: Callable[[Cluster], None] | None = None,
+    *,
+    pods: Iterable[msgspec.Raw] = (),
+    leave_out: bool | None = None,
 ) -> Forecast:
     """Return what *changes*, made one after the other at *asked.now*, do to the cluster that *documents* describe.
 
-    *at_the_end* is given the copy before it is thrown away.
+    *pods* are more pods of the cluster, as bytes. *at_the_end* is given the copy before it is thrown away. With *leave
+    out* pods that the change cannot touch only take room in the copy; of a small cluster all are alive unless asked.
     """
-    whole = complete(documents, asked.now)
+    given = list(flatten(documents))
+    others = [each for each in given if each.get("kind") != "Pod"]
+    people = [*(each for each in given if each.get("kind") == "Pod"), *pods]
+    if leave_out is None:
+        leave_out = len(people) > MANY
+    below: int | None = None
+    while True:
+        divided = divide(others, people, changes, below) if leave_out else None
+        if divided is None:
+            documents = (*others, *map(whole, people))
+            divided = Divided(list(documents))
+        found, refused = _run(divided, changes, asked, tick, at_the_end)
+        if divided.lowest is None or refused is None or refused <= divided.lowest:
+            return found
+        below = refused  # it could push out pods that were left out: once more, with those alive
+
+
+def _run(
+    divided: Divided,
+    changes: Sequence[Change],
+    asked: Asked,
+    tick: Tick | None,
+    at_the_end: Callable[[Cluster], None] | None,
+) -> tuple[Forecast, int | None]:
+    """Return what comes of a copy, and the highest priority of its pods that fitted nowhere."""
+    copied = complete(divided.documents, asked.now)
     clock = VirtualClock(asked.now - timedelta(seconds=SETTLE_SECONDS))
     hosts = Hosts(selector="", report=False, life=life_in_copy)
     with Cluster(
@@ -104,14 +139,15 @@ def what_if(
         seed=asked.seed,
         gates=asked.gates,
         controllers=WITHOUT,
-        holding=whole.documents,
+        holding=copied.documents,
         hosts=hosts,
+        seats=divided.seats,
     ) as cluster:
-        run = _Run(cluster, whole.documents, changes, asked, tick or (lambda done, total: None))
-        found = run.forecast(whole.notes)
+        run = _Run(cluster, copied.documents, changes, asked, tick or (lambda done, total: None))
+        found = run.forecast(copied.notes, divided)
         if at_the_end is not None:
             at_the_end(cluster)
-        return found
+        return found, run.refused_priority
 
 
 class _Run:
@@ -142,7 +178,12 @@ class _Run:
         if new is not None and (above := owner_of(new)) is not None:
             self._above[new["metadata"]["uid"]] = above
 
-    def forecast(self, notes: list[str]) -> Forecast:
+    @property
+    def refused_priority(self) -> int | None:
+        """The highest priority of pods that fitted nowhere at some time and may push others out."""
+        return self._history.refused_priority
+
+    def forecast(self, notes: list[str], divided: Divided) -> Forecast:
         """Settle, make the changes, let time pass, and say what came of it."""
         cluster, history, asked = self._cluster, self._history, self._asked
         cluster.advance(SETTLE_SECONDS)
@@ -171,6 +212,7 @@ class _Run:
         circles = find_circles(history, self._workload_of)
         found = list(leavings(history, self._workload_of, circles))
         stay, locked = staying(history, [name.removeprefix("node/") for name in changed], asked.gates)
+        stay += sum(len(divided.seats.get(name.removeprefix("node/"), ())) for name in changed)
         helped, hindered = turns(history, self._waited)
         blocked = {
             pod: name
@@ -183,7 +225,7 @@ class _Run:
             tuple(changed),
             tuple(one for one in found if not one.cause.anyway),
             tuple(circles),
-            tuple(workloads(history, self._workload_of, circles)),
+            tuple(workloads(history, self._workload_of, circles, divided.seated)),
             stay,
             tuple(locked),
             tuple(helped),
@@ -299,7 +341,7 @@ class _Run:
 
     def _room(self) -> dict[str, float]:
         """Return what the nodes that take pods have left, in cores, bytes and pods."""
-        table = self._cluster.plane.scheduler.known.table
+        table = self._cluster.plane.scheduler.state.table
         cpu = memory = pods = 0
         for name, row in table.row_of.items():
             node = self._history.nodes.get(name) or {}

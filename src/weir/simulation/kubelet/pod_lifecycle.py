@@ -125,6 +125,7 @@ class PodLife:
     ending: Ending | None = None
     kill_at: float = math.inf  #: when the grace period is over
     over: bool = False  #: no container runs, and none will
+    restored: bool = False  #: another process has played it before
     occurrences: list[Occurrence] = field(default_factory=list)
 
     # ── beginning ────────────────────────────────────────────────────────────────────────────────
@@ -144,6 +145,7 @@ class PodLife:
         """Return the life of a pod that another process has played, as far as its status says."""
         status = pod.get("status") or {}
         life = cls.begin(pod, behaviour, _time(status.get("startTime"), now))
+        life.restored = True
         life.over = status.get("phase") in ("Succeeded", "Failed")
         life.sandbox = bool(status.get("podIP"))
         life.sandbox_at = min(life.sandbox_at, now)

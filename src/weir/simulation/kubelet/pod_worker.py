@@ -112,7 +112,8 @@ class PodWorker:
                     self._queue.add_after(pod_key(pod), max(life.deadline - now, 0.0))
                 return
             now = self._clock.time()
-        life.advance(now)
+        if not life.advance(now) and life.restored and life.ending is None:
+            self._note_unchanged(pod, life)
         await self._show(pod, life)
         if life.over and pod["metadata"].get("deletionTimestamp"):
             await self._delete(pod)
@@ -162,6 +163,15 @@ class PodWorker:
                 await self._write(pod, status)
         for each in life.take_occurrences():
             self._record(pod, each.type, each.reason, each.message)
+
+    def _note_unchanged(self, pod: Document, life: PodLife) -> None:
+        """Take the status that another process wrote for what this one would write, while nothing happens."""
+        uid, said = pod["metadata"]["uid"], pod.get("status") or {}
+        if uid not in self._written and said.get("phase") == "Running":
+            before, now = said.get("conditions") or (), format_time(self._clock.now())
+            status = status_of(life, self._hosts.get(uid, ""), self._addresses.get(uid, ""), before, now)
+            if status["phase"] == "Running":
+                self._written[uid] = status
 
     async def _write(self, pod: Document, status: Document) -> None:
         metadata = pod["metadata"]
