@@ -2,12 +2,14 @@
 
 Reads taints as people write them (`key=value:Effect`), node dumps and, for device selectors, ResourceSlices.
 Writes nothing. Exit 0 when the expression is accepted (eval: and true everywhere), 1 when it is refused, false or
-fails for something, 2 for input that cannot be read. `-o json` prints schema `weir.cel/v1`.
+fails for something, 2 for input that cannot be read. `-o json` prints schema `weir.cel/v1`
+(docs/reference/cel.schema.json).
 Not here: the language (weir.cel), the environments (weir.taints.expression, weir.devices.expression).
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +28,13 @@ if TYPE_CHECKING:
 SCHEMA: Final = "weir.cel/v1"
 TOLERATION: Final = "toleration"
 DEVICE: Final = "device"
+_EVAL_CODES: Final = (
+    "Exit codes: 0 accepted, and true for everything asked about; 1 refused, or false or an error for something; "
+    "2 unreadable input or wrong use."
+)
+_CHECK_CODES: Final = "Exit codes: 0 the API accepts the expression; 1 it refuses it; 2 wrong use."
+#: What the compiler says of a name it does not know.
+_UNKNOWN_NAME: Final = re.compile(r"undeclared reference to '([^']+)'|undefined field '([^']+)'")
 _Command = Callable[..., Any]
 
 
@@ -55,7 +64,7 @@ def cel() -> None:
     """
 
 
-@cel.command()
+@cel.command(epilog=_CHECK_CODES)
 @click.argument("expression")
 @_environment_option
 @output_option("text", "json")
@@ -69,7 +78,7 @@ def check(expression: str, environment: str, output: str) -> int:
     return FINDINGS if report["refusal"] else FINE
 
 
-@cel.command(name="eval")
+@cel.command(name="eval", epilog=_EVAL_CODES)
 @click.argument("expression")
 @click.argument("taints", nargs=-1, metavar="[KEY=VALUE:EFFECT]...")
 @click.option(
@@ -111,7 +120,7 @@ def evaluate(
     return FINE if everywhere and not report["refusal"] else FINDINGS
 
 
-@cel.command()
+@cel.command(epilog=_CHECK_CODES)
 @click.argument("expression")
 @_environment_option
 @output_option("text", "json")
@@ -249,7 +258,8 @@ def _report(text: str, environment: str) -> dict[str, Any]:
     }
     refusal = _refusal(text, environment)
     if refusal is not None:
-        report["refusal"] = {"kind": refusal.kind, "message": refusal.message}
+        hint = _meant(refusal.message, environment)
+        report["refusal"] = {"kind": refusal.kind, "message": refusal.message, "hint": hint}
     try:
         checked = check_expression(text, env)
         report["type"] = long_name(checked.type)
@@ -270,6 +280,28 @@ def _refusal(text: str, environment: str) -> Refusal | None:
 
         return devices.check_expression(text, list_attributes=True, multiple_allocations=True)
     return taints.check_expression(text)
+
+
+def _meant(message: str, environment: str) -> str:
+    """Return which name was probably meant by one that the compiler does not know, or ""."""
+    from weir.cel import listing
+    from weir.validate.unknown_fields import closest
+
+    unknown = _UNKNOWN_NAME.search(message)
+    if unknown is None:
+        return ""
+    variable, fields = _NAMES[environment]
+    named = (re.match(r"(?:[^(]*\.)?(\w+)\(", row["signature"]) for row in listing.rows(_env(environment)))
+    functions = {match.group(1) for match in named if match is not None}
+    known = fields if unknown.group(2) else [variable, *sorted(functions)]
+    meant = closest(unknown.group(1) or unknown.group(2), known)
+    return f"did you mean {meant}?" if meant else f"known are: {', '.join(fields)}" * bool(unknown.group(2))
+
+
+_NAMES: Final = {
+    TOLERATION: ("taint", ("key", "value", "effect")),
+    DEVICE: ("device", ("driver", "attributes", "capacity", "allowMultipleAllocations")),
+}
 
 
 def _broken(report: Mapping[str, Any]) -> bool:
@@ -335,6 +367,8 @@ def _print_summary(report: Mapping[str, Any]) -> None:
     if report["refusal"]:
         kind, message = report["refusal"]["kind"], report["refusal"]["message"]
         click.echo(paint(f"refused ({kind}): ", BAD, bold=True, on=colour) + message)
+        if hint := report["refusal"]["hint"]:
+            click.echo(paint(hint, NOTE, on=colour))
     if report["estimate"]:
         estimate = report["estimate"]
         share = estimate["max"] / report["limit"]

@@ -43,7 +43,7 @@ def test_a_refused_expression_shows_the_caret_and_exits_1(capsys: pytest.Capture
     assert (code, out) == (
         1,
         "refused (invalid): compilation failed: ERROR: <input>:1:6: undefined field 'keyy'\n"
-        " | taint.keyy == 1\n | .....^\n",
+        " | taint.keyy == 1\n | .....^\ndid you mean key?\n",
     )
 
 
