@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections import Counter
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
 
 import pytest
 
@@ -181,56 +183,73 @@ async def decided(arena, pod, nodes):
     return await outcome(arena.client, made, nodes, 8.0)
 
 
-async def play(client, cases, seed):
-    """Return how many cases there were, and what was wrong."""
-    arena = Arena(client)
-    false_fits, other, fixes, unbound, counts = {}, {}, 0, {}, {"fits": 0, "refused": 0, "words": 0}
+@dataclass
+class Played:
+    """What one case showed."""
+
+    kind: str = ""  #: fits, words, refused, held; "": the server does not take the cluster
+    false_fit: object = None
+    other: object = None
+    fixed: bool = False
+    unbound: object = None
+
+    @property
+    def agrees(self):
+        return self.false_fit is None and self.other is None and self.unbound is None
+
+
+async def play(arena, seed, number, pause):
+    """Return what case *number* shows; *pause* lets the scheduler's watches catch up."""
+    rng, client = random.Random(f"{seed}/{number}"), arena.client
+    try:
+        names = await arena.build(rng, number)
+        pod = asked(rng, number, names)
+        await asyncio.sleep(pause)
+        held = await snapshot(client, KINDS)
+        answer = explain(
+            Subject(deepcopy(pod), "Pod", strict=True), World.of(held.documents, held.listed), GATES
+        )
+        if not answer.attempt.message and "device-claim" in {reason.kind for reason in answer.blockers}:
+            return Played("held")  # PreEnqueue: the real one writes nothing either
+        found = compared(answer, *await decided(arena, deepcopy(pod), len(names)))
+        if answer.fix and all(edit.side == "pod" for edit in answer.fix.edits):
+            changed = deepcopy(dict(answer.fix.after))
+            changed["metadata"]["name"] = f"fixed-{number}"
+            with suppress(NotFound):
+                await client.delete(PODS, f"new-{number}", "x", grace_period_seconds=0)
+            await asyncio.sleep(pause)
+            bound, why = await decided(arena, changed, len(names))
+            found.fixed = True
+            if bound not in answer.fix.nodes:
+                found.unbound = (bound, why, [edit.say() for edit in answer.fix.edits])
+        return found
+    except Invalid:
+        return Played()
+    finally:
+        await arena.clear()
+
+
+def compared(answer, real, said):
+    """Return how the answer and what really happened compare."""
+    if said.startswith("refused: "):
+        return Played("refused", false_fit=said if answer.fits else None)
+    if real:
+        agrees = answer.fits and real in answer.fitting
+        return Played("fits", other=None if agrees else (real, str(answer)))
+    if answer.fits:
+        return Played("words", false_fit=said)
+    return Played("words", other=None if answer.attempt.upstream == said else (said, answer.attempt.upstream))
+
+
+async def play_all(client, cases, seed):
+    """Return what every case showed; one that differs is played again with more patience."""
+    arena, found = Arena(client), {}
     for number in range(cases):
-        rng = random.Random(f"{seed}/{number}")
-        try:
-            names = await arena.build(rng, number)
-            pod = asked(rng, number, names)
-            await asyncio.sleep(0.05)
-            held = await snapshot(client, KINDS)
-            world = World.of(held.documents, held.listed)
-            answer = explain(Subject(deepcopy(pod), "Pod", strict=True), world, GATES)
-            if (
-                not answer.attempt.message
-                and answer.blockers
-                and "device-claim" in {reason.kind for reason in answer.blockers}
-            ):
-                counts["held"] = counts.get("held", 0) + 1
-                continue  # PreEnqueue: the real one writes nothing either
-            real, said = await decided(arena, deepcopy(pod), len(names))
-            if said.startswith("refused: "):
-                counts["refused"] += 1
-                if answer.fits:
-                    false_fits[number] = said
-            elif real:
-                counts["fits"] += 1
-                if real not in answer.fitting or not answer.fits:
-                    other[number] = (real, str(answer))
-            else:
-                if answer.fits:
-                    false_fits[number] = said
-                elif answer.attempt.upstream != said:
-                    other[number] = (said, answer.attempt.upstream)
-                counts["words"] += 1
-            if answer.fix and all(edit.side == "pod" for edit in answer.fix.edits):
-                fixes += 1
-                changed = deepcopy(dict(answer.fix.after))
-                changed["metadata"]["name"] = f"fixed-{number}"
-                with suppress(NotFound):
-                    await client.delete(PODS, f"new-{number}", "x", grace_period_seconds=0)
-                await asyncio.sleep(0.05)
-                bound, why = await decided(arena, changed, len(names))
-                if bound not in answer.fix.nodes:
-                    unbound[number] = (bound, why, [edit.say() for edit in answer.fix.edits])
-        except Invalid:
-            continue  # the cluster itself is not one the server takes
-        finally:
-            await arena.clear()
-    return false_fits, other, fixes, unbound, counts
+        for pause in (0.05, 0.5):
+            found[number] = await play(arena, seed, number, pause)
+            if found[number].agrees:
+                break
+    return found
 
 
 async def compare(kubeconfig, cases, seed):
@@ -244,16 +263,18 @@ async def compare(kubeconfig, cases, seed):
         await client.create(CLASSES, {"metadata": {"name": "fast"}, "provisioner": DRIVER,
                                       "volumeBindingMode": "WaitForFirstConsumer"})  # fmt: skip
         await client.create(DEVICE_CLASSES, {"metadata": {"name": "gpu"}})
-        return await play(client, cases, seed)
+        return await play_all(client, cases, seed)
     finally:
         await client.close()
 
 
 def test_explain_says_what_a_real_scheduler_does_and_its_fixes_bind(kubeconfig, tmp_path):
     with scheduler(tmp_path, kubeconfig):
-        false_fits, other, fixes, unbound, counts = asyncio.run(compare(kubeconfig, CASES, SEED))
-    assert false_fits == {}
-    assert len(other) <= CASES // 50, other  # watches that had not caught up
-    assert counts["fits"] > CASES // 6 and counts["words"] > CASES // 6 and counts["refused"] > 0
-    assert fixes > CASES // 8
-    assert len(unbound) <= fixes // 20, unbound
+        played = asyncio.run(compare(kubeconfig, CASES, SEED))
+    kinds = Counter(one.kind for one in played.values())
+    assert {number: one.false_fit for number, one in played.items() if one.false_fit is not None} == {}
+    assert {number: one.other for number, one in played.items() if one.other is not None} == {}
+    assert min(kinds["fits"], kinds["words"]) > CASES // 6 and kinds["refused"] > CASES // 40
+    fixes = [one for one in played.values() if one.fixed]
+    unbound = [one.unbound for one in fixes if one.unbound is not None]
+    assert len(fixes) > CASES // 8 and len(unbound) <= len(fixes) // 20, unbound
