@@ -27,6 +27,7 @@ from weir.objects.core import (
 )
 from weir.scheduler.volumes import (
     BIND_COMPLETED,
+    NO_PROVISIONER,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -69,6 +70,7 @@ def storage_in(world: World) -> Storage:
             for name, doc in world.documents.get("VolumeAttachment", {}).items()
         },
     )
+    storage.classes[_UNKNOWN_CLASS] = _waiting_class(_UNKNOWN_CLASS)
     for key, claim in world.claims.items():
         _put_claim(storage, world, key, claim)
     return storage
@@ -85,12 +87,17 @@ def _put_claim(storage: Storage, world: World, key: str, claim: PersistentVolume
             storage.volumes[name] = PersistentVolume(metadata=ObjectMeta(name=name))
     elif not claim.spec.volume_name and not _class_known(claim, world):
         name = storage_class_of(claim) or _UNKNOWN_CLASS
-        storage.classes[name] = StorageClass(
-            metadata=ObjectMeta(name=name), provisioner="unknown", volume_binding_mode="WaitForFirstConsumer"
-        )
+        storage.classes[name] = _waiting_class(name)
         spec = msgspec.structs.replace(claim.spec, storage_class_name=name)
         claim = msgspec.structs.replace(claim, spec=spec)
     storage.claims[key] = msgspec.structs.replace(claim, metadata=metadata)
+
+
+def _waiting_class(name: str) -> StorageClass:
+    """Return a class that can make a volume anywhere, once its pod has a node."""
+    return StorageClass(
+        metadata=ObjectMeta(name=name), provisioner="unknown", volume_binding_mode="WaitForFirstConsumer"
+    )
 
 
 def _class_known(claim: PersistentVolumeClaim, world: World) -> bool:
@@ -159,6 +166,17 @@ def _made(
         default = default_class(classes)
         if default is not None:
             spec["storageClassName"] = default["metadata"]["name"]
+    chosen = world.storage_classes.get(str(spec.get("storageClassName") or ""))
+    if chosen is None and "StorageClass" not in world.listed:
+        spec["storageClassName"] = _UNKNOWN_CLASS
+    elif (
+        chosen is not None
+        and chosen.volume_binding_mode == "Immediate"
+        and chosen.provisioner != NO_PROVISIONER
+    ):
+        spec["storageClassName"] = (
+            _UNKNOWN_CLASS  # its volume is made before the pod is looked at, nobody knows where
+        )
     claim = read(PersistentVolumeClaim, {"metadata": {"name": name, "namespace": namespace}, "spec": spec})
     metadata = msgspec.structs.replace(claim.metadata, owner_references=owners or None)
     return msgspec.structs.replace(claim, metadata=metadata)

@@ -314,9 +314,26 @@ def validate_stateful_set(new: Document, old: Document | None, context: Context)
         if service := spec.get("serviceName"):
             yield from each_invalid("spec.serviceName", service, check_dns1123_label(service))
     yield from _validate_selector(spec.get("selector"), "statefulset")
-    yield from _validate_pods(spec, options, "StatefulSet")
+    yield from _validate_pods(_with_claims(spec), options, "StatefulSet")
     if before is not None:
         yield from _validate_stateful_update(spec, before)
+
+
+def _with_claims(spec: Document) -> Document:
+    """Return the spec of a StatefulSet with the volumes that its pods get from claim templates."""
+    names = [(claim.get("metadata") or {}).get("name") for claim in spec.get("volumeClaimTemplates") or ()]
+    template = spec.get("template") or {}
+    pod = template.get("spec") or {}
+    own = {volume.get("name") for volume in pod.get("volumes") or ()}
+    added = [
+        {"name": name, "persistentVolumeClaim": {"claimName": name}}
+        for name in names
+        if name and name not in own
+    ]
+    if not added:
+        return spec
+    volumes = [*(pod.get("volumes") or ()), *added]
+    return {**spec, "template": {**template, "spec": {**pod, "volumes": volumes}}}
 
 
 def _validate_stateful_strategy(strategy: Document) -> Errors:

@@ -141,6 +141,26 @@ def test_a_daemon_set_is_judged_on_every_node_it_is_for():
     assert (replicas.wanted, replicas.placed, replicas.why_not) == (2, 1, "on n1, cpu: needs 2, 1 free of 1")
 
 
+def test_each_pod_of_a_stateful_set_gets_claims_of_its_own():
+    document = workload("StatefulSet", 3)
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+              "storageClassName": "fast"}  # fmt: skip
+    document["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": wanted}]
+    container = document["spec"]["template"]["spec"]["containers"][0]
+    container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    fast = {"kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "csi.example",
+            "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
+    answer = explain(replace(Subject.of(document), strict=True), World.of([*nodes(2), fast]), ALL_FEATURES)
+    assert (answer.blockers, answer.replicas.placed) == ((), 3)
+    soon = {**fast, "volumeBindingMode": "Immediate"}
+    assert explain(Subject.of(document), World.of([*nodes(2), soon]), ALL_FEATURES).replicas.placed == 3
+    by_hand = {**soon, "provisioner": "kubernetes.io/no-provisioner"}
+    refused = explain(Subject.of(document), World.of([*nodes(2), by_hand]), ALL_FEATURES)
+    assert [reason.message() for reason in refused.blockers] == [
+        "pod has unbound immediate PersistentVolumeClaims"
+    ]
+
+
 # ── what the cluster itself says ──
 
 
