@@ -26,7 +26,7 @@ _CITED = re.compile(
 )
 _NUMBER = re.compile(r"(\d+(?:\.\d+)*)(?: \"([^\"]+)\")?")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
-_MODULE = re.compile(r"(?<![\w./])weir(?!\.dev\b)(?:\.[a-z_0-9]+)+\b(?!\.json)")
+_MODULE = re.compile(r"(?<![\w./])weir(?!\.(?:dev|example)\b)(?:\.[a-z_0-9]+)+\b(?!\.json)")
 _DECISION = re.compile(r"\bdecision (\d+)\b|docs/decisions/(\d{4})")
 
 

@@ -103,14 +103,17 @@ def test_no_test_judges_the_time_of_day_that_passed():
 #: Unit tests of several modules at once, and what they are about; all others are named after their module.
 ACROSS = {
     "apiserver/patches/test_hostile.py": "every kind of patch",
+    "apiserver/test_health.py": "a server that cannot write, or is asked for nonsense",
     "apiserver/test_requests.py": "one request through proofs, rights and admission",
     "cel/library/test_kubernetes.py": "Kubernetes' own libraries together",
     "cel/test_fuzz.py": "the language as a whole",
     "cel/test_hostile.py": "the language as a whole",
     "cel/test_vectors.py": "the language as a whole",
+    "cli/test_cel_hints.py": "the hints of weir cel",
     "controllers/devices/test_taint_eviction_state.py": "the controller with its queue and its claims",
     "devices/test_vectors.py": "the package as a whole",
     "explain/test_judging.py": "the judges of every reason",
+    "lint/test_options.py": "the options of weir lint, on files and formats together",
     "scheduler/plugins/test_dynamic_resources_hints.py": "what wakes a pod that waits for devices",
     "test_changelog.py": "a folder of the repository",
     "test_generated_tables.py": "tables of several packages",

@@ -22,7 +22,8 @@ JSON_SCHEMA: Final = "weir.lint/v1"
 _SARIF_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _GITHUB_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 #: Where the page of a rule is found, relative to the documentation that SARIF and annotations point to.
-_PAGES: Final = "https://github.com/weir-k8s/weir/blob/main/docs/reference/lint"
+#: What the rules are about; the page of each rule travels with it, as `help`.
+_CONCEPT: Final = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"
 
 Paint = Callable[[str, str], str]
 
@@ -150,7 +151,7 @@ def sarif(run: Run, version: str) -> str:
             "driver": {
                 "name": "weir",
                 "version": version,
-                "informationUri": _PAGES,
+                "informationUri": _CONCEPT,
                 "rules": [_sarif_rule(rule) for rule in rules],
             }
         },
@@ -168,7 +169,7 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "shortDescription": {"text": rule.summary},
         "help": {"text": rule.help, "markdown": rule.help},
-        "helpUri": f"{_PAGES}/{rule.code}.md",
+        "helpUri": _CONCEPT,
         "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
     }
 
