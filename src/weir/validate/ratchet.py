@@ -35,10 +35,11 @@ class Options:
     mutable_pv_affinity: bool = False
     raw: bool = False  #: the document has not been defaulted: absent fields mean their default
     shares: bool = True  #: devices may be allocated several times, by capacity
+    never: bool = False  #: the object takes none of the gated forms, whatever the gates
 
 
 #: Options for objects that never take gated forms (RuntimeClass tolerations).
-CLOSED: Final = Options()
+CLOSED: Final = Options(never=True)
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ published device means to the scheduler (weir.devices.tracker).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
@@ -131,7 +132,9 @@ def _validate_node_selection(spec: Document, context: Context) -> Errors:
 
 
 def _validate_selector(selector: Document, at: str, context: Context) -> Errors:
-    yield from validate_node_selector(selector, at, options_for(context.gates, context.raw))
+    # KEP-5721: DynamicResources does not use the Semver operators, so no slice may ask for them.
+    options = dataclasses.replace(options_for(context.gates, context.raw), semver=False)
+    yield from validate_node_selector(selector, at, options)
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1 and at == "spec.nodeSelector":
         given = selector.get("nodeSelectorTerms")

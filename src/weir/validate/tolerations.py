@@ -40,6 +40,7 @@ SECONDS_NEED_NO_EXECUTE: Final = "effect must be 'NoExecute' when `tolerationSec
 EXISTS_WITH_VALUE: Final = "value must be empty when `operator` is 'Exists'"
 MIXED: Final = "expression cannot be used with key, value, operator, or effect fields"
 CEL_OFF: Final = "may not be set when the TaintTolerationCEL feature gate is disabled"
+NEVER: Final = "may not be set here, whatever the feature gates: operators Equal and Exists only"
 ONLY_ADDITIONS: Final = "existing toleration can not be modified except its tolerationSeconds"
 
 EXPRESSION_MAX_BYTES: Final = 10240
@@ -125,7 +126,7 @@ def validate_expression(toleration: Document, at: str, options: Options) -> Erro
     expression: str = toleration["expression"]
     where = f"{at}.expression"
     if not options.cel:
-        yield forbidden(where, CEL_OFF)
+        yield forbidden(where, NEVER if options.never else CEL_OFF)
         return
     if any(toleration.get(field) for field in ("key", "value", "operator", "effect")):
         yield invalid(where, expression, MIXED)

@@ -9,6 +9,7 @@ from weir.validate.tolerations import (
     CEL_OFF,
     EXPRESSION_MAX_BYTES,
     MIXED,
+    NEVER,
     validate_expression,
     validate_tolerations,
     validate_tolerations_update,
@@ -51,7 +52,11 @@ def test_the_limit_is_in_bytes_and_itself_allowed(size, too_long, character):
 
 
 def test_gate_off_says_so_and_nothing_else():
-    assert said({"expression": "(", "key": "x"}, CLOSED) == [("at.expression", CEL_OFF)]
+    assert said({"expression": "(", "key": "x"}, Options()) == [("at.expression", CEL_OFF)]
+
+
+def test_where_expressions_are_never_taken_no_gate_is_blamed():
+    assert said({"expression": "true"}, CLOSED) == [("at.expression", NEVER)]
 
 
 def test_every_entry_is_named_by_its_place():
