@@ -49,14 +49,19 @@ class EarlyLosses:
         self._lost: dict[str, tuple[int, datetime]] = {}  # how often in a row, when last
 
     def changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Take in a change of a pod: one that was lost early counts, one that is ready ends the counting."""
-        if new is not None:
-            if new.ready and new.controller_uid in self._lost:
-                del self._lost[new.controller_uid]
+        """Take in a change of a pod: one that was lost early counts, one that is ready ends the counting.
+
+        It counts when it begins to leave: a ReplicaSet replaces a pod from then on.
+        """
+        if new is not None and new.ready:
+            self._lost.pop(new.controller_uid, None)
+        leaves = new is None or new.deleting
+        if old is None or old.deleting or not leaves:
             return
-        if old is None or old.status.phase not in ("", "Pending") or not old.controller_uid:
+        if old.status.phase not in ("", "Pending") or not old.controller_uid:
             return
-        target = old.status.condition("DisruptionTarget")
+        seen = old if new is None else new
+        target = seen.status.condition("DisruptionTarget")
         at = parse_time(target.last_transition_time) if target is not None else None
         if at is not None:
             times, last = self._lost.get(old.controller_uid, (0, at))
