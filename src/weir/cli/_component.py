@@ -18,6 +18,7 @@ import click
 
 from weir.cli._loop import run_loop
 from weir.cli._options import Live
+from weir.cli.render import say
 from weir.gates import Gates
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ def run_component(
     door: tuple[str, int] | None = None,
 ) -> None:
     """Run a component against a cluster until somebody ends it; *door* is where its pages are served."""
-    click.echo(f"feature gates: {gates}", err=True)
+    say(f"feature gates: {gates}", err=True)
     try:
         run_loop(_run(make, live, agent, log_name, verbose, door))
     except KeyboardInterrupt:
-        click.echo("stopped", err=True)
+        say("stopped", err=True)
 
 
 async def _run(

@@ -21,6 +21,7 @@ from typing import Final
 import click
 
 from weir.cli._options import Live, Option
+from weir.cli.render import say
 
 yes_option: Final[Option] = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
@@ -47,7 +48,7 @@ def agreed_here(what: str, yes: bool) -> bool:
     """Return whether *what*, which names its place itself, may be done; else as `agreed`."""
     check_askable(yes)
     if yes:
-        click.echo(what, err=True)
+        say(what, err=True)
         return True
     try:
         with _interruptible() as interrupted:
@@ -58,7 +59,7 @@ def agreed_here(what: str, yes: bool) -> bool:
 
 def _answer(what: str, interrupted: socket.socket | None) -> bool:
     while True:
-        click.echo(f"{what}? [y/N]: ", nl=False, err=True)
+        say(f"{what}? [y/N]: ", nl=False, err=True)
         if interrupted is not None:
             select.select([sys.stdin, interrupted], [], [])
         line = sys.stdin.readline()
@@ -67,7 +68,7 @@ def _answer(what: str, interrupted: socket.socket | None) -> bool:
         answer = line.strip().lower()
         if answer in _ANSWERS:
             return _ANSWERS[answer]
-        click.echo("write y or n", err=True)
+        say("write y or n", err=True)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Final
 import click
 
 from weir.cli.main import FINE, INTERRUPTED
+from weir.cli.render import say, write_document
 
 PATIENCE_SECONDS: Final = 120.0
 
@@ -37,7 +38,8 @@ def detached(log: Path, ready: str, work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
-        click.echo("\ninterrupted: it is stopped again", err=True)
+        say(err=True)
+        say("interrupted: it is stopped again", err=True)
         return INTERRUPTED
 
 
@@ -63,11 +65,11 @@ def _wait(pid: int, log: Path, ready: str) -> int:
     while time.monotonic() < deadline:
         said = log.read_text()
         if any(line.startswith(ready) for line in said.splitlines(keepends=True) if line.endswith("\n")):
-            click.echo(said, nl=False)
+            write_document(said, nl=False)
             return FINE
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            click.echo(log.read_text(), nl=False, err=True)
+            write_document(log.read_text(), nl=False, err=True)
             return os.waitstatus_to_exitcode(status) or 1
         time.sleep(0.05)
     os.kill(pid, signal.SIGTERM)

@@ -35,7 +35,7 @@ from weir.cli._device_rules import (
 from weir.cli._device_write import condition, served_version, settle, write
 from weir.cli._options import Where
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED
-from weir.cli.render import to_yaml
+from weir.cli.render import redraw, say, to_yaml, write_document
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -172,10 +172,12 @@ def terminal_bar() -> Bar:
         nonlocal last
         if text == last:
             return
-        if visible:
-            click.echo(f"\r\033[K{bar(done, total)} {text}" if text else "", nl=not text, err=True)
+        if visible and text:
+            redraw(f"{bar(done, total)} {text}")
+        elif visible:
+            say(err=True)
         elif text:
-            click.echo(text, err=True)
+            say(text, err=True)
         last = text
 
     return show
@@ -223,17 +225,17 @@ class Drain:
         ignored: list[str] = []
         if client is not None and served is not None:
             rule, ignored = await settle(client, served, rule)
-        click.echo(to_yaml(rule))
+        write_document(to_yaml(rule))
         for line in (*said(rule, preview, now), *self._expected(rule, preview, now, ignored)):
-            click.echo(line, err=True)
+            say(line, err=True)
         for pod in held.staying(view, now):
-            click.echo(f"{pod} tolerates it and stays", err=True)
+            say(f"{pod} tolerates it and stays", err=True)
         if client is None or served is None:
-            click.echo("nothing was written", err=True)
+            say("nothing was written", err=True)
             return FINDINGS if preview.selects_nothing else FINE
         before = await client.find(served, self.name)
         if before is not None and before["spec"]["taint"]["effect"] == "NoExecute":
-            click.echo(f"devicetaintrule.resource.k8s.io/{self.name} evicts already", err=True)
+            say(f"devicetaintrule.resource.k8s.io/{self.name} evicts already", err=True)
         elif (answer := await self._look_and_ask(client, served, rule, before is None)) != FINE:
             return answer
         else:
@@ -241,7 +243,7 @@ class Drain:
             taint = {**rule["spec"]["taint"], "effect": "NoExecute"}
             armed = {**rule, "spec": {**rule["spec"], "taint": taint}}
             await write(client, served, armed)
-            click.echo(f"devicetaintrule.resource.k8s.io/{self.name} now has the effect NoExecute", err=True)
+            say(f"devicetaintrule.resource.k8s.io/{self.name} now has the effect NoExecute", err=True)
         self.state = State.EVICTING
         return await self._follow(client, served, {pod for pod, _ in preview.pods})
 
@@ -270,22 +272,22 @@ class Drain:
         self.state = State.LOOKING
         heard = await self._answer(client, served)
         if heard:
-            click.echo(f"the cluster says: {heard}", err=True)
+            say(f"the cluster says: {heard}", err=True)
         else:
             silent = f"no controller has looked at the rule within {_ANSWER_SECONDS:g} seconds"
-            click.echo(f"{silent}: is there one that would evict?", err=True)
+            say(f"{silent}: is there one that would evict?", err=True)
         try:
             answer = FINE if self.ask(f"evict {counted(self.total, 'pod')}") else FINDINGS
         except click.Abort:
             answer = INTERRUPTED
-            click.echo(err=True)
+            say(err=True)
         if answer == FINE:
             return FINE
         if created:
             await client.delete(served, self.name, uid=stored["metadata"]["uid"])
-            click.echo("no pod was evicted; the rule is removed again", err=True)
+            say("no pod was evicted; the rule is removed again", err=True)
         else:
-            click.echo(f"no pod was evicted; the rule {self.name} stays, without effect", err=True)
+            say(f"no pod was evicted; the rule {self.name} stays, without effect", err=True)
         self.state = State.NOTHING
         return answer
 
@@ -309,7 +311,7 @@ class Drain:
             if rule is None or rule["spec"]["taint"]["effect"] != "NoExecute":
                 self.state = State.GONE
                 self.show("", 0, 0)
-                click.echo(f"the rule {self.name} was removed or changed meanwhile: stopped", err=True)
+                say(f"the rule {self.name} was removed or changed meanwhile: stopped", err=True)
                 return FINDINGS
             told = Progress.of(rule)
             if told is not None:
@@ -324,7 +326,7 @@ class Drain:
                 if told.over and (told.evicted or not pods or waited > _QUIET_SECONDS):
                     return await self._ending(client, pods, started)
             elif self.clock.monotonic() - started > _SILENT_SECONDS:
-                click.echo(f"no controller says anything about the rule: {self._whats_left()}", err=True)
+                say(f"no controller says anything about the rule: {self._whats_left()}", err=True)
                 return FINDINGS
             await self.clock.sleep(_LOOK_SECONDS)
         return self._out_of_time()
@@ -349,7 +351,7 @@ class Drain:
             if not ending:
                 self.show("", 0, 0)
                 self.state = State.GONE
-                click.echo(f"drained; the taint stays: {self.back}", err=True)
+                say(f"drained; the taint stays: {self.back}", err=True)
                 return FINE
             self.left = ending
             self.show(f"{counted(ending, 'pod')} still ending", self.total - ending, self.total)
@@ -361,7 +363,7 @@ class Drain:
 
     def _out_of_time(self) -> int:
         self.show("", 0, 0)
-        click.echo(f"time is up: {self._whats_left()}", err=True)
+        say(f"time is up: {self._whats_left()}", err=True)
         return FINDINGS
 
     def _whats_left(self) -> str:
@@ -385,4 +387,5 @@ class Drain:
                 left = self._whats_left()
             case State.GONE:
                 left = "the rule was removed, or everything has happened"
-        click.echo(f"\ninterrupted: {left}", err=True)
+        say(err=True)
+        say(f"interrupted: {left}", err=True)

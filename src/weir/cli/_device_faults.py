@@ -16,6 +16,7 @@ import click
 
 from weir.cli._options import Live, live_options
 from weir.cli.main import FINE
+from weir.cli.render import say
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -132,9 +133,7 @@ def republish(node: str, live: Live) -> int:
         )
         for document in found.documents():
             await client.delete(slices, document["metadata"]["name"], uid=document["metadata"]["uid"])
-        click.echo(
-            f"node {node}: {_counted(len(found.items), 'slice')} taken away, its driver publishes again"
-        )
+        say(f"node {node}: {_counted(len(found.items), 'slice')} taken away, its driver publishes again")
 
     live.run(_AGENT, act)
     return FINE
@@ -159,7 +158,7 @@ def _change(where: str, entry: Document, live: Live) -> int:
             except Conflict:  # the node reported meanwhile
                 if attempt == _TRIES:
                     raise
-        click.echo(f"{where}: {_said(entry)}")
+        say(f"{where}: {_said(entry)}")
 
     live.run(_AGENT, act)
     return FINE

@@ -18,7 +18,7 @@ import click
 from weir.cli._device_read import read_inventory
 from weir.cli._options import Where, cluster_options, feature_gates_option, output_option
 from weir.cli.main import FINE
-from weir.cli.render import BAD, DIM, NOTE, emit, paint, table, wants_colour
+from weir.cli.render import BAD, DIM, NOTE, emit, paint, say, table, wants_colour
 from weir.objects.times import format_time
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def list_devices(
     ]
     if output == "name":
         for row in rows:
-            click.echo(str(row.id))
+            say(str(row.id))
         return FINE
     if output in ("json", "yaml"):
         emit(
@@ -95,11 +95,11 @@ def list_devices(
     width = None if output == "wide" or not sys.stdout.isatty() else shutil.get_terminal_size().columns
     lines, left_out = text(rows, now, shown, colour=colour, width=width)
     for line in lines:
-        click.echo(line)
+        say(line)
     if left_out:
-        click.echo(f"left out to fit {width} columns: {', '.join(left_out)} (-o wide shows all)", err=True)
+        say(f"left out to fit {width} columns: {', '.join(left_out)} (-o wide shows all)", err=True)
     for problem in found.problems:
-        click.echo(paint(problem, BAD, on=colour), err=True)
+        say(paint(problem, BAD, on=colour), err=True)
     return FINE
 
 

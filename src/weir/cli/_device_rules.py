@@ -22,7 +22,7 @@ from weir.cli._confirm import agreed, yes_option
 from weir.cli._device_write import MANAGER, condition, served_version, settle, write
 from weir.cli._options import Where, cluster_options, together
 from weir.cli.main import FINDINGS, FINE, INTERRUPTED
-from weir.cli.render import to_yaml
+from weir.cli.render import say, to_yaml, write_document
 from weir.objects.times import format_time
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def taint(
         return with_cluster(where, lambda held, client: _taint(rule, held, client, ask, dry_run, not no_wait))
     except KeyboardInterrupt:
         if expires is not None:
-            click.echo(f"\nthe rule {rule['metadata']['name']} stays; {undo(rule)}", err=True)
+            say(err=True)
+            say(f"the rule {rule['metadata']['name']} stays; {undo(rule)}", err=True)
         return INTERRUPTED
 
 
@@ -223,20 +224,20 @@ async def _taint(
     ignored: list[str] = []
     if client is not None and served is not None:
         rule, ignored = await settle(client, served, rule)
-    click.echo(to_yaml(rule))
+    write_document(to_yaml(rule))
     for line in said(rule, preview, now):
-        click.echo(line, err=True)
+        say(line, err=True)
     for option in ignored:
-        click.echo(f"this cluster does not know {option}: left out", err=True)
+        say(f"this cluster does not know {option}: left out", err=True)
     if dry_run or client is None or served is None:
-        click.echo("nothing was written", err=True)
+        say("nothing was written", err=True)
         return FINDINGS if preview.selects_nothing else FINE
     evicts = preview.pods and rule["spec"]["taint"]["effect"] == "NoExecute"
     if evicts and not ask(f"evict {counted(len(preview.pods), 'pod')}"):
-        click.echo("nothing was written", err=True)
+        say("nothing was written", err=True)
         return FINDINGS
     stored = await write(client, served, rule)
-    click.echo(f"devicetaintrule.resource.k8s.io/{rule['metadata']['name']} applied", err=True)
+    say(f"devicetaintrule.resource.k8s.io/{rule['metadata']['name']} applied", err=True)
     if EXPIRES_AT in (rule["metadata"].get("annotations") or {}):
         await _expire(client, served, stored, wait)
     return FINE
@@ -250,22 +251,22 @@ async def _expire(client: Client, served: Kind, rule: Document, wait: bool) -> N
     while datetime.now(UTC) < deadline:
         found = await client.find(served, name)
         if found is None or condition(found, EXPIRES) is not None:
-            click.echo(f"the cluster removes it at {text}", err=True)
+            say(f"the cluster removes it at {text}", err=True)
             return
         await asyncio.sleep(0.2)
-    click.echo("no controller of this cluster removes rules that expire (weir's does)", err=True)
+    say("no controller of this cluster removes rules that expire (weir's does)", err=True)
     if not wait:
-        click.echo(f"it stays until you remove it; {undo(rule)}", err=True)
+        say(f"it stays until you remove it; {undo(rule)}", err=True)
         return
-    click.echo(f"waiting here to remove it at {text}; Ctrl-C leaves it", err=True)
+    say(f"waiting here to remove it at {text}; Ctrl-C leaves it", err=True)
     await asyncio.sleep(max(0.0, (expires - datetime.now(UTC)).total_seconds()))
     found = await client.find(served, name)
     same = found is not None and found["metadata"]["uid"] == rule["metadata"]["uid"]
     if found is None or not same or (found["metadata"].get("annotations") or {}).get(EXPIRES_AT) != text:
-        click.echo("it was removed or changed meanwhile", err=True)
+        say("it was removed or changed meanwhile", err=True)
         return
     await client.delete(served, name, uid=rule["metadata"]["uid"])
-    click.echo(f'devicetaintrule.resource.k8s.io "{name}" deleted', err=True)
+    say(f'devicetaintrule.resource.k8s.io "{name}" deleted', err=True)
 
 
 def said(rule: Document, preview: Preview, now: datetime) -> Iterator[str]:
@@ -309,25 +310,23 @@ async def _untaint(
         if rule.spec.device_selector == selector and rule.spec.taint.key == key and name in ("", rule.name)
     ]
     if not chosen:
-        click.echo(
-            f"weir: no rule with this selector and the key {key}{_others(wanted, key, held)}", err=True
-        )
+        say(f"weir: no rule with this selector and the key {key}{_others(wanted, key, held)}", err=True)
         return FINDINGS
     served = await served_version(client) if client is not None and not dry_run else None
     version = served.api_version if served is not None else "resource.k8s.io/v1"
     for number, rule in enumerate(chosen):
         spec: Document = {"deviceSelector": wanted, "taint": {"key": key, "effect": rule.spec.taint.effect}}
         named = {"apiVersion": version, "kind": "DeviceTaintRule", "metadata": {"name": rule.name}}
-        click.echo(("---\n" if number else "") + to_yaml({**named, "spec": spec}))
+        write_document(("---\n" if number else "") + to_yaml({**named, "spec": spec}))
     if client is None or served is None:
-        click.echo("nothing was written", err=True)
+        say("nothing was written", err=True)
         return FINE
     if not ask(f"delete devicetaintrule {', '.join(rule.name for rule in chosen)}"):
-        click.echo("nothing was written", err=True)
+        say("nothing was written", err=True)
         return FINDINGS
     for rule in chosen:
         await client.delete(served, rule.name, uid=rule.metadata.uid)
-        click.echo(f'devicetaintrule.resource.k8s.io "{rule.name}" deleted', err=True)
+        say(f'devicetaintrule.resource.k8s.io "{rule.name}" deleted', err=True)
     return FINE
 
 

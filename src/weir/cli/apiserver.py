@@ -13,6 +13,7 @@ import click
 
 from weir.cli._loop import run_loop
 from weir.cli._options import State, bind_options, feature_gates_option, secure_port_option, state_options
+from weir.cli.render import say
 from weir.gates import Gates
 
 
@@ -104,8 +105,8 @@ def apiserver(
         raise click.UsageError("--insecure-http serves loopback only: leave --bind-address out or use TLS")
 
     def ready(running: Running) -> None:
-        click.echo(f"weir apiserver is ready at {running.url}")
-        click.echo(f"export KUBECONFIG={running.options.kubeconfig}")
+        say(f"weir apiserver is ready at {running.url}")
+        say(f"export KUBECONFIG={running.options.kubeconfig}")
         sys.stdout.flush()
 
     try:

@@ -18,7 +18,19 @@ import click
 
 from weir.cli._options import output_option
 from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, table, to_json, wants_colour
+from weir.cli.render import (
+    BAD,
+    DIM,
+    GOOD,
+    NOTE,
+    paint,
+    say,
+    say_lines,
+    table,
+    to_json,
+    wants_colour,
+    write_document,
+)
 
 if TYPE_CHECKING:
     from weir.cel.admission import Refusal
@@ -72,7 +84,7 @@ def check(expression: str, environment: str, output: str) -> int:
     """Say whether the API accepts EXPRESSION, its type and what it may cost."""
     report = _report(_text(expression), environment)
     if output == "json":
-        click.echo(to_json(report))
+        write_document(to_json(report))
     else:
         _print_summary(report)
     return FINDINGS if report["refusal"] else FINE
@@ -112,7 +124,7 @@ def evaluate(
     if not _broken(report):
         report["results"] = [_result(text, environment, subject) for subject in subjects]
     if output == "json":
-        click.echo(to_json(report))
+        write_document(to_json(report))
     else:
         _print_summary(report)
         _print_results(report["results"])
@@ -131,12 +143,12 @@ def cost(expression: str, environment: str, output: str) -> int:
     if not _broken(report):
         report["parts"] = _parts(text, environment)
     if output == "json":
-        click.echo(to_json(report))
+        write_document(to_json(report))
     else:
         _print_summary(report)
         if len(report["parts"]) > 1:
             rows = [(_span(part["estimate"]), part["text"]) for part in report["parts"]]
-            click.echo("\n".join(table(rows)))
+            say_lines(table(rows))
     return FINDINGS if report["refusal"] else FINE
 
 
@@ -149,12 +161,14 @@ def functions(environment: str, output: str) -> int:
 
     env = _env(environment)
     if output == "json":
-        click.echo(to_json({"schema": SCHEMA, "environment": environment, "functions": listing.rows(env)}))
+        write_document(
+            to_json({"schema": SCHEMA, "environment": environment, "functions": listing.rows(env)})
+        )
     elif output == "markdown":
-        click.echo(listing.markdown({TOLERATION: _env(TOLERATION), DEVICE: _env(DEVICE)}), nl=False)
+        write_document(listing.markdown({TOLERATION: _env(TOLERATION), DEVICE: _env(DEVICE)}), nl=False)
     else:
         rows = [(row["signature"], row["cost"]) for row in listing.rows(env)]
-        click.echo("\n".join(table(rows, indent=0)))
+        say_lines(table(rows, indent=0))
     return FINE
 
 
@@ -366,16 +380,16 @@ def _print_summary(report: Mapping[str, Any]) -> None:
     colour = wants_colour()
     if report["refusal"]:
         kind, message = report["refusal"]["kind"], report["refusal"]["message"]
-        click.echo(paint(f"refused ({kind}): ", BAD, bold=True, on=colour) + message)
+        # The compiler's message shows the line it is about below what it says.
+        first, *more = message.split("\n")
+        say_lines([paint(f"refused ({kind}): ", BAD, bold=True, on=colour) + first, *more])
         if hint := report["refusal"]["hint"]:
-            click.echo(paint(hint, NOTE, on=colour))
+            say(paint(hint, NOTE, on=colour))
     if report["estimate"]:
         estimate = report["estimate"]
         share = estimate["max"] / report["limit"]
         tone = BAD if share > 1 else NOTE if share > 0.5 else GOOD
-        click.echo(
-            f"type {report['type']}, cost {paint(_span(estimate), tone, on=colour)} of {report['limit']:,}"
-        )
+        say(f"type {report['type']}, cost {paint(_span(estimate), tone, on=colour)} of {report['limit']:,}")
 
 
 def _span(estimate: Mapping[str, int]) -> str:
@@ -396,7 +410,7 @@ def _print_results(results: Sequence[Mapping[str, Any]]) -> None:
         # Paint after aligning: colours have no width.
         rows.append(((word, _subject(result), nodes, f"cost {result['cost']:,}", reason), tone))
     for line, (cells, tone) in zip(table([cells for cells, _ in rows]), rows, strict=True):
-        click.echo(line.replace(cells[0], paint(cells[0], tone, on=colour), 1))
+        say(line.replace(cells[0], paint(cells[0], tone, on=colour), 1))
 
 
 def _subject(result: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from weir.cli._options import Live
+from weir.cli.render import write_document
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -43,7 +44,7 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None, shell
     source = kind.source_template % kind(weir, {}, "weir", VARIABLE).source_vars()
-    click.echo(source)
+    write_document(source)
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────
@@ -120,7 +121,7 @@ _ON_NODES: Final = _devices("{node}/DEVICE")
 #: What completes a parameter: of one command, or of every command that has one of this name.
 _OF_COMMAND: Final[dict[tuple[str, str], Names]] = {
     ("demo", "stories"): _stories,
-    ("explain", "name"): _listed("v1", "Pod"),
+    ("explain", "names"): _listed("v1", "Pod"),
     ("what-if taint", "words"): _NODES,
     ("node fail", "names"): _NODES,
     ("node recover", "names"): _NODES,
@@ -154,7 +155,9 @@ def _completer(names: Names) -> Callable[[click.Context, click.Parameter, str], 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        found = sorted({name for name in names(ctx, incomplete) if name.startswith(incomplete)})
+        found = sorted(
+            {name for name in names(ctx, incomplete) if name.startswith(incomplete) and name.isprintable()}
+        )
         return [CompletionItem(name) for name in found]
 
     return complete

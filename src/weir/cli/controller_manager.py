@@ -8,6 +8,7 @@ import click
 
 from weir.cli._component import Component, identity, run_component
 from weir.cli._options import Live, feature_gates_option, live_options, metrics_options, verbose_option
+from weir.cli.render import say
 from weir.gates import Gates
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def controller_manager(
 
     if list_names:
         for name in CATALOG:
-            click.echo(name)
+            say(name)
         return
     try:
         chosen = choose([name.strip() for name in names.split(",") if name.strip()], gates)

@@ -16,7 +16,21 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weir.cli._options import output_option
-from weir.cli.render import BAD, DIM, GOOD, NOTE, emit, paint, progress, table, wants_colour
+from weir.cli.render import (
+    BAD,
+    DIM,
+    GOOD,
+    NOTE,
+    emit,
+    paint,
+    progress,
+    say,
+    say_lines,
+    table,
+    visible,
+    wants_colour,
+    write_document,
+)
 
 if TYPE_CHECKING:
     from weir.simulation.demo.play import Ended, Moment
@@ -63,7 +77,7 @@ def demo(
 
     chosen = choose(find_stories(folder or FOLDER), stories)
     if only_list:
-        click.echo("\n".join(table([(s.name, s.title, s.source) for s in chosen], indent=0)))
+        say_lines(table([(s.name, s.title, s.source) for s in chosen], indent=0))
         return 0
     if not chosen:
         raise click.UsageError(f"{folder or FOLDER} holds no stories (*.yaml)")
@@ -81,7 +95,7 @@ def _tell(chosen: list[Story], real_time: bool, seed: int) -> int:
     live = sys.stdout.isatty() and wants_colour()
     total = sum((story.lasts for story in chosen), timedelta())
     if real_time:
-        click.echo(f"{len(chosen)} stories in real time: about {round(total.total_seconds() / 60)} minutes")
+        say(f"{len(chosen)} stories in real time: about {round(total.total_seconds() / 60)} minutes")
     began = time.monotonic()
     outcomes = wrong = 0
     for number, story in enumerate(chosen, 1):
@@ -90,9 +104,9 @@ def _tell(chosen: list[Story], real_time: bool, seed: int) -> int:
             if isinstance(moment, Ended):
                 outcomes += len(moment.judged)
                 wrong += sum(not judged for judged in moment.judged) + len(moment.unexpected)
-        click.echo()
+        say()
     said = summary(len(chosen), outcomes, wrong, total, time.monotonic() - began)
-    click.echo(paint(said, BAD if wrong else GOOD, bold=True, on=live))
+    say(paint(said, BAD if wrong else GOOD, bold=True, on=live))
     return 1 if wrong else 0
 
 
@@ -104,7 +118,7 @@ def _show(story: Story, live: bool, real_time: bool, seed: int, where: str) -> I
 
     screen = Screen(sys.stdout)
     for line in words.opening(story):
-        click.echo(_paint(line, live))
+        say(_paint(line, live))
     longest = max(step.lasts for step in story.steps)
     tick = REAL_TICK if real_time else max(longest / PICTURES, timedelta(seconds=1)) if live else None
     start: datetime | None = None
@@ -112,20 +126,21 @@ def _show(story: Story, live: bool, real_time: bool, seed: int, where: str) -> I
     for moment in play(story, tick=tick, seed=seed):
         start = start or moment.now - moment.at
         if isinstance(moment, Began):
-            click.echo(_paint(words.began(moment), live))
+            say(_paint(words.began(moment), live))
             due = time.monotonic()
         elif isinstance(moment, Passing):
             if live:
                 rows = table(words.table_rows(moment.history, start), indent=6)
-                screen.draw([paint(f"    {words.clock(moment.at)}  {where}", NOTE, on=True), *rows])
+                head = paint(f"    {words.clock(moment.at)}  {where}", NOTE, on=True)
+                screen.draw([visible(line) for line in (head, *rows)])
             due += moment.by.total_seconds() if real_time else PICTURE_SECONDS if live else 0.0
             time.sleep(max(due - time.monotonic(), 0.0))
         else:
             lines = [_paint(line, live) for line in words.ended(moment, start)]
             if live:
-                screen.leave(lines)
+                screen.leave([visible(line) for line in lines])
             else:
-                click.echo("\n".join(lines))
+                say_lines(lines)
         yield moment
 
 
@@ -154,7 +169,7 @@ def _as_picture(chosen: list[Story], seed: int) -> int:
     history = next((moment.history for moment in moments if isinstance(moment, Passing)), None)
     if history is None:
         raise click.UsageError(f"no time passes in {chosen[0].name}: there is nothing to draw")
-    click.echo(picture(chosen[0], ends, history), nl=False)
+    write_document(picture(chosen[0], ends, history), nl=False)
     return 0 if all(end.fine for end in ends) else 1
 
 

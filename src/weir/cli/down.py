@@ -14,6 +14,7 @@ from weir.cli._data_folder import has_state, running_data_dir_option
 from weir.cli._data_folder import purge as purge_folder
 from weir.cli._holder import find_holder, find_pid
 from weir.cli.main import FINDINGS, FINE
+from weir.cli.render import say
 
 PATIENCE_SECONDS = 30.0
 
@@ -28,16 +29,16 @@ def down(data_dir: Path, purge: bool, yes: bool) -> int:
     if purge and has_state(data_dir):
         what = f"{'stop' if holder else 'remove'} the cluster in {data_dir.resolve()}"
         if not agreed_here(f"{what} and remove its state" if holder else what, yes):
-            click.echo("nothing was changed", err=True)
+            say("nothing was changed", err=True)
             return FINDINGS
     if holder is None:
-        click.echo(f"nothing runs on {data_dir}")
+        say(f"nothing runs on {data_dir}")
     else:
         pid = _stop(data_dir, holder)
-        click.echo(f"stopped process {pid}" + ("" if purge else f"; its state stays in {data_dir}"))
+        say(f"stopped process {pid}" + ("" if purge else f"; its state stays in {data_dir}"))
     if purge:
         purge_folder(data_dir)
-        click.echo(f"removed the state in {data_dir}")
+        say(f"removed the state in {data_dir}")
     return FINE
 
 

@@ -32,7 +32,21 @@ from weir.cli._certainty import (
 from weir.cli._options import Where, output_option
 from weir.cli.inputs import CannotSay, Held, asked_cluster
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
-from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, progress, table, to_json, to_yaml, wants_colour
+from weir.cli.render import (
+    BAD,
+    DIM,
+    GOOD,
+    NOTE,
+    escaped,
+    paint,
+    progress,
+    table,
+    to_json,
+    to_yaml,
+    visible,
+    wants_colour,
+    write_document,
+)
 
 if TYPE_CHECKING:
     from weir.explain.explanation import Explanation
@@ -100,7 +114,7 @@ def explain(
         lines: list[str] = []
         code = _once(names, files, where, namespace, output, show_all, as_patch, given, lines.append)
         if shown != (shown := "\n".join(lines)):
-            click.echo(shown)
+            write_document(shown)
         if not watch or code == FINE:
             return code
         time.sleep(_WATCH_SECONDS)
@@ -117,7 +131,7 @@ def _once(
     given: Mapping[str, bool],
     echo: Callable[[str], object],
 ) -> int:
-    """Answer once; every line goes to *echo*."""
+    """Answer once; every line goes to *echo*, as it is shown."""
     from weir.cli.inputs import read_cluster, read_documents
     from weir.client.cluster_gates import API_SERVER, SCHEDULER
     from weir.explain.pod import explain as explain_pod
@@ -178,7 +192,7 @@ def _once(
         colour = output == "text" and wants_colour()
         for gates, answered in found:
             if len(found) > 1:
-                echo(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
+                echo(visible(paint(doubt(known, used, gates), NOTE, bold=True, on=colour)))
             for number, answer in enumerate(answered):
                 if number:
                     echo("")
@@ -190,8 +204,9 @@ def _once(
                     colour=colour,
                     as_patch=as_patch,
                 )
-                folded = (part for line in said for part in _wrapped(line, _width()))
-                echo("\n".join(markdown(said) if output == "markdown" else folded))
+                folded = (part for line in said for part in _wrapped(escaped(line), _width()))
+                for line in markdown(said) if output == "markdown" else folded:
+                    echo(visible(line))
             if gates is not found[-1][0]:
                 echo("")
     else:
@@ -437,7 +452,7 @@ def _fix(answer: Explanation, fix: Fix, colour: bool, as_patch: bool) -> Iterato
     if fix.patch and as_patch:
         yield f"  as a merge patch for {subject.title}:"
         yield ""
-        yield to_yaml(masked(fix.patch), indent=4)
+        yield from to_yaml(masked(fix.patch), indent=4).split("\n")
     elif fix.patch:
         yield ""
         for line in diff(subject.document, fix.after, subject.source or subject.title, to_yaml):
@@ -447,7 +462,7 @@ def _fix(answer: Explanation, fix: Fix, colour: bool, as_patch: bool) -> Iterato
         metadata = other["metadata"]
         yield f"  as {other['kind']} {metadata.get('namespace', '')}/{metadata['name']}:"
         yield ""
-        yield to_yaml(other, indent=4)
+        yield from to_yaml(other, indent=4).split("\n")
     for command in fix.commands:
         yield f"    {command}"
     if fix.patch and subject.stored and not set(fix.patch.get("spec", ())) <= {"tolerations"}:

@@ -18,6 +18,7 @@ import msgspec
 
 from weir.cli._options import Live, Where, cluster_options
 from weir.cli.main import CANNOT_SAY
+from weir.cli.render import say
 from weir.objects.manifest import Document, ManifestError, read_manifest, read_values
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def _values(file: str, content: bytes) -> list[tuple[str, Any]]:
 
     if len(content) > _SLOW_BYTES and content.lstrip()[:1] != b"{" and wants_colour(sys.stderr):
         size = f"{len(content) / 1e6:.0f} MB"
-        click.echo(f"reading {file}, {size} of YAML (the same dump with -o json reads faster)", err=True)
+        say(f"reading {file}, {size} of YAML (the same dump with -o json reads faster)", err=True)
     try:
         return [(file, document) for document in read_values(content, file)]
     except ManifestError as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from weir.cli._options import data_dir_option
+from weir.cli.render import write_document
 
 COMPONENTS = ("kube-scheduler", "kube-controller-manager")
 
@@ -68,7 +69,7 @@ def kubeconfig(
     access = files.Access(address, credentials.ca_pem, pair.certificate, pair.key)
     document = files.document(access, name=f"{identity.user}@weir", user=identity.user)
     if output is None:
-        click.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
+        write_document(yaml.safe_dump(document, sort_keys=False), nl=False)
         return
     try:
         files.write(output, document)

@@ -23,7 +23,7 @@ from weir.cli._certainty import asked_gates_option, because, known_gates
 from weir.cli._options import Live, Where, live_options, output_option
 from weir.cli.inputs import CannotSay, find_files, read_documents, read_live
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
-from weir.cli.render import BAD, DIM, NOTE, paint, progress, wants_colour
+from weir.cli.render import BAD, DIM, NOTE, paint, progress, say, say_lines, wants_colour, write_document
 
 if TYPE_CHECKING:
     from weir.client.snapshot import Missing
@@ -125,7 +125,7 @@ def lint(
 
     if explain_code is not None:
         (rule,) = choose([explain_code], [])
-        click.echo(page(rule), nl=False)
+        write_document(page(rule), nl=False)
         return FINE
     config = find_config(Path.cwd())
     ask_live = _LIVE in cluster
@@ -159,7 +159,7 @@ def lint(
             mended += now
             run, code = _run(checks, files, config.exclude, cluster, live, namespace)
         if mend:
-            click.echo(f"fixed {mended} finding{'s' if mended != 1 else ''}", err=True)
+            say(f"fixed {mended} finding{'s' if mended != 1 else ''}", err=True)
     finally:
         gc.enable()
     _report(run, output, quiet=quiet, statistics=statistics)
@@ -235,7 +235,7 @@ def _run(
         gates.line(),
     )
     if missing:
-        click.echo(f"not looked at: {because(missing)}", err=True)
+        say(f"not looked at: {because(missing)}", err=True)
     if missing or (len(answers) > 1 and answers[0] != answers[1]):
         return run, CANNOT_SAY
     return run, FINDINGS if any(each.severity.fails for each in findings) else FINE
@@ -347,26 +347,23 @@ def _report(run: Run, output: str, *, quiet: bool, statistics: bool) -> None:
 
     match output:
         case "json":
-            click.echo(formats.as_json(run))
+            write_document(formats.as_json(run))
         case "sarif":
-            click.echo(formats.sarif(run, weir.__version__))
+            write_document(formats.sarif(run, weir.__version__))
         case "junit":
-            click.echo(formats.junit(run))
+            write_document(formats.junit(run))
         case "github":
-            _echo(formats.github(run))
+            say_lines(formats.github(run))
         case _ if statistics:
-            _echo(formats.statistics(run))
+            say_lines(formats.statistics(run))
         case _:
             colour = wants_colour()
-            _echo(formats.text(run.findings, lambda text, style: _paint(text, style, colour), quiet=quiet))
+            say_lines(
+                formats.text(run.findings, lambda text, style: _paint(text, style, colour), quiet=quiet)
+            )
     if output == "text" and not quiet:
-        click.echo(formats.summary(run))
-        click.echo(run.gates_line, err=True)
-
-
-def _echo(lines: Iterable[str]) -> None:
-    if text := "\n".join(lines):
-        click.echo(text)
+        say(formats.summary(run))
+        say(run.gates_line, err=True)
 
 
 def _paint(text: str, style: str, on: bool) -> str:

@@ -175,7 +175,9 @@ def run(args: list[str]) -> int:
         if debug:
             import traceback
 
-            traceback.print_exc()
+            from weir.cli.render import say_lines
+
+            say_lines(traceback.format_exc().split("\n"), err=True)
         return report(error)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -226,7 +228,9 @@ def _one_line(error: Exception) -> str:
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(f"weir: {message}", err=True)
+    from weir.cli.render import say
+
+    say(f"weir: {message}", err=True)
     return code
 
 

@@ -19,7 +19,7 @@ import click
 from weir.cli._confirm import agreed, yes_option
 from weir.cli._options import Live, live_options, together
 from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import progress
+from weir.cli.render import progress, say
 
 if TYPE_CHECKING:
     from weir.client.api import Client
@@ -98,7 +98,7 @@ def add(
                 await asyncio.gather(*(client.create(nodes, document) for document in documents))
                 tick(done + len(batch), count)
         shown = wanted_names[0] if count == 1 else f"{wanted_names[0]} … {wanted_names[-1]}"
-        click.echo(f"{_counted(count)} added: {shown}")
+        say(f"{_counted(count)} added: {shown}")
 
     live.run(_AGENT, act)
 
@@ -163,11 +163,11 @@ def _change(
         chosen = await _simulated(client, live, names, selector)
         shown = ", ".join(chosen[:_MOST_NAMES]) + (" …" if len(chosen) > _MOST_NAMES else "")
         if ask is not None and not agreed(f"{ask[0]} {_counted(len(chosen))} ({shown})", live, ask[1]):
-            click.echo("nothing was changed", err=True)
+            say("nothing was changed", err=True)
             return FINDINGS
         for name in chosen:
             await act(client, name)
-            click.echo(f"node {name} {done}")
+            say(f"node {name} {done}")
         return FINE
 
     return live.run(_AGENT, work)

@@ -2,7 +2,11 @@
 
 Colour only where a person looks: on a terminal, and not with NO_COLOR set; with FORCE_COLOR also elsewhere. The plain
 text is the same text.
-Not here: which words are said (weir.explain.words and the other commands).
+Every command writes through `say` (a line for people) or `write_document` (for programs), never to a stream itself:
+`say` escapes what a terminal would obey, so that no name in a cluster can forge a line or clear the screen. What weir
+itself adds, colour, is marked by `paint` with characters of this process and becomes a sequence at the very end.
+Not here: which words are said (weir.explain.words and the other commands), which characters are escaped
+(weir.values.printable).
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from contextlib import contextmanager
 from typing import IO, Any, Final
 
 import click
+
+from weir.values.printable import printable, printable_json, printable_yaml
 
 GOOD: Final = "green"
 BAD: Final = "red"
@@ -37,9 +43,64 @@ def wants_colour(stream: IO[Any] | None = None) -> bool:
     return bool(getattr(stream, "isatty", lambda: False)())
 
 
+#: What stands for a colour until a line is shown: one character each, so that it is hardly any wider. They are private
+#: ones, chosen anew by each process, and only those that `paint` has used mean anything: foreign text cannot know them.
+_FIRST_MARK: Final = 0xF0000 + int.from_bytes(os.urandom(2), "big") % 0xFF00
+_mark_of: Final[dict[str, str]] = {}
+_sequence_of: Final[dict[str, str]] = {}
+
+
 def paint(text: str, colour: str, *, bold: bool = False, on: bool = False) -> str:
     """Return *text* in *colour* when *on*, else as it is."""
-    return click.style(text, fg=colour, bold=bold) if on else text
+    if not on:
+        return text
+    begin = click.style("", fg=colour, bold=bold or None, reset=False)
+    return f"{_mark(begin)}{escaped(text)}{_mark(_RESET)}"
+
+
+_RESET: Final = "\x1b[0m"
+
+
+def _mark(sequence: str) -> str:
+    """Return the character that stands for *sequence*."""
+    if sequence not in _mark_of:
+        mark = chr(_FIRST_MARK + len(_mark_of))
+        _mark_of[sequence], _sequence_of[mark] = mark, sequence
+    return _mark_of[sequence]
+
+
+def escaped(line: str) -> str:
+    """Return *line* without anything that a terminal would obey; its colour is still marked."""
+    return printable(line, keep=_sequence_of)
+
+
+def visible(line: str) -> str:
+    """Return *line* as it is shown: escaped, and in colour where it was painted."""
+    line = escaped(line)
+    for mark, sequence in _sequence_of.items():
+        line = line.replace(mark, sequence)
+    return line
+
+
+def say(line: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Show a person one line, on stderr with *err*; without *nl* the next words follow on it."""
+    click.echo(visible(line), err=err, nl=nl, color=True)
+
+
+def say_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Show a person *lines*, all at once."""
+    if shown := [visible(line) for line in lines]:
+        write_document("\n".join(shown), err=err)
+
+
+def write_document(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Write a document for programs, or a text in which weir wrote every character, as it is."""
+    click.echo(text, nl=nl, err=err, color=True)
+
+
+def redraw(text: str) -> None:
+    """Show *text* on a terminal's stderr in place of the line that is there."""
+    write_document(f"\r\033[K{visible(text)}", nl=False, err=True)
 
 
 def terminal_width() -> int | None:
@@ -56,6 +117,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
     >>> wrapped("one two three", 9)
     ['one two', 'three']
     """
+    text = escaped(text)
     if width is None or len(indent) + len(text) <= width:
         return [indent + text]
     return textwrap.wrap(
@@ -79,7 +141,7 @@ def table(
     >>> table([["×24", "spot-1", "sla=940"], ["×1", "od-1", "ok"]])
     ['  ×24  spot-1  sla=940', '   ×1  od-1    ok']
     """
-    grid = [list(row) for row in rows]
+    grid = [[escaped(cell) for cell in row] for row in rows]
     widths: list[int] = []
     for row in grid:
         widths += [0] * (len(row) - len(widths))
@@ -141,7 +203,7 @@ def _paragraphs(grid: list[list[str]], width: int, indent: int) -> list[str]:
 
 def to_json(value: Any) -> str:
     """Return *value* as indented JSON, keys in their own order."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return printable_json(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def to_yaml(value: Any, indent: int = 0) -> str:
@@ -149,7 +211,7 @@ def to_yaml(value: Any, indent: int = 0) -> str:
     import yaml
 
     text = yaml.dump(value, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1000)
-    return "".join(" " * indent + line for line in text.splitlines(keepends=True)).rstrip("\n")
+    return "\n".join(" " * indent + line for line in printable_yaml(text).rstrip("\n").split("\n"))
 
 
 def _dumper() -> Any:
@@ -159,12 +221,21 @@ def _dumper() -> Any:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+    def written(dumper: Any, text: str) -> Any:
+        # In double quotes every character can be escaped, line breaks too; the other styles would show them. Bytes
+        # that were not UTF-8 have no form in YAML.
+        text = text.encode("utf-8", "backslashreplace").decode()
+        return dumper.represent_scalar(
+            "tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"'
+        )
+
+    Dumper.add_representer(str, written)
     return Dumper
 
 
 def emit(value: Any, form: str) -> None:
     """Print *value* as `json` or `yaml`."""
-    click.echo(to_json(value) if form == "json" else to_yaml(value))
+    write_document(to_json(value) if form == "json" else to_yaml(value))
 
 
 @contextmanager
@@ -178,10 +249,10 @@ def progress(what: str, patience_seconds: float = 2.0) -> Iterator[Any]:
         nonlocal shown
         if visible and time.monotonic() - started > patience_seconds:
             shown = True
-            click.echo(f"\r{what} {done:,} of {total:,}", nl=False, err=True)
+            redraw(f"{what} {done:,} of {total:,}")
 
     try:
         yield tick
     finally:
         if shown:
-            click.echo("\r\033[K", nl=False, err=True)
+            redraw("")

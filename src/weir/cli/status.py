@@ -12,7 +12,7 @@ import click
 from weir.cli._data_folder import running_data_dir_option
 from weir.cli._options import output_option
 from weir.cli.main import FINDINGS, FINE
-from weir.cli.render import emit
+from weir.cli.render import emit, say
 
 SCHEMA = "weir.status/v1"
 
@@ -37,11 +37,11 @@ def status(data_dir: Path, output: str) -> int:
     if output != "text":
         emit(found, output)
     elif holder is None:
-        click.echo(f"nothing runs on {data_dir}")
+        say(f"nothing runs on {data_dir}")
     else:
-        click.echo(f"running: {holder}")
+        say(f"running: {holder}")
         for line in _lines(found):
-            click.echo(line)
+            say(line)
     return FINDINGS if holder is None else FINE
 
 

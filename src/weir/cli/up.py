@@ -32,6 +32,7 @@ from weir.cli._options import (
     verbose_option,
 )
 from weir.cli.main import FINE, report
+from weir.cli.render import say
 from weir.gates import GateError, Gates, parse_settings
 
 if TYPE_CHECKING:
@@ -273,29 +274,29 @@ async def _up(
         if watching.done():
             watching.result()
         watching.cancel()
-        click.echo("stopping", err=True)
+        say("stopping", err=True)
     finally:
         await plane.stop()
         await held.aclose()
         await running.stop()
     place = options.data_dir if options.store == "sqlite" else options.store
     kept = "" if options.store == "memory" else f"; its state stays in {place}"
-    click.echo(f"stopped{kept}", err=True)
+    say(f"stopped{kept}", err=True)
 
 
 def _greet(url: str, options: Options, gates: ComponentGates, there: int, added: int, wanted: Wanted) -> None:
-    click.echo(f"weir is up at {url}")
+    say(f"weir is up at {url}")
     before = f" ({there} were there before)" if there else ""
-    click.echo(f"nodes: {there + added} simulated{before}")
+    say(f"nodes: {there + added} simulated{before}")
     for line in wanted.without_effect(there, added):
-        click.echo(line)
+        say(line)
     each = {component: getattr(gates, component) for component in _COMPONENTS}
     if len(set(each.values())) == 1 and not gates.older:
-        click.echo(f"gates of every component: {gates.apiserver}")
+        say(f"gates of every component: {gates.apiserver}")
     else:
         for component, own in each.items():
             age = "; older than the field expression" if component in gates.older else ""
-            click.echo(f"{component} gates: {own}{age}")
-    click.echo("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
-    click.echo(f"{_LAST_WORDS}{shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
+            say(f"{component} gates: {own}{age}")
+    say("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
+    say(f"{_LAST_WORDS}{shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
     sys.stdout.flush()

@@ -29,6 +29,7 @@ from weir.cli.render import (
     emit,
     paint,
     progress,
+    say,
     table,
     terminal_width,
     wants_colour,
@@ -130,9 +131,9 @@ def verify(plan: str, where: Where, output: str) -> int:
     wrong = [each for each in checks if not each.held]
     if output == "text":
         for each in wrong:
-            click.echo(f"{each.about}: foreseen: {each.foreseen}; found: {each.found}")
+            say(f"{each.about}: foreseen: {each.foreseen}; found: {each.found}")
         said = f"{len(checks) - len(wrong)} of {len(checks)} things are as foreseen."
-        click.echo(paint(said, BAD if wrong else GOOD, bold=True, on=wants_colour()))
+        say(paint(said, BAD if wrong else GOOD, bold=True, on=wants_colour()))
     else:
         found = [
             {"about": each.about, "foreseen": each.foreseen, "found": each.found, "held": each.held}
@@ -191,10 +192,10 @@ def _ask(
         colour, width = wants_colour(), terminal_width()
         for gates, found in answers:
             if len(answers) > 1:
-                click.echo(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
+                say(paint(doubt(known, used, gates), NOTE, bold=True, on=colour))
             unseen = list(not_considered(found, unread))
             for line in text(found, known.line(), unseen, show_all=show_all, colour=colour, width=width):
-                click.echo(line)
+                say(line)
     else:
         (gates, found), *others = answers
         document = machine(found, gates)
@@ -305,23 +306,24 @@ def text(
     from weir.explain.phrases import counted, listed
     from weir.whatif import words
 
-    def said(sentence: str) -> str:
-        return "\n".join(wrapped(sentence, width))
+    def said(sentence: str, tone: str = "reset", *, bold: bool = False) -> Iterator[str]:
+        on = colour and tone != "reset"
+        return (paint(line, tone, bold=bold, on=on) for line in wrapped(sentence, width))
 
     if not found.changed and not found.leaving and not found.workloads:
         for note in found.notes:
-            yield paint(said(note), BAD, on=colour)
+            yield from said(note, BAD)
         yield paint("Nothing would change: the cluster is like that already.", GOOD, on=colour)
         return
-    yield said(f"If you {'; then '.join(found.said)}:")
+    yield from said(f"If you {'; then '.join(found.said)}:")
     yield ""
     for note in found.notes:
-        yield paint(said(f"{note}."), BAD, bold=True, on=colour)
+        yield from said(f"{note}.", BAD, bold=True)
     for circle in found.circles:
-        yield paint(said(words.circle(circle)), BAD, bold=True, on=colour)
+        yield from said(words.circle(circle), BAD, bold=True)
     if found.notes or found.circles:
         yield ""
-    yield paint(said(words.headline(found)), BAD if found.bad else GOOD, bold=True, on=colour)
+    yield from said(words.headline(found), BAD if found.bad else GOOD, bold=True)
     if found.workloads:
         yield ""
         shown = found.workloads if show_all else found.workloads[:_ROWS]
@@ -346,24 +348,26 @@ def text(
         yield ""
         yield "Disruption budgets:"
         for budget in found.budgets:
-            yield "\n".join(wrapped(words.budget(budget), width, indent="  "))
+            yield from wrapped(words.budget(budget), width, indent="  ")
     if found.locked_out:
         yield ""
         names = found.locked_out if show_all else found.locked_out[: _ROWS + 1]
         listing = listed(names, len(names) if show_all else 3)
         many = len(found.locked_out)
-        yield said(f"{counted(many, 'pod')} may stay, but could not come back there once gone: {listing}.")
+        yield from said(
+            f"{counted(many, 'pod')} may stay, but could not come back there once gone: {listing}."
+        )
     if found.anyway:
         yield ""
-        yield said(f"{counted(found.anyway, 'pod')} would leave without the change, too.")
+        yield from said(f"{counted(found.anyway, 'pod')} would leave without the change, too.")
     if found.story:
         yield ""
         yield from found.story
     yield ""
-    yield said(words.looked(found))
-    yield said(
+    yield from said(words.looked(found))
+    yield from said(
         "The same by the numbers: " + " ".join(f"{name}={value}" for name, value in words.numbers(found))
     )
     yield ""
-    yield paint(said(assumed), DIM, on=colour)
-    yield paint(said(f"Not considered: {'; '.join(unseen)}."), DIM, on=colour)
+    yield from said(assumed, DIM)
+    yield from said(f"Not considered: {'; '.join(unseen)}.", DIM)

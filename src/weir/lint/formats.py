@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 from weir.lint.rule import Finding, Rule, Severity
 from weir.lint.rules import RULES
+from weir.values.printable import printable, printable_json
 
 JSON_SCHEMA: Final = "weir.lint/v1"
 _SARIF_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
@@ -24,6 +25,9 @@ _GITHUB_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", S
 #: Where the page of a rule is found, relative to the documentation that SARIF and annotations point to.
 #: What the rules are about; the page of each rule travels with it, as `help`.
 _CONCEPT: Final = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"
+
+#: How far apart the stops of a tab are in the source lines shown.
+_TAB: Final = 4
 
 Paint = Callable[[str, str], str]
 
@@ -66,9 +70,10 @@ def text(findings: Sequence[Finding], paint: Paint = plain, *, quiet: bool = Fal
             continue
         if found.source.strip():
             number = str(found.line)
-            yield f" {number} | {found.source}"
+            yield f" {number} | {printable(found.source.expandtabs(_TAB))}"
             caret = "^" * max(1, min(found.width, len(found.source) - found.column + 1))
-            indent = "".join(_blank(char) for char in found.source[: found.column - 1])
+            before = printable(found.source[: found.column - 1].expandtabs(_TAB))
+            indent = "".join(map(_blank, before))
             yield f" {' ' * len(number)} | {indent}{paint(caret, found.severity.value)}"
         if found.fix:
             yield f"   {paint('fix:', 'bold')} {found.fix}"
@@ -76,8 +81,6 @@ def text(findings: Sequence[Finding], paint: Paint = plain, *, quiet: bool = Fal
 
 def _blank(char: str) -> str:
     """Return a blank as wide as *char*, so that the caret stands under its value."""
-    if char == "\t":
-        return "\t"
     return "  " if unicodedata.east_asian_width(char) in "WF" else " "
 
 
@@ -124,7 +127,7 @@ def as_json(run: Run) -> str:
             "notShown": len(run.hidden),
         },
     }
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return printable_json(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def _as_object(found: Finding) -> dict[str, Any]:
@@ -160,7 +163,7 @@ def sarif(run: Run, version: str) -> str:
     }
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     whole = {"$schema": schema, "version": "2.1.0", "runs": [document]}
-    return json.dumps(whole, indent=2, ensure_ascii=False)
+    return printable_json(json.dumps(whole, indent=2, ensure_ascii=False))
 
 
 def _sarif_rule(rule: Rule) -> dict[str, Any]:
@@ -218,20 +221,15 @@ def junit(run: Run) -> str:
     for name, number in (("objects", run.objects), ("notChecked", run.not_checked)):
         ElementTree.SubElement(properties, "property", name=name, value=str(number))
     for file, own in by_file.items():
-        case = ElementTree.SubElement(suite, "testcase", classname="weir.lint", name=_xml(file))
+        case = ElementTree.SubElement(suite, "testcase", classname="weir.lint", name=printable(file))
         problems = [found for found in own if found.severity.fails]
         if problems:
             failure = ElementTree.SubElement(
-                case, "failure", type=problems[0].rule.code, message=_xml(problems[0].message)
+                case, "failure", type=problems[0].rule.code, message=printable(problems[0].message)
             )
-            failure.text = _xml("\n".join(text(problems)))
+            failure.text = "\n".join(map(printable, text(problems)))
         if notes := [found for found in own if not found.severity.fails]:
-            ElementTree.SubElement(case, "system-out").text = _xml("\n".join(text(notes)))
+            ElementTree.SubElement(case, "system-out").text = "\n".join(map(printable, text(notes)))
     root = ElementTree.Element("testsuites")
     root.append(suite)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode")
-
-
-def _xml(text: str) -> str:
-    """Return *text* without the characters XML cannot carry."""
-    return "".join(char if char in "\t\n\r" or ord(char) >= 0x20 else "?" for char in text)
