@@ -203,6 +203,7 @@ def _once(
                     show_all=show_all,
                     colour=colour,
                     as_patch=as_patch,
+                    written=asked[number][1],
                 )
                 folded = (part for line in said for part in _wrapped(escaped(line), _width()))
                 for line in markdown(said) if output == "markdown" else folded:
@@ -342,8 +343,12 @@ def text(
     show_all: bool = False,
     colour: bool = False,
     as_patch: bool = False,
+    written: Document | None = None,
 ) -> Iterator[str]:
-    """Yield the lines that answer the question, most important first; *assumed* comes near the end."""
+    """Yield the lines that answer the question, most important first; *assumed* comes near the end.
+
+    *written* is the document of the file that asked, which the change is shown in.
+    """
     from weir.explain.explanation import verdict_line
     from weir.explain.phrases import counted, short
     from weir.explain.words import HEADINGS, sentence
@@ -375,7 +380,7 @@ def text(
         yield from _groups(answer, show_all, colour)
     if answer.fix:
         yield ""
-        yield from _fix(answer, answer.fix, colour, as_patch)
+        yield from _fix(answer, answer.fix, colour, as_patch, written)
     elif not good and answer.nodes:
         yield ""
         kinds = {reason.kind for reason in answer.blockers}
@@ -441,9 +446,12 @@ def markdown(lines: Iterable[str]) -> Iterator[str]:
     yield "```"
 
 
-def _fix(answer: Explanation, fix: Fix, colour: bool, as_patch: bool) -> Iterator[str]:
-    from weir.explain.diff import diff, masked
+def _fix(
+    answer: Explanation, fix: Fix, colour: bool, as_patch: bool, written: Document | None
+) -> Iterator[str]:
+    from weir.explain.diff import diff, masked, own_diff
     from weir.explain.phrases import listed
+    from weir.objects.text_edits import changed_text
 
     subject = answer.subject
     yield paint(f"Smallest change (checked: it then fits on {listed(fix.nodes, 2)}):", NOTE, on=colour)
@@ -455,7 +463,9 @@ def _fix(answer: Explanation, fix: Fix, colour: bool, as_patch: bool) -> Iterato
         yield from to_yaml(masked(fix.patch), indent=4).split("\n")
     elif fix.patch:
         yield ""
-        for line in diff(subject.document, fix.after, subject.source or subject.title, to_yaml):
+        name = subject.source or subject.title
+        change = changed_text(written, fix.after) if written is not None else None
+        for line in own_diff(change, name) if change else diff(subject.document, fix.after, name, to_yaml):
             kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
             yield f"    {paint(line, kind, on=colour)}"
     for other in fix.others:

@@ -8,21 +8,23 @@ Not here: which findings have an edit (the rules), files (weir.cli.lint).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate
 
 from weir.lint.rule import Finding
+from weir.objects.text_edits import TextEdit
+from weir.objects.text_edits import apply_edits as apply_to_text
 
 
 def apply_edits(text: str, findings: Iterable[Finding]) -> tuple[str, int]:
     """Return *text* with the edits of *findings*, and how many were applied."""
-    lines = text.split("\n")
+    begins = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     by_place = {(found.line, found.column): found.edit for found in reversed(list(findings)) if found.edit}
-    done = 0
-    for line, column in sorted(by_place, reverse=True):  # from the end, so that places before it stay true
-        edit = by_place[line, column]
-        if not 1 <= line <= len(lines):
+    edits: list[TextEdit] = []
+    for (line, column), edit in sorted(by_place.items(), key=lambda each: each[0]):
+        if not 1 <= line < len(begins):
             continue
-        before, rest = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
-        if rest.startswith(edit.old):
-            lines[line - 1] = before + edit.new + rest[len(edit.old) :]
-            done += 1
-    return "\n".join(lines), done
+        start = begins[line - 1] + column - 1
+        free = not edits or edits[-1].end <= start
+        if free and text.startswith(edit.old, start):
+            edits.append(TextEdit(start, start + len(edit.old), edit.new))
+    return apply_to_text(text, edits), len(edits)

@@ -77,14 +77,29 @@ class Document:
             return Place(self.file, 1, 1)
         return _place(self.file, mark_node.start_mark)
 
-    def width_of(self, path: Sequence[PathPart]) -> int:
-        """Return how many columns the scalar at *path* takes on its line; 1 for anything else."""
+    @property
+    def text(self) -> str:
+        """The whole text the document stands in."""
+        return "\n".join(self.lines)
+
+    @property
+    def root(self) -> tuple[PathPart, ...]:
+        """Where in the text's document this one stands: () unless it is a member of a List."""
+        return self._root
+
+    def node_of(self, path: Sequence[PathPart], *, whole: bool = False) -> yaml.Node | None:
+        """Return the node at *path* (with *whole*: counted from the List it is a member of), or None."""
         node = self._node
-        for part in (*self._root, *path):
+        for part in (*(() if whole else self._root), *path):
             found = _child(node, part)
             if found is None:
-                return 1
+                return None
             node = found[1]
+        return node
+
+    def width_of(self, path: Sequence[PathPart]) -> int:
+        """Return how many columns the scalar at *path* takes on its line; 1 for anything else."""
+        node = self.node_of(path)
         if isinstance(node, yaml.ScalarNode) and node.start_mark.line == node.end_mark.line:
             return max(1, node.end_mark.column - node.start_mark.column)
         return 1
@@ -107,7 +122,7 @@ class Document:
 def _child(node: yaml.Node | None, part: PathPart) -> tuple[yaml.Node | None, yaml.Node] | None:
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in reversed(node.value):  # the last of two equal keys is the one that counts
-            if isinstance(key_node, yaml.ScalarNode) and _key(_scalar(key_node)) == part:
+            if isinstance(key_node, yaml.ScalarNode) and key_of(key_node) == part:
                 return key_node, value_node
     elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
         return None, node.value[part]
@@ -337,7 +352,7 @@ class _Builder:
             if key_node.value == "<<" and not key_node.style:
                 self._merge(merged, self.build(value_node, path, depth + 1), value_node)
                 continue
-            key = _key(_scalar(key_node))
+            key = key_of(key_node)
             if key in own:
                 self.duplicates.append(((*path, key), _place(self.file, key_node.start_mark)))
             if value_node.__class__ is yaml.ScalarNode:  # most values: without the cost of a call and a path
@@ -411,8 +426,9 @@ def _integer(digits: str) -> int:
     return sign * int(digits, 0)
 
 
-def _key(value: Any) -> str:
+def key_of(node: yaml.ScalarNode) -> str:
     """Return a mapping key as JSON needs it: text."""
+    value = _scalar(node)
     if isinstance(value, str):
         return value
     if value is None:
