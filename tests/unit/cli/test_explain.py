@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from weir.cli.inputs import Held
-from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, USAGE, run
+from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, INTERRUPTED, USAGE, run
 from weir.client.cluster_gates import KnownGates
 from weir.client.snapshot import MAY_NOT_LIST, Missing
 
@@ -367,3 +369,78 @@ def test_markdown_has_the_verdict_as_its_heading(here, capsys):
     (here / "pod.yaml").write_text(POD)
     run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml", "-o", "markdown"])
     assert capsys.readouterr().out.startswith("### Pod default/web")
+
+
+# ── following ──
+
+
+class Clock:
+    """Time that passes only where the command waits; what happens meanwhile is done then, one event a wait."""
+
+    def __init__(self, *events: Callable[[], object]) -> None:
+        self.events, self.waits = list(events), list[float]()
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        assert self.events, "it waits though nothing more is to come"
+        self.events.pop(0)()
+
+
+@pytest.fixture
+def following(here, monkeypatch):
+    """Return a function that runs `weir explain --watch` while events happen: exit code and waits."""
+    import weir.cli.explain as command
+
+    (here / "pod.yaml").write_text(POD.replace("900", "950"))
+
+    def follow(*events: Callable[[], object]) -> tuple[int, list[float]]:
+        clock = Clock(*events)
+        monkeypatch.setattr(command, "time", clock)
+        return run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml", "--watch"]), clock.waits
+
+    return follow
+
+
+def test_watch_follows_until_it_fits_and_says_again_only_what_changed(here, capsys, following):
+    def add_node(name: str, value: str) -> None:
+        taint = {"key": "sla", "value": value, "effect": "NoSchedule"}
+        more = {**NODE, "metadata": {"name": name}, "spec": {"taints": [taint]}}
+        with (here / "nodes.yaml").open("a") as file:
+            file.write("---\n" + yaml.safe_dump(more))
+
+    code, waits = following(lambda: None, lambda: add_node("n2", "900"), lambda: add_node("n3", "999"))
+    verdicts = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Pod default/web")]
+    assert (code, waits) == (FINE, [2.0, 2.0, 2.0])
+    assert verdicts == [
+        "Pod default/web fits on none of 1 node",
+        "Pod default/web fits on none of 2 nodes",
+        "Pod default/web fits on 1 of 3 nodes: n3",
+    ]
+
+
+def test_watch_follows_the_manifest_too(here, following):
+    code, waits = following(lambda: (here / "pod.yaml").write_text(POD))
+    assert (code, len(waits)) == (FINE, 1)
+
+
+def test_watch_of_what_fits_does_not_wait(here, following):
+    (here / "pod.yaml").write_text(POD)
+    assert following() == (FINE, [])
+
+
+def test_ctrl_c_ends_watch_at_once(capsys, following):
+    code, waits = following(lambda: None, lambda: signal.raise_signal(signal.SIGINT))
+    captured = capsys.readouterr()
+    assert (code, len(waits), captured.err.strip()) == (INTERRUPTED, 2, "")
+    assert captured.out.startswith("Pod default/web fits on none of 1 node\n")
+
+
+def test_watch_ends_when_what_it_reads_is_gone(here, capsys, following):
+    code, _ = following(lambda: (here / "pod.yaml").unlink())
+    assert code == USAGE
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_watch_cannot_read_stdin_again(here, capsys):
+    assert run(["explain", "-f", "-", "--cluster", "nodes.yaml", "--watch"]) == USAGE
+    assert "stdin (-) can be read only once" in capsys.readouterr().err
