@@ -7,6 +7,7 @@ import ast
 import io
 import json
 import re
+import tempfile
 import unicodedata
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -119,11 +120,27 @@ def asked_pod(odd: str) -> dict:
     }
 
 
-def fitting_pod(odd: str) -> dict:
-    pod = asked_pod(odd)
-    pod["spec"] = {"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "c", "image": "i"}]}
-    pod["metadata"] = {"name": "asked", "annotations": {f"note{odd}": f"{odd}"}}
-    return pod
+def accepted_pod(odd: str) -> dict:
+    """Return a pod that the API server accepts, with *odd* where anything may stand, and that a small change helps."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "asked", "annotations": {"note": f"a{odd}b"}},
+        "spec": {
+            "nodeSelector": {"disk": "ssd"},
+            "containers": [{"name": "c", "image": "i", "args": [f"a{odd}b"]}],
+        },
+    }
+
+
+def story(odd: str) -> dict:
+    step = {"event": f"it{odd}rains", "after": "1s"}
+    return {"title": f"t{odd}t", "source": f"s{odd}s", "asks": f"a{odd}a", "steps": [step]}
+
+
+def plan(odd: str) -> dict:
+    leaving = [{"pod": f"shop{odd}/web{odd}x"}]
+    return {"schema": "weir.what-if-plan/v1", "report": {"workloads": [], "leaving": leaving}, "uids": {}}
 
 
 @pytest.fixture(autouse=True)
@@ -143,28 +160,44 @@ def called(words: list[str]) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def files(folder: Path, odd: str) -> tuple[str, str, str]:
-    """Write a dump, a pod that is refused and one that is accepted, in files with *odd* names where these can be."""
+def files(folder: Path, odd: str) -> tuple[str, ...]:
+    """Write a dump, a pod that is refused, one that is accepted and a plan, in files whose names hold *odd*, too."""
     folder = folder / "files"
     folder.mkdir(exist_ok=True)
     name = odd.replace("\0", "").replace("/", "")
-    paths = [folder / f"{what}{name}.yaml" for what in ("cluster", "asked", "fitting")]
-    contents = [{"kind": "List", "apiVersion": "v1", "items": objects(odd)}, asked_pod(odd), fitting_pod(odd)]
-    for path, content in zip(paths, contents, strict=True):
+    contents = {
+        "cluster": {"kind": "List", "apiVersion": "v1", "items": objects(odd)},
+        "asked": asked_pod(odd),
+        "accepted": accepted_pod(odd),
+        "plan": plan(odd),
+    }
+    paths = [folder / f"{what}{name}.yaml" for what in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
         path.write_text(json.dumps(content))
-    cluster, asked, fitting = map(str, paths)
-    return cluster, asked, fitting
+    return tuple(map(str, paths))
+
+
+def yaml_comment(odd: str) -> str:
+    """Return what of *odd* may stand in a comment."""
+    return "".join(char for char in odd if unicodedata.category(char) == "Cf")
 
 
 def text_commands(folder: Path, odd: str) -> dict[str, list[str]]:
-    cluster, asked, fitting = files(folder, odd)
+    cluster, asked, accepted, foreseen = files(folder, odd)
+    stories = folder / "stories"
+    stories.mkdir(exist_ok=True)
+    (stories / "one.yaml").write_text(json.dumps(story(odd)))
+    source = folder / "source.yaml"
+    source.write_text(
+        f"kind: Pod # \u202e\t\u2066{yaml_comment(odd)}\napiVersion: v1\nmetadata: {{name: Z}}\t# \u202e\n"
+    )
     word = odd.replace("\0", "")
     explain = ["explain", "--cluster", cluster]
     return {
         "explain": [*explain, "-f", asked],
         "explain all": [*explain, "-f", asked, "--all"],
-        "explain fix": [*explain, "-f", fitting],
-        "explain patch": [*explain, "-f", fitting, "--patch"],
+        "explain fix": [*explain, "-f", accepted],
+        "explain patch": [*explain, "-f", accepted, "--patch"],
         "explain markdown": [*explain, "-f", asked, "-o", "markdown"],
         "explain a name": [*explain, f"web{word}y", "-n", f"shop{word}"],
         "explain a kind": [*explain, f"ki{word}nd/web"],
@@ -173,6 +206,7 @@ def text_commands(folder: Path, odd: str) -> dict[str, list[str]]:
         "lint github": ["lint", cluster, asked, "-o", "github"],
         "lint statistics": ["lint", cluster, asked, "--statistics"],
         "lint junit": ["lint", cluster, asked, "-o", "junit"],
+        "lint source": ["lint", str(source)],
         "cel check": ["cel", "check", f"taint.key == '''{word}'''"],
         "cel refused": ["cel", "check", f"taint.kex == '''{word}'''"],
         "cel eval": ["cel", "eval", "taint.key == 'a' && taint.value == 'b'", "-f", cluster],
@@ -182,16 +216,21 @@ def text_commands(folder: Path, odd: str) -> dict[str, list[str]]:
         "what-if cordon": ["what-if", "cordon", "--cluster", cluster, f"spot{word}x"],
         "what-if no node": ["what-if", "cordon", "--cluster", cluster, f"no{word}"],
         "what-if gates": ["what-if", "gates", f"No{word}Gate=true", "--cluster", cluster],
+        "what-if verify": ["what-if", "verify", foreseen, "--cluster", cluster],
+        "what-if no plan": ["what-if", "verify", asked, "--cluster", cluster],
         "device list": ["device", "list", "--cluster", cluster],
         "device wide": ["device", "list", "--cluster", cluster, "-o", "wide"],
         "device name": ["device", "list", "--cluster", cluster, "-o", "name"],
         "demo": ["demo", f"no{word}story"],
+        "demo list": ["demo", "--folder", str(stories), "--list"],
+        "demo play": ["demo", "--folder", str(stories)],
         "no command": [f"expl{word}ain"],
         "no option": ["lint", f"--no{word}option"],
     }
 
 
-TEXT = sorted(text_commands(Path("/tmp"), "x"))
+with tempfile.TemporaryDirectory() as folder:
+    TEXT = sorted(text_commands(Path(folder), "x"))
 
 
 def unprintable(text: str) -> set[str]:
@@ -230,10 +269,10 @@ def test_line_breaks_in_names_make_no_lines(tmp_path, name, breaks):
 
 
 def documents(folder: Path, odd: str) -> list[tuple[list[str], str]]:
-    cluster, asked, fitting = files(folder, odd)
+    cluster, asked, accepted, _ = files(folder, odd)
     return [
         (["explain", "-f", asked, "--cluster", cluster], "json yaml"),
-        (["explain", "-f", fitting, "--cluster", cluster], "json yaml"),
+        (["explain", "-f", accepted, "--cluster", cluster], "json yaml"),
         (["lint", cluster, asked], "json sarif junit"),
         (["cel", "eval", "taint.key == 'a'", "-f", cluster], "json"),
         (["device", "list", "--cluster", cluster], "json yaml"),
