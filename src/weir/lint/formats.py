@@ -8,6 +8,7 @@ Colour is the caller's: text marks its parts through `paint`.
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,9 @@ _CONCEPT: Final = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint
 
 #: How far apart the stops of a tab are in the source lines shown.
 _TAB: Final = 4
+
+#: Where the CEL compiler begins a line of its message; other line breaks are part of what somebody wrote.
+_COMPILER_LINES: Final = re.compile(r"\n(?= \| |ERROR: )")
 
 Paint = Callable[[str, str], str]
 
@@ -65,9 +69,11 @@ def text(findings: Sequence[Finding], paint: Paint = plain, *, quiet: bool = Fal
         at = f"{found.file}:{found.line}:{found.column}:" if found.line else f"{found.file} {found.field}:"
         place = paint(at, "bold")
         severity = paint(found.severity.value, found.severity.value)
-        yield f"{place} {severity} {found.rule.code}: {found.message}"
+        message, *shown = _COMPILER_LINES.split(found.message)
+        yield f"{place} {severity} {found.rule.code}: {message}"
         if quiet:
             continue
+        yield from (f"   {line}" for line in shown)
         if found.source.strip():
             number = str(found.line)
             yield f" {number} | {printable(found.source.expandtabs(_TAB))}"

@@ -167,3 +167,22 @@ def test_any_text_is_checked_or_refused(text):
         lint(read_manifest(text), ALL_FEATURES)
     except ManifestError as error:
         assert str(error)
+
+
+def test_the_compilers_message_keeps_its_lines_and_quiet_has_one(tmp_path, capsys):
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "tolerations": [{"expression": "taint.kex == 'a'"}],
+        },
+    }
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps(pod))
+    run(["lint", str(file)])
+    whole = capsys.readouterr().out
+    assert "undefined field 'kex'\n    | taint.kex == 'a'\n    | .....^\n" in whole
+    run(["lint", "--quiet", str(file)])
+    assert len(capsys.readouterr().out.splitlines()) == 1
