@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from weir.values.printable import printable
+
 _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f]+\Z")
 _FIELDS = "weir_fields"
 REPEATS = 5
@@ -34,7 +36,7 @@ def pair(key: str, value: object) -> str:
     if isinstance(value, bool):
         return f"{key}={str(value).lower()}"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return f"{key}={text}" if _PLAIN.match(text) else f"{key}={json.dumps(text)}"
+    return f"{key}={text}" if text.isprintable() and _PLAIN.match(text) else f"{key}={json.dumps(text)}"
 
 
 class Formatter(logging.Formatter):
@@ -47,12 +49,12 @@ class Formatter(logging.Formatter):
             f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1000:03d}Z",
             record.levelname.lower(),
             record.name,
-            " ".join(record.getMessage().split()),
+            printable(" ".join(record.getMessage().split())),
             *(pair(key, value) for key, value in fields.items()),
         ]
         line = " ".join(part for part in parts if part)
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + printable(self.formatException(record.exc_info), keep="\n")
         return line
 
 

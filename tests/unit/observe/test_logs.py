@@ -61,3 +61,14 @@ def test_of_one_trouble_few_lines_are_told_and_later_how_many_were_left_out(out)
         logger.handle(record)
     lines = out.getvalue().splitlines()
     assert (len(lines), lines[-1].endswith("full path=/x leftOut=35")) == (6, True)
+
+
+@pytest.mark.parametrize("odd", ["\x1b[2J", "\x9b2J", "\u202e", "\x85", "\x7f"], ids=ascii)
+def test_no_control_character_reaches_who_reads_the_log(out, odd):
+    log = Log("weir")
+    log.warning(f"Read{odd}it", pod=f"a{odd}b")
+    try:
+        raise RuntimeError(f"boom{odd}")
+    except RuntimeError:
+        log.exception("Unexpected failure")
+    assert all(line.isprintable() for line in out.getvalue().split("\n"))
