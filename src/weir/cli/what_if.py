@@ -310,6 +310,12 @@ def text(
         on = colour and tone != "reset"
         return (paint(line, tone, bold=bold, on=on) for line in wrapped(sentence, width))
 
+    if found.differs:
+        waiting = counted(len(found.differs), "waiting pod")
+        placed = listed([f"{each.pod} (on {each.node})" for each in found.differs], 3)
+        otherwise = found.differs[0].why_not
+        yield from said(f"The copy places {waiting} before any change: {placed}. {otherwise}", BAD)
+        yield ""
     if not found.changed and not found.leaving and not found.workloads:
         for note in found.notes:
             yield from said(note, BAD)

@@ -39,12 +39,13 @@ class Observed:
 def observed(subject: Subject, pod: Pod, world: World) -> Observed:
     """Return what the cluster says of a stored pod, or of a workload it has."""
     if subject.kind == "Pod" and subject.stored:
-        return _of_pod(pod, world)
+        return observed_pod(pod, world)
     found = [*_failures(subject, world)]
     return Observed(tuple(dict.fromkeys(found)), bool(found))
 
 
-def _of_pod(pod: Pod, world: World) -> Observed:
+def observed_pod(pod: Pod, world: World) -> Observed:
+    """Return what the cluster says of a pod that is in it: its condition, or else the last event."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             reason = condition.reason or ""

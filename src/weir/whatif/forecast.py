@@ -133,6 +133,9 @@ class Forecast:
     settled: bool = True  #: False: something still goes on there
     story: tuple[str, ...] = ()  #: what happened to the pods that were asked about
     uids: Mapping[str, str] = field(default_factory=dict)  #: of the pods that leave
+    differs: tuple[
+        Turn, ...
+    ] = ()  #: pods that find a place without the change, though the cluster says otherwise
 
     @property
     def lost(self) -> tuple[Leaving, ...]:

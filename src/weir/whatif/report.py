@@ -22,7 +22,7 @@ def report(
     found: Forecast, gates: Gates, known: Mapping[str, Any], not_considered: Sequence[str]
 ) -> Document:
     """Return the answer for machines; *known* says of which gate how it is known."""
-    return {
+    document: Document = {
         "schema": SCHEMA,
         "changes": list(found.said),
         "changed": list(found.changed),
@@ -55,6 +55,11 @@ def report(
         "gates": dict(known),
         "notConsidered": list(not_considered),
     }
+    if found.differs:
+        document["differs"] = [
+            {"pod": turn.pod, "node": turn.node, "why": turn.why_not} for turn in found.differs
+        ]
+    return document
 
 
 def _seconds(span: timedelta | None) -> float | None:

@@ -11,7 +11,7 @@ Not here: what the history comes to (weir.whatif.forecast), which changes there 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -22,7 +22,9 @@ from weir.clock import VirtualClock
 from weir.controllers.nodes.taint_eviction import TaintEviction
 from weir.devices.eviction import Eviction
 from weir.devices.inventory import Inventory
+from weir.explain.observed import observed_pod
 from weir.gates import Gates
+from weir.objects.core import Pod, read
 from weir.objects.core import Taint as TaintView
 from weir.objects.kinds import find_kind
 from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, ALLOC_PODS, USED_CPU, USED_MEMORY, USED_PODS
@@ -35,6 +37,7 @@ from weir.whatif.changes import Change, Drain, SetGates, Wait
 from weir.whatif.completion import complete, owner_of
 from weir.whatif.forecast import (
     Forecast,
+    Turn,
     budgets,
     find_circles,
     leavings,
@@ -43,7 +46,7 @@ from weir.whatif.forecast import (
     workloads,
 )
 from weir.whatif.history import Cause, History, PodLife, Why
-from weir.world import flatten
+from weir.world import World, flatten
 
 Document = dict[str, Any]
 Tick = Callable[[int, int], None]
@@ -168,7 +171,10 @@ class _Run:
                     history.saw_node(began, None, document)
                 case "ReplicaSet":
                     self._saw_owner(began, None, document)
-        self._waited = {life.uid for life in history.lives.values() if not life.node and life.left is None}
+        waiting = [life for life in history.lives.values() if not life.node and life.left is None]
+        self._waited = {life.uid for life in waiting}
+        nothing = World.of(())  # events are not collected: a pod's own condition says as much
+        self._said = {life.uid: observed_pod(read(Pod, life.document), nothing) for life in waiting}
         cluster.observe("Pod", history.saw_pod)
         cluster.observe("Node", history.saw_node)
         cluster.observe("PodDisruptionBudget", history.saw_budget)
@@ -188,6 +194,7 @@ class _Run:
         cluster, history, asked = self._cluster, self._history, self._asked
         cluster.advance(SETTLE_SECONDS)
         history.start(cluster.now, cluster.list("Node"))
+        differs = tuple(self._differs())
         revision = cluster.revision
         said: list[str] = []
         for change in self._changes:
@@ -197,7 +204,7 @@ class _Run:
         moved = cluster.revision != revision
         words = tuple(change.say() for change in self._changes)
         if not moved and not any(isinstance(change, Wait) for change in self._changes):
-            return Forecast(words, (), notes=tuple(said), at=asked.now)
+            return Forecast(words, (), notes=tuple(said), at=asked.now, differs=differs)
         changed = self._changed()
         history.device_causes = self._device_causes()
         settled = self._pass_time()
@@ -240,7 +247,15 @@ class _Run:
             settled,
             tuple(self._story()) if asked.explain else (),
             {life.key: life.uid for life in history.there_at_the_change()},
+            differs,
         )
+
+    def _differs(self) -> Iterator[Turn]:
+        """Yield the waiting pods that the copy has placed before any change, though the cluster says it cannot."""
+        for life in self._history.lives.values():
+            said = self._said.get(life.uid)
+            if said is not None and life.node and (difference := said.differs(fits=True)):
+                yield Turn(life.key, life.node, difference)
 
     def _changed(self) -> list[str]:
         """Return what the changes changed: nodes by what they say of themselves, other objects as they were named."""

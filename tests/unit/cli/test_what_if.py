@@ -172,3 +172,23 @@ def test_every_answer_fits_the_published_schema(dump, capsys, words):
     )
     answer = json.loads(capsys.readouterr().out)
     assert list(jsonschema_rs.validator_for(schema).iter_errors(answer)) == []
+
+
+def test_a_cluster_that_says_otherwise_is_quoted_first(tmp_path, capsys):
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    documents = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"},
+         "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"}}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"},
+         "spec": {"containers": [{"name": "c", "image": "i"}]},
+         "status": {"phase": "Pending", "conditions": [condition]}},
+    ]  # fmt: skip
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": documents}))
+    run(["what-if", "cordon", "a", "--cluster", str(file)])
+    says = "The cluster says otherwise: condition PodScheduled (Unschedulable): 0/1 nodes. Likely: "
+    begins = f"The copy places 1 waiting pod before any change: shop/p (on a). {says}"
+    assert " ".join(capsys.readouterr().out.split()).startswith(begins)
+    run(["what-if", "cordon", "a", "--cluster", str(file), "-o", "json"])
+    ((found),) = json.loads(capsys.readouterr().out)["differs"]
+    assert (found["pod"], found["node"], found["why"].startswith(says)) == ("shop/p", "a", True)

@@ -517,3 +517,42 @@ def test_a_change_that_cannot_be_made_says_why(change, words):
 
 def test_what_is_so_already_changes_nothing():
     assert made([node("a"), pod("p", "a")], Cordon(Nodes(("a",)), on=False)).changed == ()
+
+
+# ── what the cluster itself says ──
+
+
+def unschedulable(name: str, **status: Any) -> dict[str, Any]:
+    waiting = pod(name)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    waiting["status"]["conditions"] = [{**condition, **status}]
+    return waiting
+
+
+def test_a_pod_that_fits_though_the_cluster_says_otherwise_is_named():
+    found = made([node("a"), unschedulable("p")], Cordon(Nodes(("a",))))
+    ((turn),) = found.differs
+    assert (turn.pod, turn.node) == ("default/p", "a")
+    assert "condition PodScheduled (Unschedulable): 0/1 nodes. Likely: " in turn.why_not
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [node("a"), pod("p")],
+        [node("a"), pod("p", on="a")],
+        [node("a", "hot:NoSchedule"), unschedulable("p")],
+        [node("a"), unschedulable("p", reason="SchedulingGated")],
+        [node("a"), unschedulable("p", status="True")],
+    ],
+    ids=["nothing said", "runs", "agree", "gated", "scheduled"],
+)
+def test_where_the_cluster_does_not_contradict_nothing_is_said(documents):
+    assert made(documents, Cordon(Nodes(("a",)))).differs == ()
+
+
+def test_it_is_said_of_a_change_that_changes_nothing_too():
+    cordoned = node("b")
+    cordoned["spec"]["unschedulable"] = True
+    found = made([node("a"), cordoned, unschedulable("p")], Cordon(Nodes(("b",))))
+    assert (found.changed, len(found.differs)) == ((), 1)
