@@ -44,6 +44,7 @@ def name(page: Path) -> str:
 
 @pytest.mark.parametrize("one", ANSWERED, ids=str)
 def test_a_page_shows_what_is_printed(one: Shown, capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.chdir(ROOT if one.page.name == "README.md" else ROOT / "examples")
     words, _, _ = one.command.partition("; echo $?")
     code = run(shlex.split(words.removeprefix("weir ")))

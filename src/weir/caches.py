@@ -44,11 +44,11 @@ def bounded(
         remembered = lru_cache(most)(function)
 
         @wraps(function)
-        def answer(*arguments: Any) -> Answer:
+        def answer(*arguments: Any, **named: Any) -> Answer:
             for argument in arguments:
                 if isinstance(argument, str | bytes) and len(argument) > longest:
-                    return function(*arguments)
-            return remembered(*arguments)
+                    return function(*arguments, **named)
+            return remembered(*arguments, **named)
 
         name = f"{function.__module__}.{function.__qualname__}"
         REGISTRY.append(Bounded(name, most, lambda: remembered.cache_info().currsize, remembered.cache_clear))
