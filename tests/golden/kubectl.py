@@ -38,6 +38,7 @@ from weir.scheduler.run import Scheduler
 from weir.simulation.control_plane import local_client
 
 GATES = KUBERNETES_DEFAULTS.replace({"TaintTolerationComparisonOperators": True})
+RECORDED_WITH = (1, 37)
 NO_KUBECTL = "a current kubectl (make kubernetes builds one, KUBERNETES_BIN names a folder with one)"
 GRACE = timedelta(hours=1000)  #: nodes without a kubelet stay ready, as they did in the recording
 QUIET_SECONDS = 0.3
@@ -226,8 +227,8 @@ def starts_cold(commands: list[Command]) -> bool:
 
 
 def current_kubectl() -> str | None:
-    """Return the kubectl that recordings are compared with: the one built with the other programs."""
-    return find_kubectls().get("current")
+    """Return the kubectl that recordings are compared with: one of the version they were made with."""
+    return next((program.path for program in find_kubectls() if program.version == RECORDED_WITH), None)
 
 
 async def replay(file: Path, folder: Path, report: Report, context: Path | None = None) -> None:

@@ -101,7 +101,7 @@ def test_a_rate_that_kubernetes_does_not_know_is_left_out_and_said_to_be(cluster
     assert "this cluster does not know --rate: left out" in done.stderr
     assert "evictionsPerSecond" not in done.stdout
     (taint,) = cluster.rows()["gpu.example.com/n-1/gpu-1"]["taints"]
-    cluster.device("untaint", "gpu.example.com/n-1/gpu-1", "m")
+    cluster.device("untaint", "gpu.example.com/n-1/gpu-1", "m", "--yes")
     assert (taint["key"], taint["effect"], list(taint["origin"])) == ("m", "NoSchedule", ["rule"])
 
 
@@ -132,7 +132,7 @@ def test_a_drain_follows_the_real_controller_to_the_end(cluster):
     pool = used.split("/")[1]
     done = cluster.device("drain", f"pool={pool}", "--yes", "--timeout", "90s")
     left = [row for name, row in cluster.rows().items() if f"/{pool}/" in name and row["claims"]]
-    cluster.device("untaint", f"pool={pool}", "weir.dev/drain")
+    cluster.device("untaint", f"pool={pool}", "weir.dev/drain", "--yes")
     assert "the cluster says: 2 published devices selected." in done.stderr
     assert f"drained; the taint stays: weir device untaint pool={pool} weir.dev/drain" in done.stderr
     assert not left
