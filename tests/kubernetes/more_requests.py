@@ -1652,7 +1652,6 @@ MORE: list[Asked] = [
 
 #: cases in which weir answers otherwise, with the reason
 MORE_DIFFERENT: dict[str, str] = {
-    "more kinds 105: StatefulSet e": "upstream also looks at the volumes that claims become",
     "more kinds 127: Job f": "upstream prints the selector once more, with the label it adds",
     "more kinds 133: Job m": "an empty list prints as an absent one",
     "more kinds 185: EndpointSlice c": "upstream drops deprecatedTopology before it looks",

@@ -115,11 +115,6 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
         age(found, now),
     ],
     "CSIDriver": csi_driver_cells,
-    "CSIStorageCapacity": lambda found, now: [
-        name_of(found),
-        found.get("storageClassName") or "",
-        found.get("capacity") or "<unset>",
-    ],
     "MutatingWebhookConfiguration": lambda found, now: [
         name_of(found),
         len(found.get("webhooks") or ()),
