@@ -204,7 +204,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 gates = st.sampled_from([ALL_FEATURES, ALL_FEATURES, KUBERNETES_DEFAULTS])
-slow = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def merged(document: Any, patch: Any) -> Any:
