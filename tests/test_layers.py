@@ -18,7 +18,7 @@ ROWS: list[set[str]] = [
     {"devices"},
     {"validate", "lint", "world"},
     {"store", "client", "observe"},
-    {"apiserver", "scheduler", "controllers", "simulation.kubelet", "simulation.drivers"},
+    {"apiserver", "scheduler", "controllers", "operator", "simulation.kubelet", "simulation.drivers"},
     {"simulation", "explain", "whatif"},
     {"__main__", "cli", "library", "pytest_plugin"},
 ]
