@@ -1,4 +1,4 @@
-"""Runs benchmarks: `python -m bench NAME [--json]`, without a name lists them."""
+"""Runs benchmarks: `python -m bench NAME [--json]`; without a name lists them; `--readme` writes README's table."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ import os
 import platform
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+
+from bench._table import written
 
 
 def main(arguments: list[str]) -> int:
     names = [argument for argument in arguments if not argument.startswith("-")]
     known = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    if "--readme" in arguments:
+        readme = Path(__file__).parents[1] / "README.md"
+        day = datetime.now(UTC).strftime("%-d %B %Y")
+        machine = f"{os.cpu_count()} cores of a {platform.machine()} machine on {day}"
+        readme.write_text(
+            written(readme.read_text(), machine, lambda name: importlib.import_module(f"bench.{name}").run())
+        )
+        return 0
     if not names:
         print("\n".join(known))
         return 0

@@ -1,15 +1,14 @@
 """The API server against a real kube-apiserver with etcd: the same requests, the same client, the same run.
 
-Needs the real binaries (`make kubernetes`, or KUBERNETES_BIN) and etcd. 32 workers create small pods over TLS; the
-client takes part of the two cores in both cases, so these are ratios and not the highest rate either server reaches.
+Needs the real binaries (`make kubernetes`, or KUBERNETES_BIN) and etcd, and says so where there are none. 32 workers
+create small pods over TLS; the client takes part of the two cores in both cases, so these are ratios and not the
+highest rate either server reaches.
 The real server is spared more than weir: its ServiceAccount admission is off and its etcd writes to memory.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.e2e.server import running_server
 from tests.kubernetes.real_server import real_server
 
 from bench import Figure
+from bench._kubernetes import is_built
 from weir.client.http import connect
 from weir.objects.kinds import by_kind
 
@@ -71,11 +71,8 @@ def _measure(kubeconfig: Path) -> tuple[float, float]:
 
 
 def run() -> list[Figure]:
-    if not os.environ.get("KUBERNETES_BIN"):
-        build = Path(__file__).parents[1] / "tests" / "kubernetes" / "build"
-        os.environ["KUBERNETES_BIN"] = subprocess.run(
-            [build], check=True, capture_output=True, text=True
-        ).stdout.strip()
+    if not is_built():
+        return []
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         with real_server(Path(one)) as kubeconfig:
             real_rate, real_list = _measure(kubeconfig)

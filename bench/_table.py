@@ -1,0 +1,87 @@
+"""README's table of speed: `python -m bench --readme` runs its benches and writes it, with the machine and the day.
+
+A Kubernetes' figure stands beside weir's only where the same run measured both with the same client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench import Figure
+
+OPENING, CLOSING = "<!-- python -m bench --readme -->", "<!-- end -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table: words for people, and the figure behind them."""
+
+    words: str
+    bench: str
+    figure: str
+    is_beside: bool = False  #: whether its baseline is a real Kubernetes
+
+
+ROWS = (
+    Row(
+        "pods created and bound, 1,000 nodes, TLS",
+        "scheduler_http",
+        "2,000 pods on 1,000 nodes over TLS, created to bound",
+        is_beside=True,
+    ),
+    Row(
+        "the same, 5,000 nodes",
+        "scheduler_http",
+        "5,000 pods on 5,000 nodes over TLS, created to bound",
+        is_beside=True,
+    ),
+    Row(
+        "pods with device claims from templates, created and bound, TLS",
+        "claims",
+        "2,000 pods with claim templates on 200 nodes over TLS, created to bound",
+        is_beside=True,
+    ),
+    Row(
+        "durable pod creates, TLS",
+        "kubernetes",
+        "durable pod creates, TLS, against kube-apiserver + etcd",
+        is_beside=True,
+    ),
+    Row("the scheduler's engine alone, 5,000 nodes", "scheduler", "50 classes mixed, 5,000 nodes"),
+    Row("the same, 100,000 nodes", "scheduler", "50 classes mixed, 100,000 nodes"),
+    Row("10,000 pods evicted by one taint", "living", "10,000 pods evicted by one taint"),
+    Row(
+        "a day of 1,000 nodes with taint churn, under virtual time",
+        "day",
+        "a day of 1,000 nodes with taint churn",
+    ),
+)
+
+
+def written(readme: str, machine: str, run: Callable[[str], Sequence[Figure]]) -> str:
+    """Return README with its table measured anew."""
+    figures: dict[str, Mapping[str, Figure]] = {}
+    lines = [f"Measured on {machine}.", "", "| | weir | Kubernetes 1.37 |", "|---|---|---|"]
+    for row in ROWS:
+        if row.bench not in figures:
+            figures[row.bench] = {figure.figure: figure for figure in run(row.bench)}
+        figure = figures[row.bench].get(row.figure)
+        if figure is not None:
+            beside = figure.baseline if row.is_beside else None
+            lines.append(
+                f"| {row.words} | {_said(figure.value, figure.unit)} | {_said(beside, figure.unit)} |"
+            )
+    between = re.compile(f"(?<={re.escape(OPENING)}\n).*?(?=\n{re.escape(CLOSING)})", re.DOTALL)
+    if not between.search(readme):
+        raise ValueError(f"README has no place for the table: {OPENING} … {CLOSING}")
+    table = "\n".join(lines)
+    return between.sub(lambda _: table, readme)
+
+
+def _said(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    number = f"{value:,.0f}" if value >= 100 else f"{value:,.2g}"
+    return {"s": f"{number} s", "pods/s": f"{number} pods a second", "1/s": f"{number} a second"}[unit]
