@@ -1,0 +1,96 @@
+"""What is a lowered object's mark called? Every name that lowering leaves in a cluster, and nothing else.
+
+Spec: stock.md 4. A mark is found again by its name alone: a marker says "an entry of the user's stood here", the
+annotation beside it says which one, the gate holds a pod until its entries are complete, and a synthetic label stands
+for a requirement that the scheduler cannot evaluate. A name ends in a hash of the original: equal originals share it.
+What surprises: `tolerationSeconds` is no part of a toleration's hash. Kubernetes lets it be changed on a living pod,
+and then the marker must stay the same.
+Not here: what the marks mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+DOMAIN: Final = "lowered.weir.dev"
+
+#: Stands where an extended toleration stood.
+MARKER_PREFIX: Final = f"{DOMAIN}/x-"
+#: The original tolerations by hash, on pods and templates.
+TOLERATIONS: Final = f"{DOMAIN}/tolerations"
+#: The original node selector requirements by hash, on pods, templates and PersistentVolumes.
+REQUIREMENTS: Final = f"{DOMAIN}/requirements"
+#: The scheduling gate of a pod whose entries are not yet known to be complete.
+GATE: Final = f"{DOMAIN}/pending"
+#: A synthetic node label: the node satisfies what the hash stands for.
+LABEL_PREFIX: Final = f"{DOMAIN}/a-"
+LABEL_VALUE: Final = "true"
+
+# ── what the installation is made of ─────────────────────────────────────────────────────────────
+
+NAMESPACE: Final = "weir-system"
+OPERATOR: Final = (
+    "weir-operator"  #: Deployment, Service, ServiceAccount, Lease, field manager, source of events
+)
+SENTINEL: Final = "weir-sentinel"  #: the pod and the headless Service of the confirm step
+SENTINEL_GATE: Final = f"{DOMAIN}/sentinel"  #: keeps the sentinel from ever being scheduled
+KNOWN_TRIPLES: Final = "weir-triples"  #: the ConfigMap with every taint that pods have entries for
+
+_HASH_LENGTH: Final = 20
+
+
+def toleration_hash(entry: Mapping[str, Any]) -> str:
+    """Return the hash of an original toleration; an empty field is an absent one.
+
+    >>> toleration_hash({"key": "sla", "operator": "Gt", "value": "900"})
+    'fdcc9d2b737318a9a2b8'
+    """
+    return _hash({name: entry.get(name) or "" for name in ("key", "operator", "value", "effect")})
+
+
+def requirement_hash(requirement: Mapping[str, Any]) -> str:
+    """Return the hash of an original node selector requirement."""
+    return _hash(
+        {
+            "key": requirement.get("key") or "",
+            "operator": requirement.get("operator") or "",
+            "values": list(requirement.get("values") or ()),
+        }
+    )
+
+
+def daemonset_hash(namespace: str, name: str, tolerations: list[Any]) -> str:
+    """Return the hash for the nodes that a DaemonSet with these original *tolerations* may use."""
+    return _hash({"namespace": namespace, "name": name, "tolerations": tolerations})
+
+
+def marker_key(hash_: str) -> str:
+    """Return the key of the marker for the toleration with this hash."""
+    return MARKER_PREFIX + hash_
+
+
+def marked_hash(key: str) -> str:
+    """Return the hash in a marker's key, or "" when *key* is no marker's.
+
+    >>> marked_hash("lowered.weir.dev/x-12ab"), marked_hash("sla")
+    ('12ab', '')
+    """
+    return key.removeprefix(MARKER_PREFIX) if key.startswith(MARKER_PREFIX) else ""
+
+
+def label_key(hash_: str) -> str:
+    """Return the synthetic label for the requirement, or the DaemonSet, with this hash."""
+    return LABEL_PREFIX + hash_
+
+
+def labelled_hash(key: str) -> str:
+    """Return the hash in a synthetic label's key, or "" when *key* is none."""
+    return key.removeprefix(LABEL_PREFIX) if key.startswith(LABEL_PREFIX) else ""
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]

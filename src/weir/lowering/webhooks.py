@@ -1,0 +1,263 @@
+"""Which requests does the API server show to weir, and what if weir does not answer? The webhooks, as data.
+
+Spec: stock.md 9. `Fail` wherever going on without weir would be wrong, and matchConditions so narrow that this touches
+only objects with extended operators and nodes with a taint they did not have: plain pods, status, deletes, heartbeats,
+cordon and the removal of taints pass while weir is down. What weir can repair afterwards is `Ignore`.
+What surprises: `expression` is dropped before a hook sees it, so an object whose last-applied configuration still has
+one is shown too, to be refused.
+Not here: the answers to what is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weir.lowering.names import LABEL_PREFIX, MARKER_PREFIX, NAMESPACE, OPERATOR
+
+Document = dict[str, Any]
+
+MUTATING_CONFIGURATION: Final = "weir-lowering"
+#: The barrier: the last to be switched on, the first to go.
+VALIDATING_CONFIGURATION: Final = "weir-nodes"
+
+POD_PATH: Final = "/pods"
+TEMPLATE_PATH: Final = "/templates"
+DAEMONSET_PATH: Final = "/daemonsets"
+VOLUME_PATH: Final = "/persistentvolumes"
+NODE_LABELS_PATH: Final = "/node-labels"
+NODE_BARRIER_PATH: Final = "/node-barrier"
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+#: Taints of Kubernetes' own, which come and go with conditions; entries for them are written in advance.
+NODE_CONDITION_DOMAIN: Final = "node.kubernetes.io/"
+
+_PLAIN: Final = '["", "Equal", "Exists"]'
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One webhook; `mutating` says which of the two configurations it belongs to."""
+
+    name: str
+    mutating: bool
+    path: str
+    rules: tuple[Document, ...]
+    failure_policy: str
+    timeout_seconds: int
+    conditions: tuple[tuple[str, str], ...]
+
+    def document(self, client_config: Document, own_user: str = "") -> Document:
+        """Return it as the API spells it; *client_config* lacks only the path, *own_user* is never shown."""
+        conditions = [{"name": name, "expression": text} for name, text in self.conditions]
+        if own_user:
+            own = f"request.userInfo.username != {_quoted(own_user)}"
+            conditions.insert(0, {"name": "not-the-operator-itself", "expression": own})
+        document: Document = {
+            "name": self.name,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": _with_path(client_config, self.path),
+            "failurePolicy": self.failure_policy,
+            "matchConditions": conditions,
+            "matchPolicy": "Equivalent",
+            "rules": list(self.rules),
+            "sideEffects": "NoneOnDryRun",
+            "timeoutSeconds": self.timeout_seconds,
+        }
+        if self.mutating:
+            document["reinvocationPolicy"] = "IfNeeded"
+        return document
+
+
+def _with_path(client_config: Document, path: str) -> Document:
+    if "url" in client_config:
+        return {**client_config, "url": client_config["url"].rstrip("/") + path}
+    return {**client_config, "service": {**client_config["service"], "path": path}}
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _rule(group: str, resources: list[str], operations: list[str], scope: str = "Namespaced") -> Document:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["v1"],
+        "operations": operations,
+        "resources": resources,
+        "scope": scope,
+    }
+
+
+# ── conditions ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _extended(spec: str, *, marked: bool) -> str:
+    """Return the condition that the pod spec at *spec* says something extended; *marked*: or was lowered before."""
+    entry = f't.?operator.orValue("") in {_PLAIN} ? MARKER : true'
+    marker = f't.?key.orValue("").startsWith({_quoted(MARKER_PREFIX)})' if marked else "false"
+    tolerations = f"{spec}.?tolerations.orValue([]).exists(t, {entry.replace('MARKER', marker)})"
+    affinity = f"{spec}.?affinity.?nodeAffinity"
+    required = _some_requirement(
+        f"{affinity}.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms", "m", marked
+    )
+    preferred = _some_requirement(
+        f"{affinity}.?preferredDuringSchedulingIgnoredDuringExecution", "m.?preference", marked
+    )
+    parts = [tolerations, required, preferred, _lost_expression()]
+    if marked:
+        parts.append(f"{spec}.?nodeSelector.orValue({{}}).exists(k, k.startsWith({_quoted(LABEL_PREFIX)}))")
+    return " || ".join(parts)
+
+
+def _some_requirement(terms: str, term: str, marked: bool) -> str:
+    requirement = 'e.?operator.orValue("").startsWith("Semver")'
+    if marked:
+        requirement += f' || e.?key.orValue("").startsWith({_quoted(LABEL_PREFIX)})'
+    return f"{terms}.orValue([]).exists(m, {term}.?matchExpressions.orValue([]).exists(e, {requirement}))"
+
+
+def _lost_expression() -> str:
+    applied = f'object.metadata.?annotations[?{_quoted(LAST_APPLIED)}].orValue("")'
+    return f"{applied}.contains('\"expression\":')"
+
+
+def _own_taints(node: str) -> str:
+    """Return the taints of *node* that are not Kubernetes' own."""
+    return f"{node}.spec.?taints.orValue([]).filter(t, !t.key.startsWith({_quoted(NODE_CONDITION_DOMAIN)}))"
+
+
+_SAME: Final = 'o.key == t.key && o.effect == t.effect && o.?value.orValue("") == t.?value.orValue("")'
+NEW_TRIPLE: Final = (
+    f"{_own_taints('object')}.exists(t, oldObject == null || "
+    f"!oldObject.spec.?taints.orValue([]).exists(o, {_SAME}))"
+)
+_CHANGED_OTHERWISE: Final = (
+    "oldObject != null && "
+    "(object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || "
+    f"{_own_taints('object')} != {_own_taints('oldObject')}) && !({NEW_TRIPLE})"
+)
+_NEW_LABELS: Final = f"oldObject == null && !({NEW_TRIPLE})"
+
+_TEMPLATE: Final = "object.spec.?template.?spec"
+_BOTH: Final = ["CREATE", "UPDATE"]
+
+WEBHOOKS: Final = (
+    Webhook(
+        "pods.lowered.weir.dev",
+        True,
+        POD_PATH,
+        (_rule("", ["pods"], ["CREATE"]),),
+        "Fail",
+        10,
+        (("extended", _extended("object.?spec", marked=True)),),
+    ),
+    Webhook(  # without weir the server's own validation refuses what this one would have lowered
+        "pod-updates.lowered.weir.dev",
+        True,
+        POD_PATH,
+        (_rule("", ["pods"], ["UPDATE"]),),
+        "Ignore",
+        5,
+        (("extended", _extended("object.?spec", marked=False)),),
+    ),
+    Webhook(
+        "templates.lowered.weir.dev",
+        True,
+        TEMPLATE_PATH,
+        (
+            _rule("apps", ["deployments", "statefulsets", "replicasets"], _BOTH),
+            _rule("batch", ["jobs"], _BOTH),
+            _rule("", ["replicationcontrollers"], _BOTH),
+        ),
+        "Fail",
+        10,
+        (("extended", _extended(_TEMPLATE, marked=False)),),
+    ),
+    Webhook(
+        "cronjobs.lowered.weir.dev",
+        True,
+        TEMPLATE_PATH,
+        (_rule("batch", ["cronjobs"], _BOTH),),
+        "Fail",
+        10,
+        (("extended", _extended("object.spec.?jobTemplate.?spec.?template.?spec", marked=False)),),
+    ),
+    Webhook(
+        "daemonsets.lowered.weir.dev",
+        True,
+        DAEMONSET_PATH,
+        (_rule("apps", ["daemonsets"], _BOTH),),
+        "Fail",
+        10,
+        (("extended", _extended(_TEMPLATE, marked=True)),),
+    ),
+    Webhook(
+        "persistentvolumes.lowered.weir.dev",
+        True,
+        VOLUME_PATH,
+        (_rule("", ["persistentvolumes"], _BOTH, "Cluster"),),
+        "Fail",
+        10,
+        (
+            (
+                "extended",
+                _some_requirement("object.spec.?nodeAffinity.?required.?nodeSelectorTerms", "m", False),
+            ),
+        ),
+    ),
+    Webhook(
+        "node-taints.lowered.weir.dev",
+        True,
+        NODE_LABELS_PATH,
+        (_rule("", ["nodes"], _BOTH, "Cluster"),),
+        "Fail",
+        10,
+        (("new-taint", NEW_TRIPLE),),
+    ),
+    Webhook(  # the operator repairs what passes while it is down
+        "node-labels.lowered.weir.dev",
+        True,
+        NODE_LABELS_PATH,
+        (_rule("", ["nodes"], _BOTH, "Cluster"),),
+        "Ignore",
+        2,
+        (("changed", f"({_NEW_LABELS}) || ({_CHANGED_OTHERWISE})"),),
+    ),
+    Webhook(
+        "nodes.lowered.weir.dev",
+        False,
+        NODE_BARRIER_PATH,
+        (_rule("", ["nodes"], _BOTH, "Cluster"),),
+        "Fail",
+        10,
+        (("new-taint", NEW_TRIPLE),),
+    ),
+)
+
+
+def own_user(namespace: str = NAMESPACE) -> str:
+    """Return the name under which an operator in the cluster calls the API server."""
+    return f"system:serviceaccount:{namespace}:{OPERATOR}"
+
+
+def mutating_configuration(client_config: Document, user: str = "") -> Document:
+    """Return the MutatingWebhookConfiguration: lowering, and synthetic labels."""
+    return _configuration("MutatingWebhookConfiguration", MUTATING_CONFIGURATION, True, client_config, user)
+
+
+def validating_configuration(client_config: Document, user: str = "") -> Document:
+    """Return the ValidatingWebhookConfiguration: the barrier before a node gets a new taint."""
+    return _configuration(
+        "ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION, False, client_config, user
+    )
+
+
+def _configuration(kind: str, name: str, mutating: bool, client_config: Document, user: str) -> Document:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "weir"}},
+        "webhooks": [hook.document(client_config, user) for hook in WEBHOOKS if hook.mutating == mutating],
+    }

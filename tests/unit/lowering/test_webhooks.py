@@ -1,0 +1,161 @@
+"""Who is shown to weir, and what passes while it is down: the match conditions, evaluated as the API server does."""
+
+from __future__ import annotations
+
+import pytest
+
+from weir.apiserver.webhooks.match_conditions import environment
+from weir.cel.cache import ProgramCache
+from weir.lowering import names, webhooks
+from weir.validate import match_conditions
+
+GT = {"key": "sla", "operator": "Gt", "value": "900"}
+PLAIN = {"key": "sla", "operator": "Equal", "value": "900"}
+MARKER = {"key": names.marker_key(names.toleration_hash(GT)), "operator": "Exists"}
+SEMVER = {"key": "v", "operator": "SemverGt", "values": ["1.2.3"]}
+LABEL = {"key": names.label_key("12"), "operator": "In", "values": ["true"]}
+PROGRAMS = ProgramCache(100)
+
+
+def affinity(requirement, kind="required"):
+    term = {"matchExpressions": [requirement]}
+    if kind == "required":
+        inner = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    else:
+        inner = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
+    return {"nodeAffinity": inner}
+
+
+def node(*taints, labels=None):
+    spec = {"taints": [dict(zip(("key", "value", "effect"), t, strict=True)) for t in taints]}
+    return {"metadata": {"labels": labels} if labels else {}, "spec": spec if taints else {}}
+
+
+def shown(operation, plural, new, old=None):
+    """Return the names of the webhooks that are called."""
+    variables = {"object": new, "oldObject": old, "request": {"userInfo": {"username": "someone"}}}
+    called = []
+    for hook in webhooks.WEBHOOKS:
+        if not any(plural in r["resources"] and operation in r["operations"] for r in hook.rules):
+            continue
+        document = hook.document({"url": "https://h:1"}, "the-operator")
+        if all(
+            PROGRAMS.compile(c["expression"], environment()).evaluate(variables) is True
+            for c in document["matchConditions"]
+        ):
+            called.append(hook.name.removesuffix(".lowered.weir.dev"))
+    return called
+
+
+def pod(**spec):
+    return {"metadata": {}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"tolerations": [PLAIN, GT]},
+        {"tolerations": [{"operator": "CEL", "value": "true"}]},
+        {"tolerations": [MARKER]},
+        {"affinity": affinity(SEMVER)},
+        {"affinity": affinity(SEMVER, "preferred")},
+        {"affinity": affinity(LABEL)},
+        {"nodeSelector": {names.label_key("12"): "true"}},
+    ],
+)
+def test_a_new_pod_that_says_something_extended_is_shown(spec):
+    assert shown("CREATE", "pods", pod(**spec)) == ["pods"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"tolerations": [PLAIN, {"operator": "Exists"}, {"key": "a", "value": "b"}]},
+        {"affinity": affinity({"key": "v", "operator": "Gt", "values": ["1"]})},
+        {"affinity": {"podAffinity": {}}, "nodeSelector": {"zone": "a"}},
+    ],
+)
+def test_a_plain_pod_never_is(spec):
+    assert shown("CREATE", "pods", pod(**spec)) == []
+    assert shown("UPDATE", "pods", pod(**spec), pod(**spec)) == []
+
+
+def test_a_lowered_pod_is_changed_by_others_without_weir_and_by_a_reapply_with_it():
+    lowered = pod(tolerations=[MARKER, PLAIN])
+    assert shown("UPDATE", "pods", lowered, lowered) == []
+    assert shown("UPDATE", "pods", pod(tolerations=[GT]), lowered) == ["pod-updates"]
+
+
+@pytest.mark.parametrize(
+    "plural", ["deployments", "statefulsets", "replicasets", "jobs", "replicationcontrollers"]
+)
+def test_templates_are_shown_with_originals_only(plural):
+    assert shown("CREATE", plural, {"metadata": {}, "spec": {"template": pod(tolerations=[GT])}}) == [
+        "templates"
+    ]
+    assert (
+        shown("UPDATE", plural, {"metadata": {}, "spec": {"template": pod(tolerations=[MARKER])}}, {}) == []
+    )
+    assert shown("CREATE", plural, {"metadata": {}, "spec": {}}) == []
+
+
+def test_cronjobs_and_daemonsets_and_volumes():
+    cron = {"metadata": {}, "spec": {"jobTemplate": {"spec": {"template": pod(tolerations=[GT])}}}}
+    assert shown("CREATE", "cronjobs", cron) == ["cronjobs"]
+    lowered = {"metadata": {}, "spec": {"template": pod(nodeSelector={names.label_key("12"): "true"})}}
+    assert shown("UPDATE", "daemonsets", lowered, lowered) == ["daemonsets"]
+    volume = {
+        "metadata": {},
+        "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [SEMVER]}]}}},
+    }
+    assert shown("CREATE", "persistentvolumes", volume) == ["persistentvolumes"]
+    assert shown("CREATE", "persistentvolumes", {"metadata": {}, "spec": {}}) == []
+
+
+def test_an_expression_that_was_dropped_is_still_seen_in_what_was_applied():
+    text = '{"spec":{"tolerations":[{"operator":"Exists","expression":"true"}]}}'
+    dropped = pod(tolerations=[{"operator": "Exists"}])
+    dropped["metadata"]["annotations"] = {webhooks.LAST_APPLIED: text}
+    assert shown("CREATE", "pods", dropped) == ["pods"]
+
+
+A, B = ("sla", "950", "NoExecute"), ("sla", "960", "NoExecute")
+READY = ("node.kubernetes.io/not-ready", "", "NoExecute")
+
+
+@pytest.mark.parametrize(
+    "new, old, expected",
+    [
+        (node(A), None, ["node-taints", "nodes"]),
+        (node(A), node(), ["node-taints", "nodes"]),
+        (node(B), node(A), ["node-taints", "nodes"]),
+        (node(("sla", "950", "NoSchedule")), node(A), ["node-taints", "nodes"]),
+        (node(), None, ["node-labels"]),
+        (node(), node(A), ["node-labels"]),
+        (node(A, labels={"v": "2"}), node(A, labels={"v": "1"}), ["node-labels"]),
+        (node(A), node(A), []),
+        (node(READY), node(), []),
+        (node(A, READY), node(A), []),
+    ],
+)
+def test_nodes_are_shown_when_something_that_decides_changes(new, old, expected):
+    assert shown("UPDATE" if old else "CREATE", "nodes", new, old) == expected
+
+
+def test_every_condition_compiles_where_the_api_server_checks_it():
+    for hook in webhooks.WEBHOOKS:
+        for condition in hook.document({"service": {"name": "s", "namespace": "n"}}, 'a"b')[
+            "matchConditions"
+        ]:
+            assert not list(match_conditions.validate_expression(condition["expression"], "here"))
+
+
+def test_the_configurations_hold_each_webhook_once_and_only_the_barrier_validates():
+    config = {"service": {"name": names.OPERATOR, "namespace": names.NAMESPACE}}
+    user = webhooks.own_user()
+    mutating = webhooks.mutating_configuration(config, user)["webhooks"]
+    (barrier,) = webhooks.validating_configuration(config, user)["webhooks"]
+    assert len(mutating) + 1 == len(webhooks.WEBHOOKS)
+    assert barrier["clientConfig"]["service"]["path"] == webhooks.NODE_BARRIER_PATH
+    assert barrier["failurePolicy"] == "Fail" and user in barrier["matchConditions"][0]["expression"]
