@@ -104,9 +104,18 @@ def _too_deep(document: dict[str, Any]) -> bool:
 
 
 def _keep_reset(read: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
-    """An empty list of managedFields is not the same as none: it asks the server to forget who owns what."""
+    """Keep the empty lists that are not the same as none.
+
+    Those of managedFields ask the server to forget who owns what; scaling rules without any policy are refused, rules
+    that do not mention policies get the usual ones.
+    """
     if isinstance(sent.get("metadata"), dict) and sent["metadata"].get("managedFields") == []:
         read["metadata"]["managedFields"] = []
+    spec = read.get("spec")
+    if type(spec) is dict and type(spec.get("behavior")) is dict:
+        for way, rules in spec["behavior"].items():
+            if rules is not None and sent["spec"]["behavior"][way].get("policies") == []:
+                rules["policies"] = []
     return read
 
 
@@ -195,7 +204,7 @@ def _decode_exactly(body: bytes, kind: KindRow, yaml: bool, mode: str) -> tuple[
         raise BadRequest(
             f"{prefix}converting ({version}.{root.go}) to ({package}.{into.go}): unknown conversion"
         )
-    if b"managedFields" in body:
+    if b"managedFields" in body or b"behavior" in body:
         _keep_reset(document, plain(value))
     try:
         document, warnings = _judge(document, doubled + problems, mode)

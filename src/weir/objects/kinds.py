@@ -175,6 +175,22 @@ def _devices(
     )
 
 
+def _autoscaler(version: str) -> Kind:
+    """Return the HorizontalPodAutoscaler in one version; it is stored as v2."""
+    return _row(
+        "autoscaling",
+        version,
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        "hpa",
+        categories=_ALL,
+        generation=True,
+        subresources=(STATUS,),
+        hub="" if version == "v2" else "v2",
+        storage_version="v2",
+    )
+
+
 KINDS: tuple[Kind, ...] = (
     _body("", "v1", "Binding", "bindings"),
     _core("ConfigMap", "configmaps", "cm"),
@@ -317,6 +333,8 @@ KINDS: tuple[Kind, ...] = (
     _body(_AUTHZ, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
     _body(_AUTHZ, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
     _body(_AUTHZ, "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
+    _autoscaler("v2"),
+    _autoscaler("v1"),
     _row(
         "batch", "v1", "CronJob", "cronjobs", "cj", categories=_ALL, generation=True, subresources=(STATUS,)
     ),

@@ -64,7 +64,7 @@ def validate(
     >>> print(*validate(pod))
     spec.tolerations[0].operator: Unsupported value: "In": supported values: "Equal", "Exists"
     """
-    from weir.objects import device_versions, kinds, v1alpha4
+    from weir.objects import kinds, v1alpha4, versions
     from weir.validate.shape import document_version, validate_shape
 
     relaxed = isinstance(document, dict) and document.get("apiVersion") == _RELAXED
@@ -78,11 +78,8 @@ def validate(
     kind = kinds.find_kind(version, name)
     context = context_for(Gates.of(gates), subresource, kind is None or kind.namespaced, True, relaxed)
     if kind is not None and kind.hub:
-        document = device_versions.to_v1(kind.version, name, document)
-        old = (
-            None
-            if old is None
-            else device_versions.to_v1(document_version(old).rpartition("/")[2], name, old)
-        )
+        document = versions.to_hub(kind.group, kind.version, name, document)
+        if old is not None:
+            old = versions.to_hub(kind.group, document_version(old).rpartition("/")[2], name, old)
     rule = find_rule(version.rpartition("/")[0], name)
     return [*missing, *rule(document, old, context)]

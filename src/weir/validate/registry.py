@@ -48,6 +48,7 @@ _RULES: Final = {
         "admissionregistration.k8s.io",
         "ValidatingWebhookConfiguration",
     ): "webhooks.validate_webhook_configuration",
+    ("autoscaling", "HorizontalPodAutoscaler"): "autoscaler.validate_autoscaler",
     ("batch", "CronJob"): "batch.validate_cron_job",
     ("batch", "Job"): "batch.validate_job",
     ("coordination.k8s.io", "Lease"): "cluster_objects.validate_lease",

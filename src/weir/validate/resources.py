@@ -93,7 +93,8 @@ def validate_resource_name(name: str, at: str) -> Errors:
         yield invalid(at, name, "must be a standard resource type or fully qualified")
 
 
-def _validate_container_name(name: str, at: str) -> Errors:
+def validate_container_resource_name(name: str, at: str) -> Errors:
+    """Yield what is wrong with the name of a resource that a container asks for."""
     yield from validate_resource_name(name, at)
     yield from validate_container_only(name, at)
 
@@ -171,7 +172,7 @@ def _validate_entry(name: str, value: Any, at: str) -> Errors:
         if amount(value).sign < 0:
             yield invalid(f"{at}[{name}]", str(amount(value)), NOT_NEGATIVE)
         return
-    yield from _validate_container_name(name, f"{at}[{name}]")
+    yield from validate_container_resource_name(name, f"{at}[{name}]")
     yield from validate_amount(name, value, f"{at}[{name}]")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from weir.apiserver.printers.autoscaling import autoscaler_cells
 from weir.apiserver.printers.cluster import (
     device_taint_rule_cells,
     event_cells,
@@ -84,6 +85,7 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
     "Job": job_cells,
     "CronJob": cron_job_cells,
     "PodDisruptionBudget": budget_cells,
+    "HorizontalPodAutoscaler": autoscaler_cells,
     "PriorityClass": lambda found, now: [
         name_of(found),
         found.get("value", 0),

@@ -16,6 +16,7 @@ import msgspec
 from weir import errors
 from weir.apiserver.printers import cells_of
 from weir.apiserver.registry.conversion import to_storage
+from weir.objects.autoscaler_versions import without_carried
 from weir.objects.kinds import Kind
 from weir.values.quoting import quote
 
@@ -59,7 +60,7 @@ def check_include(value: str) -> str:
 
 
 def partial(document: Document, kind: Kind | None = None, version: str = META) -> Document:
-    """Return only the metadata of an object, without what only its own version shows (*kind* a DaemonSet)."""
+    """Return only the metadata of an object, without what only its own version shows (*kind*)."""
     metadata = document["metadata"]
     if (
         kind is not None
@@ -72,6 +73,8 @@ def partial(document: Document, kind: Kind | None = None, version: str = META) -
         }
         if kept:
             metadata["annotations"] = kept
+    if kind is not None and kind.kind == "HorizontalPodAutoscaler":
+        metadata = without_carried(metadata)
     return {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata}
 
 

@@ -2,7 +2,8 @@
 
 Events are one resource served in two groups: stored as core/v1, shown in events.k8s.io/v1 with other names for
 the same fields. The kinds of resource.k8s.io are stored as v1 and shown in older versions as well
-(weir.objects.device_versions). Everything else is stored as it is served.
+(weir.objects.device_versions), HorizontalPodAutoscalers as autoscaling/v2 and shown in v1
+(weir.objects.autoscaler_versions). Everything else is stored as it is served.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from weir.objects import device_versions
+from weir.objects import versions
 from weir.objects.kinds import Kind, hub_of
 
 __all__ = ["convert_value", "from_storage", "to_storage"]
@@ -39,7 +40,7 @@ def _is_event(kind: Kind) -> bool:
 def to_storage(kind: Kind, document: Document) -> Document:
     """Return the document in the version it is stored in."""
     if kind.hub:
-        return _named(hub_of(kind), device_versions.to_v1(kind.version, kind.kind, document))
+        return _named(hub_of(kind), versions.to_hub(kind.group, kind.version, kind.kind, document))
     if not _is_event(kind):
         return document
     return {_EVENT_FIELDS.get(name, name): value for name, value in document.items()}
@@ -48,7 +49,7 @@ def to_storage(kind: Kind, document: Document) -> Document:
 def from_storage(kind: Kind, document: Document) -> Document:
     """Return a stored document in the version *kind* stands for."""
     if kind.hub:
-        return _named(kind, device_versions.from_v1(kind.version, kind.kind, document))
+        return _named(kind, versions.from_hub(kind.group, kind.version, kind.kind, document))
     if not _is_event(kind):
         return document
     return {_EVENT_BACK.get(name, name): value for name, value in document.items()}

@@ -1,13 +1,15 @@
-"""Defaults of the small groups: scheduling, storage, rbac, authentication, webhooks, discovery, resource.
+"""Defaults of the small groups: scheduling, storage, rbac, authentication, webhooks, discovery, autoscaling, resource.
 
 Spec: apiserver.md 5.2 (StorageClass, PriorityClass), dra.md 1.14 (device requests, tolerations).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
+from weir.objects.autoscaler_versions import DEFAULT_CPU_UTILIZATION, default_metric, has_other_metrics
 from weir.objects.defaults.core import fill
 
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
@@ -79,6 +81,45 @@ def endpoint_slice_port(port: dict[str, Any]) -> None:
     fill(port, "protocol", "TCP")
 
 
+def autoscaler(autoscaler: dict[str, Any]) -> None:
+    fill(autoscaler.setdefault("spec", {}), "minReplicas", 1)
+
+
+def autoscaler_v1(found: dict[str, Any]) -> None:
+    """The metric that conversion gives an autoscaler without one shows as this field's value."""
+    autoscaler(found)
+    spec = found["spec"]
+    if "targetCPUUtilizationPercentage" not in spec and not has_other_metrics(found):
+        spec["targetCPUUtilizationPercentage"] = DEFAULT_CPU_UTILIZATION
+
+
+def autoscaler_v2(found: dict[str, Any]) -> None:
+    """An autoscaler without metrics scales by CPU, and rules that are half said get the usual other half."""
+    autoscaler(found)
+    spec = found["spec"]
+    if not spec.get("metrics"):
+        spec["metrics"] = [default_metric()]
+    if (behavior := spec.get("behavior")) is not None:
+        for way, usual in (("scaleUp", _SCALE_UP), ("scaleDown", _SCALE_DOWN)):
+            rules = {name: value for name, value in (behavior.get(way) or {}).items() if value is not None}
+            # Copies: what the server stores of one autoscaler must not be another's.
+            behavior[way] = {**copy.deepcopy(usual), **rules}
+
+
+_SCALE_UP: Final = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ],
+}
+_SCALE_DOWN: Final = {
+    "selectPolicy": "Max",
+    "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+}
+
+
 def device_request(request: dict[str, Any]) -> None:
     if not request.get("allocationMode"):
         request["allocationMode"] = "ExactCount"
@@ -124,6 +165,8 @@ RULES: Final = {
     "admissionregistration.v1.RuleWithOperations": rule,
     "admissionregistration.v1.ServiceReference": service_reference,
     "discovery.v1.EndpointPort": endpoint_slice_port,
+    "autoscaling.v1.HorizontalPodAutoscaler": autoscaler_v1,
+    "autoscaling.v2.HorizontalPodAutoscaler": autoscaler_v2,
     "resource.v1.ExactDeviceRequest": device_request,
     "resource.v1.DeviceSubRequest": device_request,
     "resource.v1beta2.ExactDeviceRequest": device_request,

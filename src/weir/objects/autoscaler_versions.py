@@ -1,0 +1,452 @@
+"""How does a HorizontalPodAutoscaler look in autoscaling/v1, and what does one written there say in v2?
+
+v1 knows one metric: CPU utilization. Whatever else v2 says travels in annotations of v1, so that reading and writing
+back in v1 loses nothing: the other metrics, the current values, the conditions and the behavior.
+What surprises: the metrics in the annotations have a layout of their own (that of the former v2beta1), and the behavior
+stands there with its Go names. An annotation that cannot be read is dropped, as if it were not there.
+Not here: who asks (weir.objects.versions), defaults (weir.objects.defaults.others).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from weir.values.quantity import find_quantity
+from weir.values.quoting import compact_json
+
+Document = dict[str, Any]
+
+_PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
+METRICS: Final = _PREFIX + "metrics"
+CURRENT_METRICS: Final = _PREFIX + "current-metrics"
+CONDITIONS: Final = _PREFIX + "conditions"
+BEHAVIOR: Final = _PREFIX + "behavior"
+_ROUND_TRIP: Final = (
+    METRICS,
+    CURRENT_METRICS,
+    CONDITIONS,
+    BEHAVIOR,
+    _PREFIX + "scale-down-tolerance",
+    _PREFIX + "scale-up-tolerance",
+)
+DEFAULT_CPU_UTILIZATION: Final = 80
+_ZERO: Final = "0"
+
+
+def default_metric(percent: int = DEFAULT_CPU_UTILIZATION) -> Document:
+    """Return the metric an autoscaler without one scales by."""
+    target = {"type": "Utilization", "averageUtilization": percent}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def has_other_metrics(document: Document) -> bool:
+    """Return whether a document of v1 carries metrics besides CPU utilization."""
+    return bool(_parsed_list((document.get("metadata") or {}).get("annotations") or {}, METRICS))
+
+
+def without_carried(metadata: Document) -> Document:
+    """Return the metadata without the annotations that only carry v2's fields."""
+    annotations = metadata.get("annotations") or {}
+    kept: Document = _with_annotations({"metadata": metadata}, _kept(annotations), annotations)["metadata"]
+    return kept
+
+
+# ── v1 → v2 ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_v2(version: str, document: Document) -> Document:
+    """Return a document written in *version* as v2; of v2 itself only the annotations of v1 are dropped.
+
+    >>> v1 = {"spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}}
+    >>> to_v2("v1", v1)["spec"]["metrics"][0]["resource"]["target"]
+    {'type': 'Utilization', 'averageUtilization': 50}
+    """
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    result = _with_annotations(document, _kept(annotations), annotations)
+    if version != "v1":
+        return result
+    spec = dict(document.get("spec") or {})
+    percent = spec.pop("targetCPUUtilizationPercentage", None)
+    metrics = [] if percent is None else [default_metric(percent)]
+    metrics = [*(_metric_spec(each) for each in _parsed_list(annotations, METRICS)), *metrics]
+    spec["metrics"] = metrics or [default_metric()]
+    if behavior := _behavior_from_go(_parsed(annotations, BEHAVIOR)):
+        spec["behavior"] = behavior
+    result = {**result, "spec": spec}
+    if isinstance(document.get("status"), Mapping) or {CURRENT_METRICS, CONDITIONS} & annotations.keys():
+        result["status"] = _status_to_v2(document.get("status") or {}, annotations)
+    return result
+
+
+def _status_to_v2(found: Mapping[str, Any], annotations: Mapping[str, str]) -> Document:
+    status = dict(found)
+    percent = status.pop("currentCPUUtilizationPercentage", None)
+    current: list[Document] | None = None
+    if percent is not None:
+        resource = {"name": "cpu", "current": {"averageUtilization": percent}}
+        current = [{"type": "Resource", "resource": resource}]
+    if CURRENT_METRICS in annotations:
+        current = [_metric_status(each) for each in _parsed_list(annotations, CURRENT_METRICS)] or current
+    status["currentMetrics"] = current
+    if conditions := _parsed_list(annotations, CONDITIONS):
+        status["conditions"] = conditions
+    if not status.get("currentReplicas"):
+        status.pop("currentReplicas", None)
+    return status
+
+
+def _parsed(annotations: Mapping[str, str], name: str) -> Any:
+    try:
+        return json.loads(annotations.get(name) or "null")
+    except ValueError:
+        return None
+
+
+def _parsed_list(annotations: Mapping[str, str], name: str) -> list[Document]:
+    found = _parsed(annotations, name)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        return []
+    return found
+
+
+def _set(**fields: Any) -> Document:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _identifier(name: Any, selector: Any) -> Document:
+    return _set(name=name or "", selector=selector)
+
+
+def _metric_spec(metric: Document) -> Document:
+    """Return a metric as the annotation has it in the layout of v2."""
+    return _each_source(metric, _SPECS_TO_V2)
+
+
+def _metric_status(metric: Document) -> Document:
+    return _each_source(metric, _STATUSES_TO_V2)
+
+
+def _each_source(metric: Document, converters: Mapping[str, Callable[[Document], Document]]) -> Document:
+    result = {"type": metric.get("type") or ""}
+    for name, convert in converters.items():
+        if isinstance(metric.get(name), dict):
+            result[name] = convert(metric[name])
+    return result
+
+
+def _object_spec_to_v2(source: Document) -> Document:
+    average, value = source.get("averageValue"), source.get("targetValue") or _ZERO
+    zero = (found := find_quantity(str(value))) is not None and found.sign == 0
+    target = _set(
+        type="Value" if average is None else "AverageValue",
+        value=None if average is not None and zero else value,
+        averageValue=average,
+    )
+    return {
+        "describedObject": source.get("target") or {"kind": "", "name": ""},
+        "target": target,
+        "metric": _identifier(source.get("metricName"), source.get("selector")),
+    }
+
+
+def _pods_spec_to_v2(source: Document) -> Document:
+    target = {"type": "AverageValue", "averageValue": source.get("targetAverageValue") or _ZERO}
+    return {"metric": _identifier(source.get("metricName"), source.get("selector")), "target": target}
+
+
+def _resource_spec_to_v2(source: Document) -> Document:
+    percent = source.get("targetAverageUtilization")
+    target = _set(
+        type="AverageValue" if percent is None else "Utilization",
+        averageValue=source.get("targetAverageValue"),
+        averageUtilization=percent,
+    )
+    return {
+        "name": source.get("name") or "",
+        "target": target,
+        **({"container": source["container"]} if "container" in source else {}),
+    }
+
+
+def _external_spec_to_v2(source: Document) -> Document:
+    value = source.get("targetValue")
+    target = _set(
+        type="AverageValue" if value is None else "Value",
+        value=value,
+        averageValue=source.get("targetAverageValue"),
+    )
+    return {"metric": _identifier(source.get("metricName"), source.get("metricSelector")), "target": target}
+
+
+def _object_status_to_v2(source: Document) -> Document:
+    current = _set(value=source.get("currentValue") or _ZERO, averageValue=source.get("averageValue"))
+    return {
+        "metric": _identifier(source.get("metricName"), source.get("selector")),
+        "current": current,
+        "describedObject": source.get("target") or {"kind": "", "name": ""},
+    }
+
+
+def _pods_status_to_v2(source: Document) -> Document:
+    current = {"averageValue": source.get("currentAverageValue") or _ZERO}
+    return {"metric": _identifier(source.get("metricName"), source.get("selector")), "current": current}
+
+
+def _resource_status_to_v2(source: Document) -> Document:
+    current = _set(
+        averageValue=source.get("currentAverageValue") or _ZERO,
+        averageUtilization=source.get("currentAverageUtilization"),
+    )
+    return {
+        "name": source.get("name") or "",
+        "current": current,
+        **({"container": source["container"]} if "container" in source else {}),
+    }
+
+
+def _external_status_to_v2(source: Document) -> Document:
+    current = _set(value=source.get("currentValue") or _ZERO, averageValue=source.get("currentAverageValue"))
+    return {"metric": _identifier(source.get("metricName"), source.get("metricSelector")), "current": current}
+
+
+_SPECS_TO_V2: Final = {
+    "object": _object_spec_to_v2,
+    "pods": _pods_spec_to_v2,
+    "resource": _resource_spec_to_v2,
+    "containerResource": _resource_spec_to_v2,
+    "external": _external_spec_to_v2,
+}
+_STATUSES_TO_V2: Final = {
+    "object": _object_status_to_v2,
+    "pods": _pods_status_to_v2,
+    "resource": _resource_status_to_v2,
+    "containerResource": _resource_status_to_v2,
+    "external": _external_status_to_v2,
+}
+
+
+# ── v2 → v1 ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def from_v2(version: str, document: Document) -> Document:
+    """Return a v2 document as *version* shows it.
+
+    >>> target = {"type": "AverageValue", "averageValue": "1"}
+    >>> metric = {"type": "Pods", "pods": {"metric": {"name": "m"}, "target": target}}
+    >>> from_v2("v1", {"metadata": {}, "spec": {"maxReplicas": 2, "metrics": [metric]}})["metadata"]["annotations"]
+    {'autoscaling.alpha.kubernetes.io/metrics': '[{"type":"Pods","pods":{"metricName":"m","targetAverageValue":"1"}}]'}
+    """
+    before = (document.get("metadata") or {}).get("annotations") or {}
+    annotations = _kept(before)
+    if version != "v1":
+        return _with_annotations(document, annotations, before)
+    spec, status = dict(document.get("spec") or {}), dict(document.get("status") or {})
+    metrics, behavior = spec.pop("metrics", None) or [], spec.pop("behavior", None)
+    for metric in metrics:
+        if _is_cpu_utilization(metric):
+            spec["targetCPUUtilizationPercentage"] = metric["resource"]["target"]["averageUtilization"]
+            break
+    others = [_each_source(each, _SPECS_TO_V1) for each in metrics if not _is_cpu_utilization(each)]
+    if others:
+        annotations[METRICS] = compact_json(others)
+    current, conditions = status.pop("currentMetrics", None) or [], status.pop("conditions", None) or []
+    if current:
+        annotations[CURRENT_METRICS] = compact_json([_each_source(each, _STATUSES_TO_V1) for each in current])
+    if behavior is not None:
+        annotations[BEHAVIOR] = compact_json(_behavior_to_go(behavior))
+    if conditions:
+        annotations[CONDITIONS] = compact_json([_condition(each) for each in conditions])
+    for metric in current:
+        resource = metric.get("resource") or {}
+        percent = (resource.get("current") or {}).get("averageUtilization")
+        if metric.get("type") == "Resource" and resource.get("name") == "cpu" and percent is not None:
+            status["currentCPUUtilizationPercentage"] = percent
+    result = _with_annotations(document, annotations, before)
+    if "spec" in document:
+        result = {**result, "spec": spec}
+    if "status" in document:
+        status.setdefault("currentReplicas", 0)
+        status.setdefault("desiredReplicas", 0)
+        result = {**result, "status": status}
+    return result
+
+
+def _is_cpu_utilization(metric: Document) -> bool:
+    resource = metric.get("resource")
+    return (
+        metric.get("type") == "Resource"
+        and resource is not None
+        and resource.get("name") == "cpu"
+        and (resource.get("target") or {}).get("averageUtilization") is not None
+    )
+
+
+def _kept(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in annotations.items() if name not in _ROUND_TRIP}
+
+
+def _with_annotations(document: Document, now: dict[str, str], before: Mapping[str, str]) -> Document:
+    if now == before or "metadata" not in document:
+        return document
+    metadata = {name: value for name, value in document["metadata"].items() if name != "annotations"}
+    if now:
+        metadata["annotations"] = now
+    return {**document, "metadata": metadata}
+
+
+def _reference(found: Mapping[str, Any]) -> Document:
+    return _set(
+        kind=found.get("kind") or "", name=found.get("name") or "", apiVersion=found.get("apiVersion")
+    )
+
+
+def _object_spec_to_v1(source: Document) -> Document:
+    target, metric = source.get("target") or {}, source.get("metric") or {}
+    return _set(
+        target=_reference(source.get("describedObject") or {}),
+        metricName=metric.get("name") or "",
+        targetValue=target.get("value") or _ZERO,
+        selector=metric.get("selector"),
+        averageValue=target.get("averageValue"),
+    )
+
+
+def _pods_spec_to_v1(source: Document) -> Document:
+    target, metric = source.get("target") or {}, source.get("metric") or {}
+    return _set(
+        metricName=metric.get("name") or "",
+        targetAverageValue=target.get("averageValue") or _ZERO,
+        selector=metric.get("selector"),
+    )
+
+
+def _resource_spec_to_v1(source: Document) -> Document:
+    target = source.get("target") or {}
+    return _set(
+        name=source.get("name") or "",
+        targetAverageUtilization=target.get("averageUtilization"),
+        targetAverageValue=target.get("averageValue"),
+        container=source.get("container"),
+    )
+
+
+def _external_spec_to_v1(source: Document) -> Document:
+    target, metric = source.get("target") or {}, source.get("metric") or {}
+    return _set(
+        metricName=metric.get("name") or "",
+        metricSelector=metric.get("selector"),
+        targetValue=target.get("value"),
+        targetAverageValue=target.get("averageValue"),
+    )
+
+
+def _object_status_to_v1(source: Document) -> Document:
+    current, metric = source.get("current") or {}, source.get("metric") or {}
+    return _set(
+        target=_reference(source.get("describedObject") or {}),
+        metricName=metric.get("name") or "",
+        currentValue=current.get("value") or _ZERO,
+        selector=metric.get("selector"),
+        averageValue=current.get("averageValue"),
+    )
+
+
+def _pods_status_to_v1(source: Document) -> Document:
+    current, metric = source.get("current") or {}, source.get("metric") or {}
+    return _set(
+        metricName=metric.get("name") or "",
+        currentAverageValue=current.get("averageValue") or _ZERO,
+        selector=metric.get("selector"),
+    )
+
+
+def _resource_status_to_v1(source: Document) -> Document:
+    current = source.get("current") or {}
+    return _set(
+        name=source.get("name") or "",
+        currentAverageUtilization=current.get("averageUtilization"),
+        currentAverageValue=current.get("averageValue") or _ZERO,
+        container=source.get("container"),
+    )
+
+
+def _external_status_to_v1(source: Document) -> Document:
+    current, metric = source.get("current") or {}, source.get("metric") or {}
+    return _set(
+        metricName=metric.get("name") or "",
+        metricSelector=metric.get("selector"),
+        currentValue=current.get("value") or _ZERO,
+        currentAverageValue=current.get("averageValue"),
+    )
+
+
+_SPECS_TO_V1: Final = {
+    "object": _object_spec_to_v1,
+    "pods": _pods_spec_to_v1,
+    "resource": _resource_spec_to_v1,
+    "containerResource": _resource_spec_to_v1,
+    "external": _external_spec_to_v1,
+}
+_STATUSES_TO_V1: Final = {
+    "object": _object_status_to_v1,
+    "pods": _pods_status_to_v1,
+    "resource": _resource_status_to_v1,
+    "containerResource": _resource_status_to_v1,
+    "external": _external_status_to_v1,
+}
+
+
+def _condition(found: Mapping[str, Any]) -> Document:
+    """A time that is not set is printed as null, as Go does."""
+    return {
+        "type": found.get("type") or "",
+        "status": found.get("status") or "",
+        "lastTransitionTime": found.get("lastTransitionTime"),
+        **{name: found[name] for name in ("reason", "message") if found.get(name)},
+        **_set(observedGeneration=found.get("observedGeneration")),
+    }
+
+
+_GO_RULES: Final = {
+    "stabilizationWindowSeconds": "StabilizationWindowSeconds",
+    "selectPolicy": "SelectPolicy",
+    "policies": "Policies",
+    "tolerance": "Tolerance",
+}
+_GO_POLICY: Final = {"type": "Type", "value": "Value", "periodSeconds": "PeriodSeconds"}
+
+
+def _behavior_to_go(behavior: Mapping[str, Any]) -> Document:
+    def rules(found: Mapping[str, Any] | None) -> Document | None:
+        if found is None:
+            return None
+        policies = found.get("policies")
+        shown = {go: found.get(name) for name, go in _GO_RULES.items()}
+        if policies is not None:
+            zero = {"type": "", "value": 0, "periodSeconds": 0}
+            shown["Policies"] = [
+                {go: each.get(n, zero[n]) for n, go in _GO_POLICY.items()} for each in policies
+            ]
+        return shown
+
+    return {"ScaleUp": rules(behavior.get("scaleUp")), "ScaleDown": rules(behavior.get("scaleDown"))}
+
+
+def _behavior_from_go(found: Any) -> Document | None:
+    """Return the behavior in v2's names; None when there is none, or nothing in it. Go reads names in any case."""
+    if not isinstance(found, dict):
+        return None
+
+    def renamed(value: Mapping[str, Any], names: Mapping[str, str]) -> Document:
+        wanted = {go.lower(): name for name, go in names.items()}
+        return {wanted[k.lower()]: v for k, v in value.items() if k.lower() in wanted and v is not None}
+
+    behavior = renamed(found, {"scaleUp": "ScaleUp", "scaleDown": "ScaleDown"})
+    for way, rules in behavior.items():
+        behavior[way] = renamed(rules, _GO_RULES) if isinstance(rules, dict) else {}
+        if "policies" in behavior[way]:
+            behavior[way]["policies"] = [renamed(each, _GO_POLICY) for each in behavior[way]["policies"]]
+    return behavior or None
