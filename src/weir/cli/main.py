@@ -55,6 +55,10 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
         ),
     ),
     (
+        "A cluster you already run",
+        (("install", "Print or apply what gives any Kubernetes numeric, SemVer and CEL tolerations"),),
+    ),
+    (
         "Your shell",
         (("completion", "Print the completion script of bash, zsh or fish"),),
     ),

@@ -1,0 +1,83 @@
+"""`weir install`: what extends a cluster that people already run, as manifests, as a chart, or applied with care.
+
+Without `--apply` nothing is asked and nothing written: the manifests go to standard output, for kubectl.
+Not here: the objects (weir.install.manifests), applying them (weir.install.apply), the chart (weir.install.chart).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import weir
+from weir.cli._options import output_option
+from weir.cli.main import FINE
+from weir.cli.render import say, to_json, to_yaml, write_document
+from weir.lowering.names import NAMESPACE
+
+
+@click.command()
+@click.option(
+    "-n", "--namespace", default=NAMESPACE, show_default=True, help="The namespace of the operator."
+)
+@click.option(
+    "--image", default="", metavar="IMAGE", help="The image of weir: the operator runs in the cluster."
+)
+@click.option(
+    "--url",
+    default="",
+    metavar="https://HOST:PORT",
+    help="The operator runs elsewhere (`weir operator --url …`) and the API server reaches it here.",
+)
+@click.option(
+    "--replicas", type=click.IntRange(1, 10), default=2, show_default=True, help="How many operators answer."
+)
+@output_option("yaml", "json", "helm", help="Manifests, or the files of a chart.")
+@click.option(
+    "--output-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the chart is written (with -o helm).",
+)
+def install(namespace: str, image: str, url: str, replicas: int, output: str, output_dir: Path | None) -> int:
+    """Print what extends a cluster: numeric, SemVer and CEL tolerations on any Kubernetes from 1.30 on.
+
+    \b
+    weir install --image registry.example/weir:1 | kubectl apply -f -
+    weir install --url https://192.0.2.7:9443 | kubectl apply -f -
+    weir install -o helm --output-dir chart/
+    """
+    from weir.install.manifests import Installation, InstallError, documents, written
+
+    if output == "helm":
+        if output_dir is None:
+            raise click.UsageError("a chart is several files: say where with --output-dir")
+        if image or url:
+            raise click.UsageError("a chart leaves the image open: give it to helm with --set image=…")
+        return _write_chart(output_dir)
+    if output_dir is not None:
+        raise click.UsageError("--output-dir is for -o helm; manifests go to standard output")
+    installation = Installation(namespace, image, url, replicas)
+    try:
+        installation.check()
+    except InstallError as error:
+        raise click.UsageError(str(error)) from None
+    found = documents(installation)
+    if output == "json":
+        write_document(to_json({"apiVersion": "v1", "kind": "List", "items": found}))
+    else:
+        write_document("---\n".join(f"{written(each, to_yaml)}\n" for each in found), nl=False)
+    return FINE
+
+
+def _write_chart(folder: Path) -> int:
+    from weir.install.chart import files
+
+    found = files(weir.__version__, to_yaml)
+    for name, content in found.items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content)
+    say(f"{len(found)} files in {folder}")
+    say(f"helm install weir {folder} -n {NAMESPACE} --create-namespace --set image=IMAGE", err=True)
+    return FINE

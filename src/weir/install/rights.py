@@ -1,0 +1,142 @@
+"""What may the operator do in a cluster, and why each of it? The whole list; roles are made from it.
+
+Least rights: what has a name is given by its name only, so that the operator may change its own Secret and its own two
+webhook configurations and nobody else's. It may not create or delete pods, nor read any other Secret.
+Not here: the roles as documents (weir.install.manifests), asking whether they are in force (weir.install.checks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weir.lowering.names import KNOWN_TRIPLES, OPERATOR, SENTINEL
+from weir.lowering.webhooks import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+
+#: The Secret with the certificate of the hooks.
+CERTIFICATES: Final = "weir-operator-certificates"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Something the operator may do: in the whole cluster, or only in its own namespace."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+    names: tuple[str, ...] = ()  #: only these objects
+    own: bool = False  #: only in the operator's namespace
+
+    def rule(self) -> dict[str, Any]:
+        """Return the rule of a role that gives it."""
+        rule: dict[str, Any] = {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
+        }
+        if self.names:
+            rule["resourceNames"] = list(self.names)
+        return rule
+
+
+_READ: Final = ("get", "list", "watch")
+
+RIGHTS: Final = (
+    Right(
+        "",
+        ("pods",),
+        (*_READ, "patch"),
+        "knows every extended pod before a node gets a taint; appends entries to it and lifts its own gate",
+    ),
+    Right(
+        "",
+        ("nodes",),
+        (*_READ, "patch"),
+        "knows the taints that exist; keeps the labels that stand for SemVer requirements and DaemonSets",
+    ),
+    Right(
+        "apps",
+        ("daemonsets",),
+        _READ,
+        "keeps the label of the nodes that each lowered DaemonSet may use",
+    ),
+    Right(
+        "",
+        ("persistentvolumes",),
+        _READ,
+        "keeps the labels that lowered volumes ask for, as long as the volume lives",
+    ),
+    Right("", ("events",), ("create", "patch"), "says on pods and nodes what was lowered, refused or capped"),
+    Right(
+        "admissionregistration.k8s.io",
+        ("mutatingwebhookconfigurations",),
+        ("get", "patch"),
+        "lets the API server trust a renewed certificate",
+        names=(MUTATING_CONFIGURATION,),
+    ),
+    Right(
+        "admissionregistration.k8s.io",
+        ("validatingwebhookconfigurations",),
+        ("get", "patch"),
+        "the same for the barrier before nodes",
+        names=(VALIDATING_CONFIGURATION,),
+    ),
+    Right(
+        "",
+        ("secrets",),
+        ("get", "update"),
+        "makes and renews the certificate of the hooks",
+        names=(CERTIFICATES,),
+        own=True,
+    ),
+    Right(
+        "",
+        ("configmaps",),
+        ("get", "update", "patch"),
+        "remembers every taint that pods have entries for",
+        names=(KNOWN_TRIPLES,),
+        own=True,
+    ),
+    Right(
+        "",
+        ("pods/status",),
+        ("patch",),
+        "counts up the sentinel's address, which kube-controller-manager answers (the confirm step)",
+        names=(SENTINEL,),
+        own=True,
+    ),
+    Right(
+        "discovery.k8s.io",
+        ("endpointslices",),
+        _READ,
+        "reads that answer",
+        own=True,
+    ),
+    Right(
+        "coordination.k8s.io",
+        ("leases",),
+        ("create",),
+        "elects a leader (a right to create cannot be given by name)",
+        own=True,
+    ),
+    Right(
+        "coordination.k8s.io",
+        ("leases",),
+        ("get", "update"),
+        "renews the leader's lease",
+        names=(OPERATOR,),
+        own=True,
+    ),
+)
+
+
+def table() -> str:
+    """Return the rights as the table of the documentation."""
+    rows = [
+        f"| {', '.join(f'`{each}`' for each in right.resources)}"
+        f"{' ' + ', '.join(f'`{name}`' for name in right.names) if right.names else ''} "
+        f"| {', '.join(right.verbs)} | {'its namespace' if right.own else 'the cluster'} | {right.why} |"
+        for right in RIGHTS
+    ]
+    return "\n".join(("| what | may | where | why |", "|---|---|---|---|", *rows))

@@ -1,0 +1,129 @@
+"""Everything that `weir install` prints is taken by an API server, as it is and again, and asks for nothing more."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+import yaml
+
+from weir.cli.render import to_yaml
+from weir.gates import KUBERNETES_DEFAULTS
+from weir.install.manifests import (
+    Installation,
+    InstallError,
+    documents,
+    hook_names,
+    written,
+)
+from weir.install.rights import CERTIFICATES, RIGHTS
+from weir.lowering.names import OPERATOR, SENTINEL
+from weir.simulation.cluster import Cluster
+
+IN_CLUSTER = Installation(image="registry.example/weir:1")
+OUTSIDE = Installation("elsewhere", url="https://192.0.2.7:9443")
+
+
+@pytest.mark.parametrize("installation", [IN_CLUSTER, OUTSIDE], ids=["image", "url"])
+def test_an_api_server_takes_them_and_applying_again_changes_nothing(installation):
+    with Cluster(nodes=0, gates=KUBERNETES_DEFAULTS) as cluster:
+        first = cluster.apply(*documents(installation))
+        cluster.patch("Secret", CERTIFICATES, {"data": {"ca.crt": "AAAA"}}, installation.namespace)
+        second = cluster.apply(*documents(installation))
+        moved = {
+            one["kind"]
+            for one, two in zip(first, second, strict=True)
+            if one["kind"] != "Secret"
+            and {**one, "metadata": 0, "status": 0} != {**two, "metadata": 0, "status": 0}
+        }
+        assert moved == set()
+        secret = cluster.get("Secret", CERTIFICATES, installation.namespace)
+        assert secret is not None and secret["data"] == {"ca.crt": "AAAA"}
+        sentinel = cluster.get("Pod", SENTINEL, installation.namespace)
+        assert sentinel is not None and "nodeName" not in sentinel["spec"]
+
+
+@pytest.mark.parametrize("installation", [IN_CLUSTER, OUTSIDE], ids=["image", "url"])
+def test_no_object_has_a_field_that_its_kind_does_not_have(installation):
+    from weir import validate as strictly
+
+    assert [strictly(document) for document in documents(installation)] == [[]] * len(documents(installation))
+
+
+def test_what_is_printed_reads_back_and_names_a_reason_for_every_right():
+    text = "---\n".join(written(each, to_yaml) + "\n" for each in documents(IN_CLUSTER))
+    assert list(yaml.safe_load_all(text)) == documents(IN_CLUSTER)
+    assert [right.why for right in RIGHTS if f"# {right.why}\n" not in text] == []
+
+
+def test_no_key_and_no_bundle_is_printed():
+    text = to_yaml(documents(IN_CLUSTER))
+    assert "caBundle" not in text and "PRIVATE" not in text
+    assert not any("data" in each for each in documents(IN_CLUSTER))
+
+
+def test_rights_are_the_least():
+    wide = [right for right in RIGHTS if "*" in (*right.verbs, *right.resources, right.group)]
+    assert wide == []
+    secrets = [right for right in RIGHTS if "secrets" in right.resources]
+    assert [(each.names, each.own) for each in secrets] == [((CERTIFICATES,), True)]
+    assert not any(
+        {"create", "delete", "deletecollection", "update"} & set(right.verbs)
+        for right in RIGHTS
+        if "pods" in right.resources or "nodes" in right.resources
+    )
+    assert not any("delete" in verb for right in RIGHTS for verb in right.verbs)
+
+
+def test_who_runs_it_and_what_it_may_are_the_same_account():
+    found = {(each["kind"], each["metadata"]["name"]): each for each in documents(IN_CLUSTER)}
+    account = found["Deployment", OPERATOR]["spec"]["template"]["spec"]["serviceAccountName"]
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        assert found[kind, OPERATOR]["subjects"] == [
+            {"kind": "ServiceAccount", "name": account, "namespace": "weir-system"}
+        ]
+    own = f'request.userInfo.username != "system:serviceaccount:weir-system:{account}"'
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (hooks,) = (each["webhooks"] for key, each in found.items() if key[0] == kind)
+        assert all(own in [one["expression"] for one in hook["matchConditions"]] for hook in hooks)
+
+
+def test_the_service_leads_to_the_port_of_the_hooks():
+    found = {each["kind"]: each for each in documents(IN_CLUSTER) if each["metadata"]["name"] == OPERATOR}
+    container = found["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    (port,) = found["Service"]["spec"]["ports"]
+    assert port["targetPort"] in [each["containerPort"] for each in container["ports"]]
+    assert f"--secure-port={port['targetPort']}" in container["args"]
+    labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    for selector in (
+        found["Service"]["spec"]["selector"],
+        found["Deployment"]["spec"]["selector"]["matchLabels"],
+        found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+    ):
+        assert selector.items() <= labels.items()
+
+
+def test_outside_nothing_runs_in_the_cluster():
+    kinds = [each["kind"] for each in documents(OUTSIDE)]
+    assert "Deployment" not in kinds and kinds.count("Service") == 1
+    assert ipaddress.ip_address(hook_names(OUTSIDE)[0])
+    assert hook_names(IN_CLUSTER) == ("weir-operator.weir-system.svc",)
+
+
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        (Installation(), "say where the operator runs"),
+        (Installation(image="i", url="https://h"), "say where the operator runs"),
+        (Installation(url="http://h:1"), "only https"),
+        (Installation(url="https://"), "write it like"),
+        (Installation(url="https://h:port"), "write it like"),
+        (Installation(url="https://u@h"), "no user"),
+        (Installation(url="https://h?x=1"), "no user, no query"),
+        (Installation("Weir_System", image="i"), "cannot be the name of a namespace"),
+    ],
+)
+def test_what_cannot_be_installed_is_said_in_one_line(wrong, says):
+    with pytest.raises(InstallError, match=says) as caught:
+        wrong.check()
+    assert "\n" not in str(caught.value)

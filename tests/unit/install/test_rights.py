@@ -1,0 +1,21 @@
+"""The table of rights names each right once, with its reason."""
+
+from weir.install.rights import RIGHTS, table
+
+
+def test_the_table_has_a_row_for_each_right():
+    rows = table().splitlines()[2:]
+    assert len(rows) == len(RIGHTS)
+    assert all(
+        right.why in row and ", ".join(right.verbs) in row for right, row in zip(RIGHTS, rows, strict=True)
+    )
+
+
+def test_no_right_is_given_twice():
+    given = [
+        (right.group, resource, verb, right.own, right.names)
+        for right in RIGHTS
+        for resource in right.resources
+        for verb in right.verbs
+    ]
+    assert len(given) == len(set(given))
