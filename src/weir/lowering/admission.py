@@ -1,0 +1,222 @@
+"""What does weir answer to an AdmissionReview?
+
+Spec: stock.md 2, 5, 8. An answer is the changed object, or a refusal in the words that a server with the feature would
+use. Nothing is remembered: a dry run gets the same answer as the write itself.
+Not here: the barrier, which waits for the cluster (weir.operator.barrier); what changes
+(weir.lowering.tolerations, weir.lowering.templates, weir.lowering.daemonsets, weir.lowering.affinity).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from weir.lowering import webhooks
+from weir.lowering.affinity import mark_volume, volume_problems
+from weir.lowering.daemonsets import daemonset_label, lower_daemonset
+from weir.lowering.names import GATE, REQUIREMENTS
+from weir.lowering.node_labels import LabelRules
+from weir.lowering.templates import (
+    annotated,
+    mark_template,
+    template_of,
+    template_place,
+    template_problems,
+    with_template,
+)
+from weir.lowering.tolerations import MOST_ENTRIES, complete, read_originals, unite
+from weir.lowering.triples import Triple
+
+Document = dict[str, Any]
+
+_INVALID: Final = 422
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What answers depend on besides the request."""
+
+    known: Collection[Triple] = ()
+    native_numeric: bool = False
+    rules: LabelRules = field(default_factory=LabelRules)
+    runs_here: Callable[[str, str], bool] = lambda label, node: False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Yes, with the object as it shall be; or no, with a code and the reason."""
+
+    document: Document | None = None
+    code: int = 200
+    message: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        return not self.message
+
+
+def answer(path: str, request: Mapping[str, Any], cluster: Cluster) -> Answer:
+    """Return the answer of the webhook at *path* to the request of an AdmissionReview."""
+    new: Document = request.get("object") or {}
+    old: Document = request.get("oldObject") or {}
+    match path:
+        case webhooks.POD_PATH:
+            return _pod(new, old, cluster)
+        case webhooks.TEMPLATE_PATH | webhooks.DAEMONSET_PATH:
+            return _workload(new, request, cluster)
+        case webhooks.VOLUME_PATH:
+            return _volume(new)
+        case webhooks.NODE_LABELS_PATH:
+            return _node(new, cluster)
+    return Answer(code=404, message=f"weir serves no webhook at {path}")
+
+
+def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
+    if refusal := _refusal(new, new, ""):
+        return refusal
+    marked = mark_template(new, cluster.native_numeric)
+    spec, metadata = dict(marked.get("spec") or {}), marked.get("metadata") or {}
+    annotations = metadata.get("annotations")
+    originals = read_originals(annotations)
+    lowered = originals or read_originals(annotations, REQUIREMENTS) or daemonset_label(new)
+    if old:
+        before = old.get("spec") or {}
+        spec["tolerations"] = unite(spec.get("tolerations") or [], before.get("tolerations") or (), originals)
+        gate = _gated(before)  # only the operator removes it
+    else:
+        gate = bool(lowered) and not spec.get("nodeName")
+    if gate and not _gated(spec):
+        spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), {"name": GATE}]
+    if originals and not daemonset_label(new) and not (old and spec.get("nodeName")):
+        done = complete(spec.get("tolerations") or [], originals, cluster.known, cluster.native_numeric)
+        if done.left_out and not old:
+            most = f"more than {MOST_ENTRIES} entries, and the API server takes no more in reasonable time"
+            text = f"spec.tolerations: {len(done.left_out)} taints of this cluster too many: lowered, it has {most}"
+            return Answer(
+                code=_INVALID, message=f"{text}; narrow the toleration, or use fewer distinct values"
+            )
+        spec["tolerations"] = done.tolerations
+    return Answer({**marked, "spec": spec})
+
+
+def _gated(spec: Mapping[str, Any]) -> bool:
+    return any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ())
+
+
+def _workload(new: Document, request: Mapping[str, Any], cluster: Cluster) -> Answer:
+    kind = (request.get("kind") or {}).get("kind") or new.get("kind") or ""
+    template = template_of(new, kind)
+    at = ".".join(template_place(kind)) + "."
+    if refusal := _refusal(new, template, at):
+        return refusal
+    if kind == "DaemonSet":
+        metadata = new.get("metadata") or {}
+        namespace = request.get("namespace") or metadata.get("namespace") or ""
+        name = metadata.get("name") or metadata.get("generateName") or ""
+        lowered = lower_daemonset(template, namespace, name, cluster.native_numeric)
+    else:
+        lowered = mark_template(template, cluster.native_numeric)
+    return Answer(with_template(new, kind, lowered))
+
+
+def _volume(new: Document) -> Answer:
+    if found := volume_problems(new):
+        return Answer(code=_INVALID, message="; ".join(found))
+    marked, requirements = mark_volume(new)
+    metadata = dict(marked.get("metadata") or {})
+    changed = annotated(metadata.get("annotations"), {REQUIREMENTS: requirements})
+    if changed is not None:
+        metadata["annotations"] = changed
+    return Answer({**marked, "metadata": metadata})
+
+
+def _node(new: Document, cluster: Cluster) -> Answer:
+    metadata = dict(new.get("metadata") or {})
+    labels = cluster.rules.labels(new, cluster.runs_here)
+    if labels or "labels" in metadata:
+        metadata["labels"] = labels
+    return Answer({**new, "metadata": metadata})
+
+
+# ── refusals ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refusal(new: Document, template: Mapping[str, Any], at: str) -> Answer | None:
+    for place, text in _lost_expressions(new, template, at):
+        return Answer(
+            code=_INVALID,
+            message=f"{place}: this API server drops the field `expression`, and what is left of the entry would "
+            f"tolerate more than you wrote; write the expression as operator and value instead: "
+            f"{{operator: CEL, value: {json.dumps(text, ensure_ascii=False)}}}",
+        )
+    found = template_problems(template, at)
+    return Answer(code=_INVALID, message="; ".join(found)) if found else None
+
+
+def _lost_expressions(
+    new: Mapping[str, Any], template: Mapping[str, Any], at: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the expressions that `kubectl apply` sent and the API server dropped."""
+    annotations = (new.get("metadata") or {}).get("annotations") or {}
+    try:
+        applied: Any = json.loads(annotations.get(webhooks.LAST_APPLIED) or "{}")
+        for name in at.split(".")[:-1]:
+            applied = applied.get(name) or {}
+        sent = (applied.get("spec") or {}).get("tolerations") or []
+    except (ValueError, AttributeError):
+        return
+    kept = (template.get("spec") or {}).get("tolerations") or []
+    if any(entry.get("expression") for entry in kept):
+        return  # a server that knows the field
+    for i, entry in enumerate(sent):
+        if isinstance(entry, dict) and entry.get("expression"):
+            yield f"{at}spec.tolerations[{i}].expression", str(entry["expression"])
+
+
+# ── the review ───────────────────────────────────────────────────────────────────────────────────
+
+
+def respond(review: Mapping[str, Any], given: Answer) -> Document:
+    """Return the AdmissionReview that carries *given* back."""
+    request = review.get("request") or {}
+    response: Document = {"uid": request.get("uid") or "", "allowed": given.allowed}
+    if not given.allowed:
+        reason = {_INVALID: "Invalid", 429: "TooManyRequests", 403: "Forbidden"}.get(given.code, "")
+        response["status"] = {
+            "status": "Failure",
+            "code": given.code,
+            "reason": reason,
+            "message": given.message,
+        }
+    elif given.document is not None:
+        patch = list(json_patch(request.get("object") or {}, given.document))
+        if patch:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+
+def json_patch(old: Mapping[str, Any], new: Mapping[str, Any], at: str = "") -> Iterator[Document]:
+    """Yield the operations that make *new* of *old*; lists and plain values are replaced whole.
+
+    >>> list(json_patch({"a": {"b/c": 1}}, {"a": {"b/c": 2, "d": []}}))
+    [{'op': 'replace', 'path': '/a/b~1c', 'value': 2}, {'op': 'add', 'path': '/a/d', 'value': []}]
+    """
+    for name in old:
+        if name not in new:
+            yield {"op": "remove", "path": _pointer(at, name)}
+    for name, value in new.items():
+        if name not in old:
+            yield {"op": "add", "path": _pointer(at, name), "value": value}
+        elif isinstance(value, dict) and isinstance(old[name], dict):
+            yield from json_patch(old[name], value, _pointer(at, name))
+        elif value != old[name]:
+            yield {"op": "replace", "path": _pointer(at, name), "value": value}
+
+
+def _pointer(at: str, name: str) -> str:
+    escaped = name.replace("~", "~0").replace("/", "~1")
+    return f"{at}/{escaped}"

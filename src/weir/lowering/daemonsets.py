@@ -1,0 +1,124 @@
+"""How does a DaemonSet with extended tolerations run on exactly the nodes it tolerates?
+
+Spec: stock.md 8. Its controller judges nodes by the template, so entries in pods would not help and values in the
+template would roll out. Behind each marker stands `Exists` on the key, and a node selector on a label of the
+DaemonSet's own says which nodes are meant. The label is set in the write that changes the taint.
+What surprises: a node that is no longer tolerated for NoSchedule keeps the label while the DaemonSet's pod runs there,
+as that pod would stay natively. An expression names no key, so the pods tolerate Kubernetes' own taints with it.
+Not here: when labels are written (weir.lowering.node_labels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from weir.gates import ALL_FEATURES
+from weir.lowering.names import (
+    LABEL_VALUE,
+    daemonset_hash,
+    label_key,
+    labelled_hash,
+    marked_hash,
+)
+from weir.lowering.templates import mark_template
+from weir.lowering.tolerations import CEL, read_entry, read_originals
+from weir.lowering.triples import Triple
+from weir.taints.toleration import find_tolerating
+
+Document = dict[str, Any]
+
+
+def lower_daemonset(
+    template: Mapping[str, Any], namespace: str, name: str, native_numeric: bool = False
+) -> Document:
+    """Return the template of the DaemonSet *name* as a stock cluster's controller can judge nodes by it."""
+    plain = _without_own(template)
+    marked = mark_template(plain, native_numeric)
+    spec, metadata = dict(marked["spec"]), marked.get("metadata") or {}
+    originals = read_originals(metadata.get("annotations"))
+    if not originals:
+        return marked
+    tolerations: list[Document] = []
+    for entry in spec["tolerations"]:
+        tolerations.append(entry)
+        if (hash_ := marked_hash(entry.get("key") or "")) in originals:
+            tolerations += _broad(originals[hash_])
+    spec["tolerations"] = tolerations
+    key = label_key(daemonset_hash(namespace, name, original_tolerations(marked)))
+    spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), key: LABEL_VALUE}
+    return {**marked, "spec": spec}
+
+
+def _broad(original: Mapping[str, Any]) -> list[Document]:
+    """Return the entries that tolerate whatever *original* might, as long as it would."""
+    names = ("effect",) if original.get("operator") == CEL else ("key", "effect")
+    entry: Document = {"operator": "Exists"} | {name: original[name] for name in names if original.get(name)}
+    seconds = original.get("tolerationSeconds")
+    if seconds is None:
+        return [entry]
+    if entry.get("effect"):
+        return [{**entry, "tolerationSeconds": seconds}]
+    timed = {**entry, "effect": "NoExecute", "tolerationSeconds": seconds}
+    return [timed, *({**entry, "effect": effect} for effect in ("NoSchedule", "PreferNoSchedule"))]
+
+
+def original_tolerations(template: Mapping[str, Any]) -> list[Document]:
+    """Return the tolerations that the user wrote, from a marked or a lowered template."""
+    originals = read_originals((template.get("metadata") or {}).get("annotations"))
+    return [
+        originals.get(marked_hash(entry.get("key") or ""), entry)
+        for entry in _without_broad(template, originals)
+    ]
+
+
+def _without_broad(template: Mapping[str, Any], originals: Mapping[str, Document]) -> list[Document]:
+    """Return the tolerations without those that stand behind markers."""
+    kept: list[Document] = []
+    own: list[Document] = []
+    for entry in (template.get("spec") or {}).get("tolerations") or ():
+        if own and entry == own[0]:
+            own = own[1:]
+            continue
+        kept.append(entry)
+        hash_ = marked_hash(entry.get("key") or "")
+        own = _broad(originals[hash_]) if hash_ in originals else []
+    return kept
+
+
+def daemonset_label(template: Mapping[str, Any]) -> str:
+    """Return the label by which a lowered template selects its nodes, or ""."""
+    selector = (template.get("spec") or {}).get("nodeSelector") or {}
+    return next((key for key in selector if labelled_hash(key)), "")
+
+
+def may_run(
+    tolerations: Sequence[Mapping[str, Any]],
+    triples: Iterable[Triple],
+    runs_here: bool,
+) -> bool:
+    """Return whether a node with *triples* carries the label of a DaemonSet that originally has *tolerations*.
+
+    >>> may_run([{"key": "sla", "operator": "Gt", "value": "900"}], [Triple("sla", "800", "NoSchedule")], False)
+    False
+    """
+    read = [read_entry(entry) for entry in tolerations]
+    effects = {"NoExecute"} if runs_here else {"NoExecute", "NoSchedule"}
+    return all(
+        find_tolerating(read, triple.taint, ALL_FEATURES) is not None
+        for triple in triples
+        if triple.effect in effects and not triple.conditional
+    )
+
+
+def _without_own(template: Mapping[str, Any]) -> Document:
+    """Return the template without entries and selectors of an earlier lowering; markers stay."""
+    spec = dict(template.get("spec") or {})
+    originals = read_originals((template.get("metadata") or {}).get("annotations"))
+    if "tolerations" in spec:
+        spec["tolerations"] = _without_broad(template, originals)
+    if selector := spec.get("nodeSelector"):
+        spec["nodeSelector"] = {key: value for key, value in selector.items() if not labelled_hash(key)}
+        if not spec["nodeSelector"]:
+            del spec["nodeSelector"]
+    return {**template, "spec": spec}

@@ -1,0 +1,345 @@
+"""What does an unmodified cluster have to be told for this pod to be tolerated where weir says so?
+
+Spec: stock.md 1, 3, 4, 5. An extended entry becomes a marker; behind it stands one Equal entry for each known triple
+that the marker's original is the first to tolerate. Markers are inert, so scheduler and taint eviction find the entry
+exactly where the original stood, with its tolerationSeconds. `tolerates` of weir.taints decides; there is no second
+matcher. Entries are only ever added, which is all that Kubernetes allows on a living pod.
+What surprises: where an entry that is already there decides with the same outcome, nothing is added. The second of two
+originals that differ only in tolerationSeconds can never be the first to match, and is dropped.
+Not here: workload templates, which get markers only (weir.lowering.templates).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weir.gates import ALL_FEATURES, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
+from weir.lowering.names import TOLERATIONS, marked_hash, marker_key, toleration_hash
+from weir.lowering.triples import Triple
+from weir.objects.core import Toleration
+from weir.taints.toleration import tolerates
+from weir.validate.ratchet import NUMERIC_OPERATORS, SEMVER_OPERATORS, Options
+from weir.validate.tolerations import validate_tolerations
+
+Document = dict[str, Any]
+
+#: The stock spelling of an expression: this operator, and the expression as value.
+CEL: Final = "CEL"
+#: The API server compares every entry with every other when a pod is changed.
+MOST_ENTRIES: Final = 1000
+
+#: What an unmodified cluster evaluates itself, without and with its own numeric operators.
+_STOCK: Final = ALL_FEATURES.replace(
+    {TOLERATION_COMPARISON: False, SEMVER_COMPARISON: False, TOLERATION_CEL: False}
+)
+_STOCK_NUMERIC: Final = ALL_FEATURES.replace({SEMVER_COMPARISON: False, TOLERATION_CEL: False})
+_EVERY_FORM: Final = Options(numeric=True, semver=True, cel=True)
+MIXED: Final = (
+    "operator CEL takes no key and no effect: the expression stands in `value` and reads taint.key, "
+    "taint.value and taint.effect"
+)
+
+
+def stock_gates(native_numeric: bool) -> Gates:
+    """Return the gates of the cluster itself."""
+    return _STOCK_NUMERIC if native_numeric else _STOCK
+
+
+def is_extended(entry: Mapping[str, Any], native_numeric: bool = False) -> bool:
+    """Return whether this entry has to be lowered; `Gt` and `Lt` have not where the cluster has them itself.
+
+    >>> is_extended({"key": "sla", "operator": "Gt", "value": "900"})
+    True
+    """
+    operator = entry.get("operator") or ""
+    return (
+        operator == CEL
+        or operator in SEMVER_OPERATORS
+        or (operator in NUMERIC_OPERATORS and not native_numeric)
+    )
+
+
+def read_entry(entry: Mapping[str, Any]) -> Toleration:
+    """Return an entry, in either spelling of expressions, as the toleration that weir.taints judges.
+
+    >>> read_entry({"operator": "CEL", "value": "taint.key == 'a'"}).expression
+    "taint.key == 'a'"
+    """
+    if entry.get("operator") == CEL:
+        return Toleration(
+            toleration_seconds=entry.get("tolerationSeconds"), expression=entry.get("value") or ""
+        )
+    return Toleration(
+        key=entry.get("key") or "",
+        operator=entry.get("operator") or "",
+        value=entry.get("value") or "",
+        effect=entry.get("effect") or "",
+        toleration_seconds=entry.get("tolerationSeconds"),
+        expression=entry.get("expression") or "",
+    )
+
+
+def problems(tolerations: Sequence[Mapping[str, Any]], at: str) -> list[str]:
+    """Return what a server that knew the extended entries would refuse them for, in its words."""
+    found: list[str] = []
+    for i, entry in enumerate(tolerations):
+        if not is_extended(entry):
+            continue
+        if entry.get("operator") != CEL:
+            errors = validate_tolerations([dict(entry)], at, _EVERY_FORM)
+        elif entry.get("key") or entry.get("effect"):
+            found.append(f'{at}[{i}].operator: Invalid value: "CEL": {MIXED}')
+            continue
+        elif not entry.get("value"):
+            found.append(f"{at}[{i}].value: Required value: operator CEL needs an expression")
+            continue
+        else:
+            errors = validate_tolerations([{"expression": entry["value"]}], at, _EVERY_FORM)
+        found += [
+            str(error).replace(f"{at}[0].expression", f"{at}[{i}].value").replace(f"{at}[0]", f"{at}[{i}]")
+            for error in errors
+        ]
+    return found
+
+
+# ── the annotation ───────────────────────────────────────────────────────────────────────────────
+
+
+def read_originals(annotations: Mapping[str, Any] | None, name: str = TOLERATIONS) -> dict[str, Document]:
+    """Return the originals by hash that the annotation *name* holds; one whose hash is another's is left out."""
+    try:
+        found = json.loads((annotations or {}).get(name) or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {hash_: entry for hash_, entry in found.items() if isinstance(entry, dict)}
+
+
+def write_originals(originals: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the annotation's text; the same for the same originals."""
+    return json.dumps(originals, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+# ── markers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A list of tolerations with markers in place of extended entries, and the originals by hash."""
+
+    tolerations: list[Document]
+    originals: dict[str, Document]
+
+
+def mark(
+    tolerations: Sequence[Mapping[str, Any]],
+    annotations: Mapping[str, Any] | None = None,
+    native_numeric: bool = False,
+) -> Marked:
+    """Return *tolerations* with a marker for each extended entry; markers that are there already stay.
+
+    >>> mark([{"key": "sla", "operator": "Gt", "value": "900"}]).tolerations
+    [{'key': 'lowered.weir.dev/x-fdcc9d2b737318a9a2b8', 'operator': 'Exists'}]
+    """
+    known = read_originals(annotations)
+    there = {marked_hash(entry.get("key") or "") for entry in tolerations}
+    originals: dict[str, Document] = {}
+    marked: list[Document] = []
+    written: set[str] = set()
+    for entry in tolerations:
+        if is_extended(entry, native_numeric):
+            hash_ = toleration_hash(entry)
+            originals.setdefault(hash_, {name: value for name, value in entry.items() if value is not None})
+            entry = {"key": marker_key(hash_), "operator": "Exists"}
+            if hash_ in written:
+                continue
+            written.add(hash_)
+        elif hash_ := marked_hash(entry.get("key") or ""):
+            if hash_ in written:
+                continue
+            written.add(hash_)
+        marked.append(dict(entry))
+    for hash_ in there - set(originals):
+        entry_of = known.get(hash_)
+        if entry_of is not None and toleration_hash(entry_of) == hash_:
+            originals[hash_] = entry_of
+    return Marked(marked, originals)
+
+
+# ── entries ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A pod's tolerations with the entries that were missing."""
+
+    tolerations: list[Document]
+    added: tuple[Triple, ...] = ()
+    left_out: tuple[Triple, ...] = ()  #: matched, but the list is full
+
+
+def complete(
+    tolerations: Sequence[Document],
+    originals: Mapping[str, Mapping[str, Any]],
+    triples: Iterable[Triple],
+    native_numeric: bool = False,
+) -> Completed:
+    """Return *tolerations* with an Equal entry behind its marker for every one of *triples* that needs it.
+
+    >>> done = complete(*_lowered([{"key": "sla", "operator": "Gt", "value": "900"}]),
+    ...                 [Triple("sla", "950", "NoExecute"), Triple("sla", "800", "NoExecute")])
+    >>> done.tolerations[1]
+    {'key': 'sla', 'operator': 'Equal', 'value': '950', 'effect': 'NoExecute'}
+    """
+    slots = _Slots(tolerations, originals, stock_gates(native_numeric))
+    added: list[Triple] = []
+    left_out: list[Triple] = []
+    behind: dict[str, list[Document]] = {}
+    room = MOST_ENTRIES - len(tolerations)
+    for triple in dict.fromkeys(triples):
+        hash_ = slots.needs_entry(triple)
+        if not hash_:
+            continue
+        if len(added) >= room:
+            left_out.append(triple)
+            continue
+        added.append(triple)
+        behind.setdefault(hash_, []).append(entry_for(triple, slots.read[hash_]))
+    if not added:
+        return Completed(list(tolerations), (), tuple(left_out))
+    result: list[Document] = []
+    for entry in tolerations:
+        result.append(entry)
+        result += behind.pop(marked_hash(entry.get("key") or ""), ())
+    return Completed(result, tuple(added), tuple(left_out))
+
+
+def needed(
+    tolerations: Sequence[Document],
+    originals: Mapping[str, Mapping[str, Any]],
+    triples: Iterable[Triple],
+    native_numeric: bool = False,
+) -> tuple[Triple, ...]:
+    """Return which of *triples* the pod tolerates by an extended original and has no entry for."""
+    slots = _Slots(tolerations, originals, stock_gates(native_numeric))
+    return tuple(triple for triple in dict.fromkeys(triples) if slots.needs_entry(triple))
+
+
+def entry_for(triple: Triple, original: Toleration) -> Document:
+    """Return the entry that says to a stock cluster what *original* says about *triple*."""
+    entry: Document = {"key": triple.key, "operator": "Equal", "value": triple.value, "effect": triple.effect}
+    if not triple.value:
+        del entry["value"]
+    if triple.effect == "NoExecute" and original.toleration_seconds is not None:
+        entry["tolerationSeconds"] = original.toleration_seconds
+    return entry
+
+
+def extended_verdict(originals: Iterable[Mapping[str, Any]], triple: Triple) -> bool:
+    """Return whether one of the extended *originals* tolerates *triple*."""
+    return any(tolerates(read_entry(entry), triple.taint, ALL_FEATURES) for entry in originals)
+
+
+class _Slots:
+    """A lowered list, ready to be asked about triples: what decides for weir, and what for the cluster itself."""
+
+    def __init__(
+        self, tolerations: Sequence[Document], originals: Mapping[str, Mapping[str, Any]], gates: Gates
+    ) -> None:
+        self._gates = gates
+        self.read = {hash_: read_entry(entry) for hash_, entry in originals.items()}
+        self._markers: list[tuple[int, str]] = []
+        self._exact: dict[Triple, tuple[int, int | None]] = {}
+        self._broad: list[tuple[int, Toleration]] = []
+        for i, entry in enumerate(tolerations):
+            key = entry.get("key") or ""
+            if hash_ := marked_hash(key):
+                if hash_ in self.read:
+                    self._markers.append((i, hash_))
+            elif key and (entry.get("effect") or "") and (entry.get("operator") or "Equal") == "Equal":
+                exact = Triple(key, entry.get("value") or "", entry["effect"])
+                self._exact.setdefault(exact, (i, entry.get("tolerationSeconds")))
+            else:
+                self._broad.append((i, read_entry(entry)))
+
+    def needs_entry(self, triple: Triple) -> str:
+        """Return the hash of the marker that *triple* needs an entry behind, or ""."""
+        marker = next(
+            (found for found in self._markers if tolerates(self.read[found[1]], triple.taint, ALL_FEATURES)),
+            None,
+        )
+        if marker is None:
+            return ""
+        decides = self._decides(triple)
+        if decides is None:
+            return marker[1]
+        at, seconds = decides
+        if at < marker[0]:
+            return ""
+        wanted = self.read[marker[1]].toleration_seconds if triple.effect == "NoExecute" else None
+        return "" if triple.effect != "NoExecute" or seconds == wanted else marker[1]
+
+    def _decides(self, triple: Triple) -> tuple[int, int | None] | None:
+        """Return place and seconds of the first entry that the cluster itself finds to tolerate *triple*."""
+        exact = self._exact.get(triple)
+        for i, entry in self._broad:
+            if exact is not None and exact[0] < i:
+                break
+            if tolerates(entry, triple.taint, self._gates):
+                return i, entry.toleration_seconds
+        return exact
+
+
+def _lowered(tolerations: Sequence[Mapping[str, Any]]) -> tuple[list[Document], dict[str, Document]]:
+    marked = mark(tolerations)
+    return marked.tolerations, marked.originals
+
+
+# ── updates ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def unite(
+    new: Sequence[Document], old: Sequence[Document], originals: Mapping[str, Mapping[str, Any]]
+) -> list[Document]:
+    """Return the marked list *new* with the entries that stood behind its markers in the stored list *old*.
+
+    An entry of the user's that *new* lacks is not brought back: the server refuses its removal, as it always does.
+    tolerationSeconds follow the new originals.
+    """
+    read = {hash_: read_entry(entry) for hash_, entry in originals.items()}
+    there = {_identity(entry) for entry in new}
+    behind: dict[str, list[Document]] = {}
+    hash_ = ""
+    for entry in old:
+        key = entry.get("key") or ""
+        if found := marked_hash(key):
+            hash_ = found if found in read else ""
+            continue
+        triple = Triple(key, entry.get("value") or "", entry.get("effect") or "")
+        if (
+            not hash_
+            or entry.get("operator") != "Equal"
+            or not tolerates(read[hash_], triple.taint, ALL_FEATURES)
+        ):
+            hash_ = ""
+            continue
+        if _identity(entry) not in there:
+            behind.setdefault(hash_, []).append(entry_for(triple, read[hash_]))
+    result: list[Document] = []
+    for entry in new:
+        result.append(entry)
+        result += behind.pop(marked_hash(entry.get("key") or ""), ())
+    return result
+
+
+def _identity(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    return (
+        entry.get("key") or "",
+        entry.get("operator") or "Equal",
+        entry.get("value") or "",
+        entry.get("effect") or "",
+    )

@@ -1,0 +1,115 @@
+"""The answers to AdmissionReviews, object in, object out."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from weir.lowering import webhooks
+from weir.lowering.admission import Answer, Cluster, answer, json_patch, respond
+from weir.lowering.names import GATE, REQUIREMENTS, TOLERATIONS, label_key
+from weir.lowering.node_labels import LabelRules
+from weir.lowering.triples import Triple
+
+GT = {"key": "sla", "operator": "Gt", "value": "900"}
+NEWER = {"key": "v", "operator": "SemverGt", "values": ["1.2.3"]}
+T950 = Triple("sla", "950", "NoExecute")
+CLUSTER = Cluster(known=[T950, Triple("sla", "800", "NoExecute")])
+
+
+def pod(*tolerations, **spec):
+    return {"metadata": {"name": "p"}, "spec": {"tolerations": list(tolerations), **spec}}
+
+
+def create(path, document, cluster=CLUSTER, **request):
+    return answer(path, {"object": document, **request}, cluster)
+
+
+def equal_values(document):
+    return [e.get("value") for e in document["spec"]["tolerations"] if e["operator"] == "Equal"]
+
+
+def test_a_pod_gets_its_entries_an_annotation_and_the_gate():
+    done = create(webhooks.POD_PATH, pod(GT)).document
+    assert equal_values(done) == ["950"]
+    assert TOLERATIONS in done["metadata"]["annotations"]
+    assert done["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert create(webhooks.POD_PATH, done).document == done, "asked again, nothing changes"
+
+
+def test_a_pod_with_a_node_cannot_be_gated_and_native_operators_are_left_alone():
+    assert "schedulingGates" not in create(webhooks.POD_PATH, pod(GT, nodeName="n")).document["spec"]
+    native = Cluster(known=[T950], native_numeric=True)
+    assert create(webhooks.POD_PATH, pod(GT), native).document == pod(GT)
+
+
+def test_a_reapply_keeps_entries_and_gate():
+    stored = create(webhooks.POD_PATH, pod(GT)).document
+    again = answer(webhooks.POD_PATH, {"object": pod(GT), "oldObject": stored}, Cluster()).document
+    assert again == stored
+
+
+def test_a_pod_of_a_daemonset_is_gated_and_gets_no_values():
+    workload = {"metadata": {"name": "d"}, "spec": {"template": pod(GT)}}
+    request = {"kind": {"kind": "DaemonSet"}, "namespace": "default"}
+    template = create(webhooks.DAEMONSET_PATH, workload, **request).document["spec"]["template"]
+    done = create(webhooks.POD_PATH, template).document
+    assert equal_values(done) == [] and done["spec"]["schedulingGates"] == [{"name": GATE}]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet", "Job"])
+def test_a_template_gets_no_values(kind):
+    workload = {"metadata": {}, "spec": {"template": pod(GT)}}
+    done = create(webhooks.TEMPLATE_PATH, workload, kind={"kind": kind}).document["spec"]["template"]
+    assert equal_values(done) == [] and len(done["spec"]["tolerations"]) == 1
+
+
+def test_volumes_and_nodes():
+    volume = {
+        "metadata": {},
+        "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [NEWER]}]}}},
+    }
+    assert REQUIREMENTS in create(webhooks.VOLUME_PATH, volume).document["metadata"]["annotations"]
+    rules = Cluster(rules=LabelRules({"r": NEWER}))
+    done = create(webhooks.NODE_LABELS_PATH, {"metadata": {"labels": {"v": "2.0.0"}}, "spec": {}}, rules)
+    assert done.document["metadata"]["labels"] == {"v": "2.0.0", label_key("r"): "true"}
+
+
+def test_bad_originals_are_refused():
+    refused = create(webhooks.POD_PATH, pod({**GT, "value": "x"}))
+    assert refused.code == 422 and refused.message.startswith("spec.tolerations[0].value: Invalid value")
+
+
+def test_a_dropped_expression_is_refused_with_the_other_spelling():
+    sent = pod({"operator": "Exists", "expression": "taint.key == 'a'"})
+    stored = pod({"operator": "Exists"})
+    stored["metadata"]["annotations"] = {webhooks.LAST_APPLIED: json.dumps(sent)}
+    refused = create(webhooks.POD_PATH, stored)
+    assert refused.code == 422 and "operator: CEL, value: \"taint.key == 'a'\"" in refused.message
+
+
+def test_too_many_values_are_refused_at_creation():
+    many = Cluster(known=[Triple("sla", str(1000 + n), "NoExecute") for n in range(1001)])
+    refused = create(webhooks.POD_PATH, pod(GT), many)
+    assert refused.code == 422 and "more than 1000 entries" in refused.message
+
+
+def test_the_review_carries_a_patch_or_a_status():
+    review = {"request": {"uid": "u", "object": pod(GT)}}
+    response = respond(review, create(webhooks.POD_PATH, pod(GT)))["response"]
+    patch = json.loads(base64.b64decode(response["patch"]))
+    assert (
+        response["uid"] == "u"
+        and response["allowed"]
+        and {"op": "add", "path": "/spec/schedulingGates"}.items() <= patch[-1].items()
+    )
+    refused = respond(review, Answer(code=429, message="later"))["response"]
+    assert refused["status"]["code"] == 429 and refused["status"]["reason"] == "TooManyRequests"
+    assert "patch" not in respond(review, Answer(pod(GT)))["response"]
+    assert list(json_patch({"a": 1}, {})) == [{"op": "remove", "path": "/a"}]
+
+
+def test_an_unknown_path_is_said_to_be_one():
+    assert create("/nothing", {}).code == 404

@@ -1,0 +1,127 @@
+"""Lowered lists of tolerations: what they look like, what an update keeps, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from weir.lowering.names import marker_key, toleration_hash
+from weir.lowering.tolerations import (
+    MOST_ENTRIES,
+    complete,
+    is_extended,
+    mark,
+    needed,
+    problems,
+    read_originals,
+    unite,
+    write_originals,
+)
+from weir.lowering.triples import Triple
+
+GT = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute", "tolerationSeconds": 3}
+EXISTS = {"key": "sla", "operator": "Exists"}
+T950, T960, T800 = (Triple("sla", value, "NoExecute") for value in ("950", "960", "800"))
+
+
+def marker(entry):
+    return {"key": marker_key(toleration_hash(entry)), "operator": "Exists"}
+
+
+def equal(triple, **more):
+    return {"key": triple.key, "operator": "Equal", "value": triple.value, "effect": triple.effect, **more}
+
+
+def lowered(tolerations, *triples):
+    marked = mark(tolerations)
+    return complete(marked.tolerations, marked.originals, triples).tolerations
+
+
+def test_an_entry_for_each_matching_triple_stands_behind_the_marker_with_the_originals_seconds():
+    assert lowered([GT, EXISTS], T950, T800, T960) == [
+        marker(GT),
+        equal(T950, tolerationSeconds=3),
+        equal(T960, tolerationSeconds=3),
+        EXISTS,
+    ]
+
+
+def test_what_stands_before_decides_and_needs_no_entry():
+    assert lowered([EXISTS, GT], T950) == [EXISTS, marker(GT)]
+
+
+def test_seconds_are_for_no_execute_only():
+    cel = {"operator": "CEL", "value": "taint.key == 'sla'", "tolerationSeconds": 5}
+    schedule = Triple("sla", "1", "NoSchedule")
+    assert lowered([cel], schedule, T950)[1:] == [equal(schedule), equal(T950, tolerationSeconds=5)]
+
+
+def test_completing_again_adds_only_what_is_new():
+    marked = mark([GT])
+    first = complete(marked.tolerations, marked.originals, [T950])
+    again = complete(first.tolerations, marked.originals, [T950, T960])
+    assert first.added == (T950,) and again.added == (T960,)
+    assert needed(again.tolerations, marked.originals, [T950, T960, T800]) == ()
+
+
+def test_a_full_list_says_what_it_leaves_out():
+    marked = mark([GT])
+    done = complete(
+        marked.tolerations, marked.originals, (Triple("sla", str(1000 + n), "NoExecute") for n in range(1200))
+    )
+    assert len(done.tolerations) == MOST_ENTRIES and len(done.left_out) == 1200 - (MOST_ENTRIES - 1)
+
+
+def test_a_reapply_keeps_the_stored_entries_and_takes_new_seconds():
+    stored = lowered([GT, EXISTS], T950)
+    again = mark([{**GT, "tolerationSeconds": 9}, EXISTS])
+    assert unite(again.tolerations, stored, again.originals) == [
+        marker(GT),
+        equal(T950, tolerationSeconds=9),
+        EXISTS,
+    ]
+
+
+def test_an_entry_of_the_users_that_was_taken_away_is_not_brought_back():
+    own = {"key": "other", "operator": "Equal", "value": "x", "effect": "NoExecute"}
+    again = mark([GT])
+    assert unite(again.tolerations, [*lowered([GT], T950), own], again.originals) == lowered([GT], T950)
+
+
+def test_markers_of_before_keep_their_originals_and_a_forged_one_means_nothing():
+    first = mark([GT])
+    annotations = {"lowered.weir.dev/tolerations": write_originals(first.originals)}
+    assert mark(first.tolerations, annotations) == first
+    forged = {"lowered.weir.dev/tolerations": write_originals({toleration_hash(GT): EXISTS})}
+    assert mark(first.tolerations, forged).originals == {}
+    assert read_originals({"lowered.weir.dev/tolerations": "[1"}) == {}
+
+
+def test_numeric_operators_are_left_alone_where_the_cluster_has_them():
+    assert mark([GT], native_numeric=True).tolerations == [GT]
+    assert is_extended({"operator": "SemverGt"}, native_numeric=True)
+    native_first = mark([GT, {"operator": "CEL", "value": "true"}], native_numeric=True)
+    done = complete(native_first.tolerations, native_first.originals, [T950, T800], native_numeric=True)
+    assert done.added == (T800,)
+
+
+@pytest.mark.parametrize(
+    "entry, text",
+    [
+        (
+            {"key": "sla", "operator": "Gt", "value": "0950"},
+            'spec.tolerations[1].value: Invalid value: "0950"',
+        ),
+        ({"key": "v", "operator": "SemverEq", "value": "x.y"}, "spec.tolerations[1].value: Invalid value"),
+        ({"operator": "CEL", "value": "taint.nothing"}, "spec.tolerations[1].value: Invalid value"),
+        ({"operator": "CEL"}, "spec.tolerations[1].value: Required value"),
+        ({"key": "a", "operator": "CEL", "value": "true"}, "operator CEL takes no key"),
+        ({"operator": "Gt", "value": "1"}, "operator must be Exists when `key` is empty"),
+    ],
+)
+def test_a_bad_original_is_refused_at_its_place(entry, text):
+    (problem,) = problems([EXISTS, entry], "spec.tolerations")[:1]
+    assert text in problem and "spec.tolerations[1]" in problem
+
+
+def test_a_good_one_is_not():
+    assert problems([GT, EXISTS, {"operator": "CEL", "value": "taint.key == 'a'"}], "spec.tolerations") == []

@@ -1,0 +1,33 @@
+"""Taints as triples: which a write brings, and the shared table of those that are known."""
+
+from __future__ import annotations
+
+from weir.lowering.triples import WELL_KNOWN, Triple, new_triples, read_table, table_data, triples_of
+
+
+def node(*triples):
+    return {"spec": {"taints": [dict(zip(("key", "value", "effect"), t, strict=True)) for t in triples]}}
+
+
+A, B = Triple("sla", "950", "NoExecute"), Triple("sla", "960", "NoExecute")
+READY = Triple("node.kubernetes.io/not-ready", "", "NoExecute")
+
+
+def test_a_write_brings_what_the_old_node_lacks_but_not_kubernetes_own():
+    assert new_triples(node(A, B, READY), node(A)) == (B,)
+    assert new_triples(node(A), None) == (A,)
+    assert new_triples({"spec": {}}, node(A)) == ()
+    assert triples_of(None) == ()
+
+
+def test_kubernetes_own_are_known_from_the_beginning():
+    assert READY in WELL_KNOWN and all(triple.conditional for triple in WELL_KNOWN)
+
+
+def test_the_table_gives_back_what_was_written_and_survives_damage():
+    data = table_data([A, B], "2026-01-01T00:00:00Z")
+    assert read_table({"data": {**data, "x": "[", "y": "[1,2,3,4]", "z": "[]"}}) == {
+        A: "2026-01-01T00:00:00Z",
+        B: "2026-01-01T00:00:00Z",
+    }
+    assert read_table(None) == {}
