@@ -1,0 +1,328 @@
+"""What did the user write? A lowered object as it was before, from its markers, labels and annotations.
+
+Spec: stock.md 2 and 4. Questions are about what people wrote: `explain`, `what-if` and `lint` raise what they read from
+a cluster, and judge and show that. Raised entries say the same as the lowered ones do together, for every taint, those
+that no node has yet included.
+Objects are edited by hand. A marker without its original stays what it is, inert, and so does everything that cannot
+be told to be weir's: an entry behind a marker counts as weir's only if lowering would write exactly it.
+What surprises: an entry of the user's that says what the extended one before it already says cannot be told from
+weir's own, and is left out. It never decides anything.
+Also here: `operator: CEL` with the expression as value, which is how expressions are spelt on a stock cluster.
+Not here: lowering itself (weir.lowering.tolerations, templates, daemonsets, affinity).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from weir.gates import ALL_FEATURES
+from weir.lowering.names import (
+    GATE,
+    LABEL_VALUE,
+    REQUIREMENTS,
+    TOLERATIONS,
+    labelled_hash,
+    marked_hash,
+    requirement_hash,
+    toleration_hash,
+)
+from weir.lowering.tolerations import CEL, entry_for, is_extended, read_entry, read_originals
+from weir.lowering.triples import Triple
+from weir.objects.core import ViewError
+from weir.objects.templates import TEMPLATE_PATHS
+from weir.taints.toleration import tolerates
+
+Document = dict[str, Any]
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def raised(document: Any, *, keep_gate: bool = False) -> Any:
+    """Return *document* as its author wrote it; the very same object when nothing of it was lowered.
+
+    With *keep_gate* a pod keeps weir's scheduling gate: it is held, whatever its author wrote.
+
+    >>> raised({"kind": "Node", "metadata": {"labels": {"lowered.weir.dev/a-1f": "true", "zone": "a"}}})
+    {'kind': 'Node', 'metadata': {'labels': {'zone': 'a'}}}
+    """
+    if not isinstance(document, dict):
+        return document
+    kind = document.get("kind")
+    if isinstance(document.get("items"), list) and str(kind).endswith("List"):
+        return _raised_list(document, keep_gate)
+    if kind == "Node":
+        return _without_labels(document)
+    if kind == "PersistentVolume":
+        return _raised_volume(document)
+    if not isinstance(kind, str) or kind not in TEMPLATE_PATHS:
+        return document
+    return _inside(document, TEMPLATE_PATHS[kind], lambda found: _raised_template(found, kind, keep_gate))
+
+
+def _raised_list(document: Document, keep_gate: bool) -> Document:
+    """Return a List with its objects raised; a typed one may leave out the kind of its items."""
+    kind = str(document["kind"]).removesuffix("List")
+    items = []
+    for item in document["items"]:
+        if isinstance(item, dict) and kind and "kind" not in item:
+            found = raised({"kind": kind, **item}, keep_gate=keep_gate)
+            items.append({name: value for name, value in found.items() if name != "kind"})
+        else:
+            items.append(raised(item, keep_gate=keep_gate))
+    return {**document, "items": items}
+
+
+def _inside(document: Document, path: tuple[str, ...], change: Callable[[Document], Document]) -> Document:
+    """Return *document* with the object at *path* changed; itself when there is none, or nothing changes."""
+    if not path:
+        return change(document)
+    part = document.get(path[0])
+    if not isinstance(part, dict):
+        return document
+    changed = _inside(part, path[1:], change)
+    return document if changed is part else {**document, path[0]: changed}
+
+
+# ── pods and templates ───────────────────────────────────────────────────────────────────────────
+
+
+def _raised_template(template: Document, kind: str, keep_gate: bool) -> Document:
+    spec, metadata = template.get("spec"), _mapping(template.get("metadata"))
+    if not isinstance(spec, dict):
+        return template
+    annotations = _mapping(metadata.get("annotations"))
+    originals = _own(read_originals(annotations), toleration_hash)
+    requirements = _own(read_originals(annotations, REQUIREMENTS), requirement_hash)
+    changed = dict(spec)
+    if originals and isinstance(spec.get("tolerations"), list):
+        changed["tolerations"] = _raised_tolerations(spec, originals, values=kind == "Pod")
+    if requirements and isinstance(spec.get("affinity"), dict):
+        changed["affinity"] = _raised_affinity(spec["affinity"], requirements)
+    _drop(changed, "nodeSelector", lambda name: not labelled_hash(name))
+    if not keep_gate and isinstance(spec.get("schedulingGates"), list):
+        gates = [each for each in spec["schedulingGates"] if _mapping(each).get("name") != GATE]
+        changed["schedulingGates"] = gates
+        if not gates:
+            del changed["schedulingGates"]
+    unresolved = {labelled_hash(key) for key in _selected(changed)} - {""}
+    unresolved |= {marked_hash(key) for key in _keys(changed.get("tolerations"))} - {""}
+    if changed == spec and not {TOLERATIONS, REQUIREMENTS} & annotations.keys():
+        return template
+    result = {**template, "spec": changed}
+    if annotations and not unresolved:
+        kept = dict(metadata)
+        _drop(kept, "annotations", lambda name: name not in (TOLERATIONS, REQUIREMENTS))
+        result["metadata"] = kept
+    return result
+
+
+def _raised_tolerations(spec: Document, originals: Mapping[str, Document], *, values: bool) -> list[Any]:
+    """Return the tolerations with originals in place of markers and what stood behind them.
+
+    Behind the markers of a pod stand *values*, behind those of a DaemonSet and its pods broad entries.
+    """
+    broad = any(labelled_hash(str(key)) for key in _mapping(spec.get("nodeSelector")))
+    result: list[Any] = []
+    behind = ""
+    for entry in spec["tolerations"]:
+        hash_ = marked_hash(str(_mapping(entry).get("key") or ""))
+        if hash_ in originals:
+            behind = hash_
+            result.append(originals[hash_])
+        elif behind and (
+            (values and _is_value(entry, originals[behind]))
+            or (broad and _is_broad(entry, originals[behind]))
+        ):
+            continue
+        else:
+            behind = ""
+            result.append(entry)
+    return result
+
+
+def _is_value(entry: Any, original: Document) -> bool:
+    """Return whether lowering writes exactly this entry for the taint that it names."""
+    if not isinstance(entry, dict) or entry.get("operator") != "Equal":
+        return False
+    key, value, effect = (entry.get(name) or "" for name in ("key", "value", "effect"))
+    if not all(isinstance(part, str) for part in (key, value, effect)):
+        return False
+    triple = Triple(key, value, effect)
+    try:
+        read = read_entry(original)
+        return entry == entry_for(triple, read) and bool(tolerates(read, triple.taint, ALL_FEATURES))
+    except (ViewError, TypeError, ValueError):  # an annotation that somebody wrote
+        return False
+
+
+def _is_broad(entry: Any, original: Document) -> bool:
+    """Return whether the entry is one of those that stand behind a DaemonSet's marker for *original*."""
+    if not isinstance(entry, dict) or entry.get("operator") != "Exists" or entry.get("value"):
+        return False
+    key = "" if original.get("operator") == CEL else original.get("key") or ""
+    effects = (original["effect"],) if original.get("effect") else (*_EFFECTS, "")
+    return (entry.get("key") or "") == key and (entry.get("effect") or "") in effects
+
+
+def _raised_affinity(affinity: Document, requirements: Mapping[str, Document]) -> Document:
+    def node_affinity(found: Document) -> Document:
+        changed = dict(found)
+        if isinstance(found.get(_REQUIRED), dict):
+            changed[_REQUIRED] = _raised_selector(found[_REQUIRED], requirements)
+        if isinstance(found.get(_PREFERRED), list):
+            changed[_PREFERRED] = [
+                _inside(each, ("preference",), lambda term: _raised_term(term, requirements))
+                if isinstance(each, dict)
+                else each
+                for each in found[_PREFERRED]
+            ]
+        return changed
+
+    return _inside(affinity, ("nodeAffinity",), node_affinity)
+
+
+def _raised_selector(selector: Document, requirements: Mapping[str, Document]) -> Document:
+    terms = selector.get("nodeSelectorTerms")
+    if not isinstance(terms, list):
+        return selector
+    found = [_raised_term(term, requirements) if isinstance(term, dict) else term for term in terms]
+    return {**selector, "nodeSelectorTerms": found}
+
+
+def _raised_term(term: Document, requirements: Mapping[str, Document]) -> Document:
+    expressions = term.get("matchExpressions")
+    if not isinstance(expressions, list):
+        return term
+    return {**term, "matchExpressions": [_original_requirement(each, requirements) for each in expressions]}
+
+
+def _original_requirement(requirement: Any, requirements: Mapping[str, Document]) -> Any:
+    found = _mapping(requirement)
+    hash_ = labelled_hash(str(found.get("key") or ""))
+    if hash_ in requirements and found.get("operator") == "In" and found.get("values") == [LABEL_VALUE]:
+        return requirements[hash_]
+    return requirement
+
+
+# ── volumes and nodes ────────────────────────────────────────────────────────────────────────────
+
+
+def _raised_volume(volume: Document) -> Document:
+    metadata = _mapping(volume.get("metadata"))
+    requirements = _own(read_originals(_mapping(metadata.get("annotations")), REQUIREMENTS), requirement_hash)
+    if not requirements:
+        return volume
+    place = ("spec", "nodeAffinity", "required")
+    result = dict(_inside(volume, place, lambda selector: _raised_selector(selector, requirements)))
+    kept = dict(metadata)
+    _drop(kept, "annotations", lambda name: name != REQUIREMENTS)
+    result["metadata"] = kept
+    return result
+
+
+def _without_labels(node: Document) -> Document:
+    def metadata(found: Document) -> Document:
+        changed = dict(found)
+        _drop(changed, "labels", lambda name: not labelled_hash(name))
+        return found if changed == found else changed
+
+    return _inside(node, ("metadata",), metadata)
+
+
+# ── the stock spelling of expressions ────────────────────────────────────────────────────────────
+
+
+def with_expression(entry: Any) -> Any:
+    """Return a toleration with the field `expression` where it is spelt `operator: CEL`; others as they are.
+
+    >>> with_expression({"operator": "CEL", "value": "taint.key == 'a'", "tolerationSeconds": 30})
+    {'expression': "taint.key == 'a'", 'tolerationSeconds': 30}
+    """
+    if not isinstance(entry, Mapping) or entry.get("operator") != CEL:
+        return entry
+    expression = entry.get("value")
+    if not isinstance(expression, str) or not expression:
+        return entry
+    rest = {name: value for name, value in entry.items() if name not in ("operator", "value")}
+    return {"expression": expression, **rest}
+
+
+def with_expressions(document: Any) -> Any:
+    """Return a pod or workload with every toleration as `with_expression` has it; itself when none changes."""
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if not isinstance(kind, str) or kind not in TEMPLATE_PATHS:
+        return document
+
+    def spec(found: Document) -> Document:
+        entries = found.get("tolerations")
+        if not isinstance(entries, list) or not any(_is_stock_spelling(each) for each in entries):
+            return found
+        return {**found, "tolerations": [with_expression(each) for each in entries]}
+
+    return _inside(document, (*TEMPLATE_PATHS[kind], "spec"), spec)
+
+
+def _is_stock_spelling(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.get("operator") == CEL
+
+
+# ── what is extended ─────────────────────────────────────────────────────────────────────────────
+
+
+def extended_entries(document: Any) -> Iterator[Document]:
+    """Yield the extended tolerations of a pod or workload as it was written, in either spelling of expressions."""
+    kind = document.get("kind") if isinstance(document, dict) else None
+    part: Any = document if isinstance(kind, str) and kind in TEMPLATE_PATHS else None
+    for name in (*TEMPLATE_PATHS.get(str(kind), ()), "spec", "tolerations"):
+        part = _mapping(part).get(name)
+    for entry in part if isinstance(part, list) else ():
+        if isinstance(entry, dict) and (entry.get("expression") or is_extended(entry)):
+            yield entry
+
+
+def is_lowered(document: Any) -> bool:
+    """Return whether weir's operator has had a hand in *document*."""
+    return raised(document) is not document
+
+
+# ── shapes that people may have broken ───────────────────────────────────────────────────────────
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _own(originals: Mapping[str, Document], hash_of: Callable[[Document], str]) -> dict[str, Document]:
+    """Return the originals that stand under their own hash; others were edited, and nobody knows what was meant."""
+    return {hash_: entry for hash_, entry in originals.items() if hash_of(entry) == hash_}
+
+
+def _drop(holder: Document, name: str, keep: Callable[[str], bool]) -> None:
+    """Keep only some entries of the mapping *name* in *holder*; one that is then empty goes."""
+    found = holder.get(name)
+    if not isinstance(found, dict) or all(keep(str(key)) for key in found):
+        return
+    kept = {key: value for key, value in found.items() if keep(str(key))}
+    if kept:
+        holder[name] = kept
+    else:
+        del holder[name]
+
+
+def _keys(entries: Any) -> Iterator[str]:
+    for entry in entries if isinstance(entries, list) else ():
+        yield str(_mapping(entry).get("key") or "")
+
+
+def _selected(spec: Document) -> Iterator[str]:
+    """Yield the label keys that the node affinity of a pod spec asks for."""
+    affinity = _mapping(_mapping(spec.get("affinity")).get("nodeAffinity"))
+    terms = _mapping(affinity.get(_REQUIRED)).get("nodeSelectorTerms")
+    preferred = affinity.get(_PREFERRED)
+    for term in terms if isinstance(terms, list) else ():
+        yield from _keys(_mapping(term).get("matchExpressions"))
+    for each in preferred if isinstance(preferred, list) else ():
+        yield from _keys(_mapping(_mapping(each).get("preference")).get("matchExpressions"))
