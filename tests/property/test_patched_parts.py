@@ -252,7 +252,14 @@ def whole_objects_only() -> Any:
 async def answers(requests: list[tuple[str, str, str, str, bytes]]) -> list[Any]:
     clock = VirtualClock()
     randomness = random.Random(1).randbytes
-    options = Options(Path(), store="memory", insecure=True, gates=ALL_FEATURES, random_bytes=randomness)
+    options = Options(
+        Path(),
+        store="memory",
+        insecure=True,
+        gates=ALL_FEATURES,
+        authorization_modes=("AlwaysAllow",),  # no roles to make before the first request
+        random_bytes=randomness,
+    )
     running = await build(options, await open_store(options, clock), clock)
     server = running.server
     server._security = server._security._replace(authenticator=Admin())

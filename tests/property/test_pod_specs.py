@@ -31,7 +31,12 @@ from weir.objects.document import root_of
 
 async def server(gates: Gates, clock: VirtualClock, *, remembers: bool) -> ApiServer:
     options = Options(
-        Path(), store="memory", insecure=True, gates=gates, random_bytes=random.Random(1).randbytes
+        Path(),
+        store="memory",
+        insecure=True,
+        gates=gates,
+        authorization_modes=("AlwaysAllow",),  # no roles to make before the first request
+        random_bytes=random.Random(1).randbytes,
     )
     running = await build(options, await open_store(options, clock), clock)
     if not remembers:
