@@ -19,8 +19,10 @@ from weir.store import (
     Store,
     StoreError,
     StoreUnavailable,
+    TooLarge,
     Write,
 )
+from weir.store.backend import MOST_BYTES
 
 keeping_data = pytest.mark.parametrize("backend", ["sqlite", "etcd"], indirect=True)
 sharing_data = pytest.mark.parametrize("backend", ["etcd"], indirect=True)
@@ -533,3 +535,13 @@ async def test_both_stores_number_the_changes_alike(backend: Backend) -> None:
 async def test_values_are_frozen() -> None:
     with pytest.raises(AttributeError):
         KeyValue("/a", b"", 1, 1).value = b"x"  # type: ignore[misc]
+
+
+async def test_a_value_larger_than_any_etcd_takes_is_refused_and_changes_nothing(store: Store) -> None:
+    with pytest.raises(TooLarge, match=r"^etcdserver: request is too large$"):
+        await put(store, "/a/big", b"x" * MOST_BYTES)
+    with pytest.raises(TooLarge, match=r"^rpc error: code = ResourceExhausted .* \(2200006 vs. 2097152\)$"):
+        await put(store, "/a/big", b"x" * 2_200_000)
+    assert store.get("/a/big") is None
+    await put(store, "/a/big", b"x" * (MOST_BYTES - 2000))
+    assert listed(store, "/a/") == {"/a/big": b"x" * (MOST_BYTES - 2000)}

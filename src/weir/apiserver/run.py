@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from weir.apiserver.admission.node_restriction import NodeRestriction
 from weir.apiserver.audit.events import EVERYTHING, Audit, parse_policy
 from weir.apiserver.audit.log import AuditLog, Keep
 from weir.apiserver.auth import kubeconfig, pki
-from weir.apiserver.auth.authn import MASTERS, Authenticator, StaticTokens, User, proven
+from weir.apiserver.auth.authn import MASTERS, Authenticator, StaticTokens, TokenFile, User, proven
 from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.auth.claim_status_authz import ClaimStatusRights
 from weir.apiserver.auth.create_authz import CreateRights
@@ -37,6 +38,8 @@ from weir.apiserver.auth.escalation import EscalationCheck
 from weir.apiserver.auth.reviews import Reviews
 from weir.apiserver.auth.tokens import Signer, Verifier, key_set, openid_configuration
 from weir.apiserver.bootstrap.objects import bootstrap, furnish
+from weir.apiserver.encryption.at_rest import AtRest
+from weir.apiserver.file_changes import FileChanges
 from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.patches.json import patch_of_webhook
@@ -66,6 +69,7 @@ logger = logging.getLogger("weir.apiserver")
 SWEEP_SECONDS = 5.0
 STOP_SECONDS = 10.0
 SWITCH_SECONDS = 0.0002
+RENEW_SECONDS = 3600.0  # how often the ends of certificates are looked at
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,9 @@ class Options:
     audit_policy: Path | None = None
     audit_keep: Keep = field(default_factory=Keep)
     compaction_seconds: float = 300.0
+    event_ttl_seconds: float = 3600.0  #: how long an Event is kept
+    encryption_config: Path | None = None  #: which resources are encrypted on the disk, and how
+    encryption_reload: bool = False  #: read it again whenever it changes
     max_reading: int = 400
     max_writing: int = 200
     sync_delay_seconds: float = 0.0
@@ -113,6 +120,48 @@ class Running:
     chores: list[asyncio.Task[Any]] = field(default_factory=list)
     port: int = 0
     registry: Registry = field(default_factory=Registry)
+    files: FileChanges = field(default_factory=FileChanges)
+    serving: ssl.SSLContext | None = None
+    _admin: tuple[pki.KeyPair, bytes] | None = None
+
+    @property
+    def admin_certificate(self) -> bytes | None:
+        """The administrator's certificate as it is now (DER), for clients in this process."""
+        if self.options.insecure or self.credentials is None:
+            return None
+        admin = self.credentials.admin
+        if self._admin is None or self._admin[0] is not admin:
+            self._admin = admin, ssl.PEM_cert_to_DER_cert(admin.certificate.decode())
+        return self._admin[1]
+
+    def renew(self, now: datetime) -> None:
+        """Make certificates anew whose end is near, and show them from now on. Raises PkiError, OSError."""
+        if self.credentials is None:
+            return
+        before = self.credentials
+        self.credentials = pki.ensure(before.directory, self.options.hostnames, now=now)
+        self.load_serving()
+        if self.credentials.admin != before.admin or self.credentials.authority != before.authority:
+            self.write_kubeconfig()
+
+    def load_serving(self) -> None:
+        """Show the certificate that lies in the files. Raises OSError."""
+        if self.serving is not None and self.credentials is not None:
+            pki.load_serving(self.serving, self.credentials)
+
+    def write_kubeconfig(self) -> None:
+        """Write the kubeconfig that reaches this server, if one was asked for."""
+        options, credentials = self.options, None if self.options.insecure else self.credentials
+        if options.kubeconfig is None:
+            return
+        access = kubeconfig.Access(
+            self.url,
+            None if credentials is None else credentials.ca_pem,
+            None if credentials is None else credentials.admin.certificate,
+            None if credentials is None else credentials.admin.key,
+            self.admin_token if options.insecure else None,
+        )
+        kubeconfig.write(options.kubeconfig, kubeconfig.document(access))
 
     @property
     def url(self) -> str:
@@ -143,8 +192,10 @@ class Running:
         await self.store.close()
 
 
-async def open_store(options: Options, clock: Clock) -> Store:
-    """Return the store the options name; raises StoreUnavailable."""
+async def open_store(options: Options, clock: Clock, at_rest: AtRest | None = None) -> Store:
+    """Return the store the options name, its values in the form that *at_rest* gives them (by default, what the
+    options say); raises StoreUnavailable, ConfigurationError."""
+    at_rest = at_rest or AtRest(options.encryption_config)
     keep = options.compaction_seconds
     if options.store == "memory":
         from weir.store.memory import MemoryStore
@@ -158,6 +209,7 @@ async def open_store(options: Options, clock: Clock) -> Store:
             time=clock.time,
             keep_seconds=keep,
             sync_delay=options.sync_delay_seconds,
+            transformer=at_rest,
         )
     if options.store.startswith("etcd="):
         # The library writes lines of its own to stderr about what it also raises; it looks here when it is imported.
@@ -176,6 +228,7 @@ async def open_store(options: Options, clock: Clock) -> Store:
             ),
             time=clock.time,
             keep_seconds=keep,
+            transformer=at_rest,
         )
     raise StoreUnavailable(f"unknown store {options.store!r}: write sqlite, memory or etcd=host:port")
 
@@ -223,8 +276,11 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     readers: list[Callable[[str], User | None]] = []
     if options.insecure:
         readers.append(StaticTokens({admin_token: proven("weir-admin", (MASTERS,))}).find)
+    files = FileChanges()
     if options.token_file is not None:
-        readers.append(StaticTokens.parse_file(options.token_file.read_text()).find)
+        tokens = TokenFile(options.token_file)
+        readers.append(tokens.find)
+        files.follow([tokens.path], tokens.reload)
     signer, verifier = None, None
     if credentials is not None:
         signer = Signer.load(credentials.token_key)
@@ -263,7 +319,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             ),
         }
     server = ApiServer(
-        Parts(store, reader, chain, options.gates, clock, options.random_bytes),
+        Parts(store, reader, chain, options.gates, clock, options.random_bytes, options.event_ttl_seconds),
         security,
         metrics=metrics,
         address=address,
@@ -277,7 +333,9 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             await furnish(server.verbs, name, ca)
 
     server.after_create(furnish_namespace)
-    return Running(server, store, options, credentials, admin_token, webhook_client, registry=registry)
+    return Running(
+        server, store, options, credentials, admin_token, webhook_client, registry=registry, files=files
+    )
 
 
 async def serve(running: Running, clock: Clock) -> None:
@@ -287,7 +345,9 @@ async def serve(running: Running, clock: Clock) -> None:
     connections = running.connections = Connections(running.server.handle, running.server.prove)
     context: ssl.SSLContext | None = None
     if not options.insecure and credentials is not None:
-        context = pki.serving_context(credentials)
+        context = running.serving = pki.serving_context(credentials)
+        shown = [credentials.server_cert_path, credentials.server_key_path, credentials.ca_path]
+        running.files.follow(shown, running.load_serving)
     listener = await loop.create_server(
         connections.protocol,
         options.bind_address or "127.0.0.1",
@@ -300,19 +360,13 @@ async def serve(running: Running, clock: Clock) -> None:
     running.port = listener.sockets[0].getsockname()[1]
     running.chores.append(loop.create_task(keep_up(running.store, clock)))
     running.chores.append(loop.create_task(_sweep(connections)))
+    running.chores.append(loop.create_task(running.files.run(clock)))
+    running.chores.append(loop.create_task(_renew(running, clock)))
     address = f"{options.bind_address or '127.0.0.1'}:{running.port}"
     instance = str(uuid.UUID(bytes=options.random_bytes(16), version=4))
     lease = IdentityLease(running.server.verbs, clock, socket.gethostname(), address, instance)
     running.chores.append(loop.create_task(lease.run()))
-    if options.kubeconfig is not None:
-        access = kubeconfig.Access(
-            running.url,
-            None if options.insecure or credentials is None else credentials.ca_pem,
-            None if options.insecure or credentials is None else credentials.admin.certificate,
-            None if options.insecure or credentials is None else credentials.admin.key,
-            running.admin_token if options.insecure else None,
-        )
-        kubeconfig.write(options.kubeconfig, kubeconfig.document(access))
+    running.write_kubeconfig()
 
 
 def _tune_interpreter() -> None:
@@ -323,6 +377,16 @@ def _tune_interpreter() -> None:
     """
     calm_collector()
     sys.setswitchinterval(SWITCH_SECONDS)
+
+
+async def _renew(running: Running, clock: Clock) -> None:
+    """Make certificates anew before they end."""
+    while True:
+        await clock.sleep(RENEW_SECONDS)
+        try:
+            running.renew(clock.now())
+        except (pki.PkiError, OSError) as error:
+            logger.error("the certificates cannot be renewed: %s", error)
 
 
 async def _sweep(connections: Connections) -> None:
@@ -336,9 +400,12 @@ async def _sweep(connections: Connections) -> None:
 async def run(options: Options, *, ready: Callable[[Running], None] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     clock = RealClock()
-    store = await open_store(options, clock)
+    at_rest = AtRest(options.encryption_config)
+    store = await open_store(options, clock, at_rest)
     try:
         running = await build(options, store, clock)
+        if options.encryption_config is not None and options.encryption_reload:
+            running.files.follow([options.encryption_config], at_rest.reload)
     except BaseException:
         await store.close()
         raise

@@ -67,7 +67,7 @@ from weir.apiserver.transport.options import DeleteOptions, ListOptions, parse_b
 from weir.apiserver.transport.paths import RequestInfo
 from weir.objects import document
 from weir.objects.kinds import KINDS, Kind
-from weir.store import Store, StoreUnavailable
+from weir.store import Store, StoreUnavailable, TooLarge
 from weir.values.quoting import quote
 
 __all__ = ["ApiServer", "Security"]
@@ -191,6 +191,8 @@ class ApiServer:
             logger.error("the store cannot take a request path=%s: %s", request.path, error)
             self._store_failed = True
             answer = _failure(request, _unavailable(error))
+        except TooLarge as error:
+            answer = _failure(request, errors.InternalError(str(error)))
         except RecursionError:  # only what a client nests makes the server go so deep
             answer = _failure(request, errors.BadRequest("the request is nested too deeply"))
         except Exception:

@@ -250,6 +250,13 @@ bind_options: Final[Option] = together(
     ),
 )
 
+encryption_option: Final[Option] = click.option(
+    "--encryption-provider-config",
+    "encryption_config",
+    type=_FILE,
+    help="Which resources are encrypted in the store, and how (EncryptionConfiguration).",
+)
+
 secure_port_option: Final[Option] = click.option(
     "--secure-port",
     type=click.IntRange(0, 65535),

@@ -12,9 +12,28 @@ from pathlib import Path
 import click
 
 from weir.cli._loop import run_loop
-from weir.cli._options import State, bind_options, feature_gates_option, secure_port_option, state_options
+from weir.cli._options import (
+    State,
+    bind_options,
+    encryption_option,
+    feature_gates_option,
+    secure_port_option,
+    state_options,
+)
 from weir.cli.render import say
 from weir.gates import Gates
+from weir.values.duration import NANOSECONDS, DurationError, parse_duration
+
+
+def _seconds(context: click.Context, option: click.Parameter, text: str) -> float:
+    """Return the seconds of a duration like Go's that is not negative."""
+    try:
+        seconds = parse_duration(text) / NANOSECONDS
+    except DurationError:
+        seconds = -1.0
+    if seconds <= 0:
+        raise click.BadParameter(f"{text!r}: write a time like 1h30m or 90s")
+    return seconds
 
 
 @click.command()
@@ -69,6 +88,22 @@ from weir.gates import Gates
     show_default=True,
     metavar="SECONDS",
 )
+@click.option(
+    "--event-ttl",
+    "event_ttl_seconds",
+    default="1h0m0s",
+    show_default=True,
+    metavar="DURATION",
+    callback=_seconds,
+    help="How long events are kept.",
+)
+@encryption_option
+@click.option(
+    "--encryption-provider-config-automatic-reload",
+    "encryption_reload",
+    is_flag=True,
+    help="Read it again whenever it changes.",
+)
 def apiserver(
     state: State,
     bind_address: str,
@@ -90,17 +125,27 @@ def apiserver(
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
     compaction: float,
+    event_ttl_seconds: float,
+    encryption_config: Path | None,
+    encryption_reload: bool,
 ) -> None:
     """Serve the Kubernetes API."""
     from weir.apiserver.admission.chain import PluginError, Settings
     from weir.apiserver.audit.log import Keep
     from weir.apiserver.auth.authz import ModeError
     from weir.apiserver.auth.pki import PkiError
+    from weir.apiserver.encryption.configuration import ConfigurationError
     from weir.apiserver.run import Running, run
     from weir.observe import logs
     from weir.store import StoreError
 
     logs.configure()
+    if encryption_reload and encryption_config is None:
+        raise click.UsageError(
+            "--encryption-provider-config-automatic-reload must be set only when --encryption-provider-config is set"
+        )
+    if encryption_config is not None and state.store == "memory":
+        raise click.UsageError("--encryption-provider-config: a store in memory has no disk to encrypt")
     if insecure_http and bind_address not in ("127.0.0.1", "::1", "localhost"):
         raise click.UsageError("--insecure-http serves loopback only: leave --bind-address out or use TLS")
 
@@ -128,11 +173,14 @@ def apiserver(
             audit_policy=audit_policy_file,
             audit_keep=Keep(audit_log_maxsize, audit_log_maxbackup, audit_log_maxage),
             compaction_seconds=compaction,
+            event_ttl_seconds=event_ttl_seconds,
+            encryption_config=encryption_config,
+            encryption_reload=encryption_reload,
             max_reading=max_requests_inflight,
             max_writing=max_mutating_requests_inflight,
         )
         run_loop(run(options, ready=ready))
-    except (PluginError, ModeError, PkiError) as error:
+    except (PluginError, ModeError, PkiError, ConfigurationError) as error:
         raise click.UsageError(str(error)) from None
     except (StoreError, OSError) as error:
         raise click.ClickException(str(error)) from None

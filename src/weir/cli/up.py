@@ -26,6 +26,7 @@ from weir.cli._loop import run_loop
 from weir.cli._options import (
     State,
     bind_options,
+    encryption_option,
     feature_gates_option,
     secure_port_option,
     state_options,
@@ -95,6 +96,7 @@ class Wanted:
     type=click.Choice(_COMPONENTS[1:]),
     help="A component from before KEP-5500, which reads a toleration with an expression as an empty one.",
 )
+@encryption_option
 @click.option("--controllers", default="*", show_default=True, help="As of weir controller-manager.")
 @click.option("--seed", type=int, default=0, help="For times and failures of simulated nodes.")
 @click.option(
@@ -117,6 +119,7 @@ def up(
     gates: Gates,
     component_gates: tuple[str, ...],
     older: tuple[str, ...],
+    encryption_config: Path | None,
     controllers: str,
     seed: int,
     detach: bool,
@@ -152,7 +155,11 @@ def up(
     given = {name for name in ("nodes", "gpus") if _is_given(ctx, name)}
     wanted = Wanted(nodes, gpus, frozenset(given))
     options = state.options(
-        bind_address=bind_address, hostnames=hostnames, secure_port=secure_port, gates=apart.apiserver
+        bind_address=bind_address,
+        hostnames=hostnames,
+        secure_port=secure_port,
+        gates=apart.apiserver,
+        encryption_config=encryption_config,
     )
 
     def work() -> None:
@@ -182,12 +189,13 @@ def _is_given(ctx: click.Context, name: str) -> bool:
 def _with_reasons(work: Callable[[], None], options: Options) -> None:
     """Do *work*; what keeps a server from starting is an error with what to do about it."""
     from weir.apiserver.auth.pki import PkiError
+    from weir.apiserver.encryption.configuration import ConfigurationError
     from weir.store import StoreError
 
     where = f"{options.bind_address}:{options.secure_port}"
     try:
         work()
-    except PkiError as error:
+    except (PkiError, ConfigurationError) as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -86,8 +85,11 @@ def local_client(running: Running, clock: Clock, agent: str, *, older: bool = Fa
     if running.options.insecure or running.credentials is None:
         headers["authorization"] = f"Bearer {running.admin_token}"
     else:
-        certificate = ssl.PEM_cert_to_DER_cert(running.credentials.admin.certificate.decode())
-        make = partial(Request, peer_certificate=certificate)
+
+        def certified(*given: Any) -> Request:  # with the certificate as it is then: it may have been renewed
+            return Request(*given, peer_certificate=running.admin_certificate)
+
+        make = certified
     transport: Transport = LocalTransport(running.server.handle, make, headers)
     if older:
         transport = OlderTransport(transport)

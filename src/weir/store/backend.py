@@ -20,6 +20,8 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 NO_STAMP = -1
+MOST_BYTES = 1_572_864  # of one key and value: what etcd takes as one request, unless told otherwise
+_MOST_SENT_BYTES = 2 << 20  # what its client sends at all
 
 
 # ------------------------------------------------------------------------------------------------- errors
@@ -58,6 +60,10 @@ class StoreUnavailable(StoreError):
 
 class Locked(StoreUnavailable):
     """Another process has the data open. Stop it first, or use a store made for sharing."""
+
+
+class TooLarge(StoreError):
+    """The value is larger than any store takes. Nothing happened."""
 
 
 class WriteError(StoreError):
@@ -162,6 +168,22 @@ class Write(msgspec.Struct, frozen=True, gc=False):
     ttl_seconds: float = 0.0  # remove it by itself after this time; 0 is never
 
 
+def check_sizes(writes: Sequence[Write]) -> None:
+    """Refuse a write that no etcd, or no client of one, would take. Raises TooLarge, in their words.
+
+    >>> check_sizes([Write("/a", bytes(MOST_BYTES))])
+    Traceback (most recent call last):
+    weir.store.backend.TooLarge: etcdserver: request is too large
+    """
+    for write in writes:
+        size = 0 if write.value is None else len(write.value) + len(write.key)
+        if size > _MOST_SENT_BYTES:
+            larger = f"trying to send message larger than max ({size} vs. {_MOST_SENT_BYTES})"
+            raise TooLarge(f"rpc error: code = ResourceExhausted desc = {larger}")
+        if size > MOST_BYTES:
+            raise TooLarge("etcdserver: request is too large")
+
+
 class Result(msgspec.Struct, frozen=True, gc=False):
     """What became of one write.
 
@@ -249,7 +271,7 @@ class Store(Protocol):
 
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
         """Try each write in order and return one result for each; returns when they are durable and visible.
-        Writes of concurrent callers become durable together. Raises StoreUnavailable."""
+        Writes of concurrent callers become durable together. Raises StoreUnavailable, TooLarge."""
 
     async def fresh(self) -> int:
         """Return a revision at least as new as every write acknowledged anywhere before the call, once reads
@@ -257,6 +279,10 @@ class Store(Protocol):
 
     async def until(self, revision: int) -> None:
         """Return as soon as reads see *revision*. Put a time limit around it."""
+
+    async def stale(self, key: str) -> bool:
+        """Return whether *key* lies on the disk in another form than it would be written in now (an older
+        encryption key): writing it again without a change is then worth while."""
 
     async def compact(self, revision: int) -> None:
         """Forget what was superseded at or before *revision*; older lists and watches answer Compacted."""

@@ -31,13 +31,16 @@ from weir.store.backend import (
     Result,
     StoreError,
     StoreUnavailable,
+    TooLarge,
     Write,
+    check_sizes,
 )
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.etcd_wire import (
     LAST_PLACE,
     EtcdConnection,
     EtcdOptions,
+    content_of,
     decode,
     encode_value,
     main_of,
@@ -47,6 +50,7 @@ from weir.store.etcd_wire import (
 )
 from weir.store.log import Log, next_version, refusal
 from weir.store.read_cache import ReadCache
+from weir.store.transformer import PLAIN, Transformer, Unreadable
 
 _TXN_WRITES = 64  # etcd refuses transactions of more than 128 by default
 _TXN_BYTES = 1 << 20  # and of more than 1.5 MiB
@@ -71,7 +75,12 @@ class EtcdStore(ReadCache):
     """The contract of `weir.store.backend.Store`, in etcd v3."""
 
     def __init__(
-        self, connection: EtcdConnection, prefix: str, time: Callable[[], float], keep_seconds: float
+        self,
+        connection: EtcdConnection,
+        prefix: str,
+        time: Callable[[], float],
+        keep_seconds: float,
+        transformer: Transformer,
     ) -> None:
         """Use `open`."""
         super().__init__(Log())
@@ -84,6 +93,8 @@ class EtcdStore(ReadCache):
         self._sender: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._leases: dict[float, _Lease] = {}
+        self._transformer = transformer
+        self._unreadable: Unreadable | None = None  # what keeps the watch from going on
         self._closed = False
 
     @classmethod
@@ -94,11 +105,15 @@ class EtcdStore(ReadCache):
         prefix: str = "/weir",
         time: Callable[[], float] = time.time,
         keep_seconds: float = DEFAULT_KEEP_SECONDS,
+        transformer: Transformer = PLAIN,
     ) -> Self:
-        """Connect, and return when memory shows what etcd holds under *prefix*. Raises StoreUnavailable."""
+        """Connect, and return when memory shows what etcd holds under *prefix*. Raises StoreUnavailable.
+
+        *transformer* says in what form values lie in etcd, behind their header.
+        """
         if isinstance(options, str):
             options = EtcdOptions(endpoints=options.split(","))
-        store = cls(EtcdConnection(options), prefix, time, keep_seconds)
+        store = cls(EtcdConnection(options), prefix, time, keep_seconds, transformer)
         try:
             await store._load()
             store._follower = asyncio.create_task(store._follow())
@@ -168,7 +183,7 @@ class EtcdStore(ReadCache):
             page = await self._etcd.range(key=start, range_end=self._end, limit=_PAGE, revision=main)
             for stored in page.kvs:
                 if stored.key != self._sync_key:
-                    items.append(decode(self._key_of(stored.key), stored))
+                    items.append(decode(self._key_of(stored.key), stored, self._transformer))
             if not page.more:
                 return items
             start = page.kvs[-1].key + b"\0"
@@ -191,6 +206,7 @@ class EtcdStore(ReadCache):
                             self._etcd.forget_token()
                             break
                         self._take(response)
+                        self._unreadable = None
                         pause = 0.05
                 finally:
                     stream.cancel()
@@ -199,6 +215,9 @@ class EtcdStore(ReadCache):
                     await self._load()
                     self._log.fanout.end(gap)
                     continue
+            except Unreadable as error:  # another server has keys that this one lacks; it may be given them
+                self._unreadable = error
+                self._log.give_up(error)
             except (grpc.aio.AioRpcError, StoreUnavailable):
                 self._etcd.forget_token()
                 self._etcd.leave(endpoint)
@@ -230,7 +249,7 @@ class EtcdStore(ReadCache):
                 if before is None:
                     continue
             else:
-                item = decode(key, stored)
+                item = decode(key, stored, self._transformer)
                 revision = revision_of(main, place_of(stored.value))
             pending[key] = item
             events.append(Event(key, revision, item, before))
@@ -246,9 +265,12 @@ class EtcdStore(ReadCache):
     def _require_open(self) -> None:
         if self._closed:
             raise StoreUnavailable("the store is closed")
+        if self._unreadable is not None:
+            raise self._unreadable
 
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
         self._require_open()
+        check_sizes(writes)
         answer: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
         self._asked.append(_Asked(writes, answer))
         if self._sender is None:
@@ -275,15 +297,15 @@ class EtcdStore(ReadCache):
         finally:
             self._sender = None
 
-    async def _send_group(self, writes: Sequence[Write]) -> list[Result | StoreUnavailable]:
-        outcomes: list[Result | StoreUnavailable] = []
+    async def _send_group(self, writes: Sequence[Write]) -> list[Result | StoreError]:
+        outcomes: list[Result | StoreError] = []
         at = 0
         while at < len(writes):
             part = _one_transaction(writes, at)
             at += len(part)
             try:
                 outcomes += await self._transact(part)
-            except StoreUnavailable as error:
+            except (StoreUnavailable, TooLarge) as error:
                 outcomes += [error] * len(part)
         return outcomes
 
@@ -310,7 +332,7 @@ class EtcdStore(ReadCache):
             again = []
             for (number, write), read in zip(left, answer.responses, strict=True):
                 kvs = read.response_range.kvs
-                found = decode(write.key, kvs[0]) if kvs else None
+                found = decode(write.key, kvs[0], self._transformer) if kvs else None
                 error = refusal(write, found)
                 if error is None:
                     again.append((number, write))
@@ -329,14 +351,15 @@ class EtcdStore(ReadCache):
             return
         try:
             await asyncio.wait_for(self._log.until(revision), _VISIBLE_SECONDS)
-        except TimeoutError:
+        except (TimeoutError, Unreadable):
             message = "etcd took the write, but its watch did not bring it back"
             raise StoreUnavailable(message, unknown=True) from None
 
     async def _operation(self, write: Write, key: bytes, place: int) -> dict[str, Any]:
         if write.value is None:
             return {"request_delete_range": {"key": key}}
-        stored = encode_value(write.value, place, write.stamp)
+        content = self._transformer.to_storage(write.key, write.value)
+        stored = encode_value(content, place, write.stamp)
         lease = await self._lease(write.ttl_seconds) if write.ttl_seconds else 0
         return {"request_put": {"key": key, "value": stored, "lease": lease}}
 
@@ -358,6 +381,12 @@ class EtcdStore(ReadCache):
         return lease.lease_id
 
     # ------------------------------------------------------------------------------------- upkeep and end
+
+    async def stale(self, key: str) -> bool:
+        if not self._transformer.may_be_stale(key):
+            return False
+        page = await self._etcd.range(key=self._prefix + key.encode())
+        return bool(page.kvs) and self._transformer.is_stale(key, content_of(page.kvs[0].value))
 
     async def compact(self, revision: int) -> None:
         if revision <= self._log.compacted:

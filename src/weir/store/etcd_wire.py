@@ -22,7 +22,8 @@ import grpc
 import grpc.aio
 
 from weir.store import etcd_messages as pb
-from weir.store.backend import NO_STAMP, Compacted, KeyValue, StoreUnavailable
+from weir.store.backend import NO_STAMP, Compacted, KeyValue, StoreUnavailable, TooLarge
+from weir.store.transformer import PLAIN, Transformer
 
 PLACE_BITS = 10
 LAST_PLACE = (1 << PLACE_BITS) - 1
@@ -46,7 +47,7 @@ def main_of(revision: int) -> int:
 
 
 def encode_value(value: bytes, place: int, stamp: int) -> bytes:
-    """Return what is stored in etcd for *value*."""
+    """Return what is stored in etcd for *value*, which has gone through the transformer."""
     return _HEADER.pack(_FORMAT, 0, place, stamp) + value
 
 
@@ -58,13 +59,19 @@ def place_of(stored: bytes) -> int:
     return place
 
 
-def decode(key: str, stored: Any) -> KeyValue:
-    """Return etcd's key-value pair *stored* as weir's."""
+def content_of(stored: bytes) -> bytes:
+    """Return a stored value without its header."""
+    return stored[_HEADER.size :] if len(stored) >= _HEADER.size and stored[0] == _FORMAT else stored
+
+
+def decode(key: str, stored: Any, transformer: Transformer = PLAIN) -> KeyValue:
+    """Return etcd's key-value pair *stored* as weir's. Raises Unreadable."""
     raw: bytes = stored.value
     place, stamp, value = 0, NO_STAMP, raw
     if len(raw) >= _HEADER.size and raw[0] == _FORMAT:
         _, _, place, stamp = _HEADER.unpack_from(raw)
         value = raw[_HEADER.size :]
+    value = transformer.from_storage(key, value)
     revision = revision_of(stored.mod_revision, place)
     if stamp != NO_STAMP:
         value = b"%b%d%b" % (value[:stamp], revision, value[stamp:])
@@ -222,11 +229,13 @@ _CLEAN = (  # etcd answered that it did nothing
 )
 
 
-def unavailable(error: grpc.aio.AioRpcError) -> StoreUnavailable | Compacted:
+def unavailable(error: grpc.aio.AioRpcError) -> StoreUnavailable | Compacted | TooLarge:
     """Return the store's error for one of gRPC's."""
     code, details = error.code(), error.details() or ""
     if code is grpc.StatusCode.OUT_OF_RANGE and "compacted" in details:
         return Compacted(0, 0)
+    if "request is too large" in details:
+        return TooLarge(details)
     words = details.removeprefix("etcdserver: ") or code.name.lower()
     # The write that takes etcd over its quota is carried out and answered with "no space" all the same.
     full = "space exceeded" in details

@@ -23,6 +23,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from weir.store.backend import Event, KeyValue, StoreUnavailable
+from weir.store.transformer import PLAIN, Transformer
 
 T = TypeVar("T")
 
@@ -87,7 +88,7 @@ def _checksum(key: str, create_revision: int, revision: int, value: bytes | None
     return zlib.crc32(value or b"", zlib.crc32(head))
 
 
-def _in_order(events: Sequence[Event]) -> list[object]:
+def _in_order(events: Sequence[Event], transformer: Transformer) -> list[object]:
     """Return the values of `_append`, row after row."""
     values: list[object] = []
     for event in events:
@@ -96,12 +97,13 @@ def _in_order(events: Sequence[Event]) -> list[object]:
             crc = _checksum(event.key, 0, event.revision, None)
             values += (event.revision, event.key, 0, None, -1, 0.0, crc)
         else:
-            crc = _checksum(item.key, item.create_revision, item.mod_revision, item.value)
+            stored = transformer.to_storage(item.key, item.value)
+            crc = _checksum(item.key, item.create_revision, item.mod_revision, stored)
             values += (
                 item.mod_revision,
                 item.key,
                 item.create_revision,
-                item.value,
+                stored,
                 item.stamp,
                 item.expires,
                 crc,
@@ -109,7 +111,7 @@ def _in_order(events: Sequence[Event]) -> list[object]:
     return values
 
 
-def _in_json(events: Sequence[Event]) -> list[object]:
+def _in_json(events: Sequence[Event], transformer: Transformer) -> list[object]:
     """Return the values of `_APPEND_MANY`: the rows as a list, and what they store."""
     rows: list[tuple[object, ...]] = []
     values: list[bytes] = []
@@ -120,12 +122,13 @@ def _in_json(events: Sequence[Event]) -> list[object]:
             crc = _checksum(event.key, 0, event.revision, None)
             rows.append((event.revision, event.key, 0, -1, 0.0, crc, 0, -1))
             continue
-        crc = _checksum(item.key, item.create_revision, item.mod_revision, item.value)
-        size = len(item.value)
+        stored = transformer.to_storage(item.key, item.value)
+        crc = _checksum(item.key, item.create_revision, item.mod_revision, stored)
+        size = len(stored)
         rows.append(
             (item.mod_revision, item.key, item.create_revision, item.stamp, item.expires, crc, at, size)
         )
-        values.append(item.value)
+        values.append(stored)
         at += size
     return [msgspec.json.encode(rows).decode(), b"".join(values)]
 
@@ -133,10 +136,18 @@ def _in_json(events: Sequence[Event]) -> list[object]:
 class Journal:
     """The file. Not safe for use from two threads at once."""
 
-    def __init__(self, path: Path, *, sync_delay: float = 0.0, max_pages: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sync_delay: float = 0.0,
+        max_pages: int = 0,
+        transformer: Transformer = PLAIN,
+    ) -> None:
         """Open or create the file. *sync_delay* (seconds) stands for a slower disk, *max_pages* for a
         smaller one; both are for tests and benches. Raises StoreUnavailable."""
         self.path = path
+        self.transformer = transformer
         self._sync_delay = sync_delay
         self._unchecked = 0  # changes not yet moved from the write-ahead log into the file
         self._unchecked_bytes = 0
@@ -157,6 +168,8 @@ class Journal:
             raise JournalError(f"cannot open the store {self.path}: no write-ahead log there", broken=False)
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA wal_autocheckpoint = 0")
+        if self.transformer.secret:
+            db.execute("PRAGMA secure_delete = ON")  # what lay there before the encryption is overwritten
         db.executescript(_SCHEMA)
         if max_pages:
             db.execute(f"PRAGMA max_page_count = {int(max_pages)}")
@@ -202,7 +215,10 @@ class Journal:
             if crc != _checksum(key, create_rev, rev, value):
                 hint = "it was left as it is: restore a copy, or move it away to start empty"
                 raise JournalError(f"the store {self.path} is damaged at revision {rev}; {hint}", broken=True)
-            item = None if value is None else KeyValue(key, value, create_rev, rev, stamp, expires)
+            item = None
+            if value is not None:
+                value = self.transformer.from_storage(key, value)
+                item = KeyValue(key, value, create_rev, rev, stamp, expires)
             before = current.pop(key, None)
             if item is not None:
                 current[key] = item
@@ -218,14 +234,20 @@ class Journal:
         items += [before for key, before in kept.items() if key not in current]
         return Loaded(compacted, [item for item in items if item is not None], events, sorted(stale))
 
+    def is_stale(self, key: str, revision: int) -> bool:
+        """Return whether the row of *revision* is in another form than it would be written in now."""
+        sql = "SELECT value FROM log WHERE rev = ?"
+        row = self._guarded(lambda: self._db.execute(sql, (revision,)).fetchone(), "read")
+        return row is not None and row[0] is not None and self.transformer.is_stale(key, row[0])
+
     # ---------------------------------------------------------------------------------------------- writing
 
     def append(self, events: Sequence[Event]) -> None:
         """Make *events* durable, all or none. Raises JournalError."""
         if len(events) > _MOST_ROWS:
-            self._transaction(_APPEND_MANY, "write to", _in_json(events))
+            self._transaction(_APPEND_MANY, "write to", _in_json(events, self.transformer))
         else:
-            self._transaction(_append(len(events)), "write to", _in_order(events))
+            self._transaction(_append(len(events)), "write to", _in_order(events, self.transformer))
         for event in events:
             self._unchecked_bytes += len(event.key) + (len(event.now.value) if event.now is not None else 0)
         self._unchecked += len(events)
@@ -260,7 +282,10 @@ class Journal:
         """Move what was written into the main file. A failure costs nothing: it is tried again."""
         if self._unchecked:
             try:
-                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                how = (
+                    "TRUNCATE" if self.transformer.secret else "PASSIVE"
+                )  # the log keeps what it held, until cut
+                self._db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
                 self._unchecked = self._unchecked_bytes = 0
             except sqlite3.Error:
                 pass  # the write-ahead log still holds everything; the next append says what is wrong

@@ -31,6 +31,7 @@ from weir.store.backend import (
     Missing,
     Page,
     Result,
+    StoreError,
     Write,
     WriteError,
 )
@@ -224,6 +225,13 @@ class Log:
         waiter = asyncio.get_running_loop().create_future()
         heappush(self._waiting, (revision, id(waiter), waiter))
         await waiter
+
+    def give_up(self, reason: StoreError) -> None:
+        """Let everyone who waits for a revision know that it does not come."""
+        waiting, self._waiting = self._waiting, []
+        for _, _, waiter in waiting:
+            if not waiter.done():
+                waiter.set_exception(reason)
 
     # -------------------------------------------------------------------------------------------- watches
 

@@ -42,5 +42,9 @@ class ReadCache:
         """Return the revision that reads see: there is no other writer."""
         return self._log.revision
 
+    async def stale(self, key: str) -> bool:
+        """Return whether *key* lies on the disk in an older form: not where there is no disk."""
+        return False
+
     async def until(self, revision: int) -> None:
         await self._log.until(revision)

@@ -21,12 +21,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from weir.store.backend import Event, Result, StoreUnavailable, Write
+from weir.store.backend import Event, Result, StoreUnavailable, Write, check_sizes
 from weir.store.compact import DEFAULT_KEEP_SECONDS, Retention
 from weir.store.journal import Journal, JournalError, rows_to_forget
 from weir.store.lockfile import LockFile
 from weir.store.log import Log
 from weir.store.read_cache import ReadCache
+from weir.store.transformer import PLAIN, Transformer
 
 _GROUP_WRITES = 4096  # more than this waits for the next group, to bound every writer's waiting
 _SLICE_ROWS = 500
@@ -94,10 +95,12 @@ class SqliteStore(ReadCache):
         keep_seconds: float = DEFAULT_KEEP_SECONDS,
         sync_delay: float = 0.0,
         max_pages: int = 0,
+        transformer: Transformer = PLAIN,
     ) -> Self:
         """Open the store at *path*, creating it if there is none. Raises Locked, StoreUnavailable.
 
-        *sync_delay* and *max_pages* imitate a slow or a small disk, for tests and benches.
+        *transformer* says in what form values lie in the file. *sync_delay* and *max_pages* imitate a slow or a
+        small disk, for tests and benches.
         """
         path = Path(path)
         try:
@@ -106,7 +109,9 @@ class SqliteStore(ReadCache):
             raise StoreUnavailable(f"cannot make the directory {path.parent}: {error.strerror}") from None
         lock = LockFile(path.with_name(path.name + ".lock"))
         try:
-            journal = await asyncio.to_thread(Journal, path, sync_delay=sync_delay, max_pages=max_pages)
+            journal = await asyncio.to_thread(
+                Journal, path, sync_delay=sync_delay, max_pages=max_pages, transformer=transformer
+            )
             try:
                 loaded = await asyncio.to_thread(journal.load)
             except BaseException:
@@ -125,6 +130,7 @@ class SqliteStore(ReadCache):
 
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
         self._require_open()
+        check_sizes(writes)
         answer: asyncio.Future[list[Result]] = self._loop.create_future()
         self._asked.append(_Asked(writes, answer))
         if not self._busy:
@@ -239,6 +245,14 @@ class SqliteStore(ReadCache):
             self._busy = True
             self._loop.call_soon(self._next)
         await done
+
+    async def stale(self, key: str) -> bool:
+        found = self._log.get(key)
+        if found is None or not self._journal.transformer.may_be_stale(key):
+            return False
+        answer: list[bool] = []
+        await self._chore(lambda: answer.append(self._journal.is_stale(key, found.mod_revision)))
+        return answer[0]
 
     async def compact(self, revision: int) -> None:
         if revision > self._log.compacted:

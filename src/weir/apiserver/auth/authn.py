@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -100,7 +101,7 @@ def read_certificate(certificate: bytes) -> Certified | None:
 
 
 class StaticTokens:
-    """Bearer tokens that do not change while the server runs.
+    """Bearer tokens of a file.
 
     Kept by their digest: looking one up takes the same time however much of it was guessed right. A token
     that was right once is remembered whole, under the interpreter's keyed hash.
@@ -134,6 +135,22 @@ class StaticTokens:
             groups = [group for group in (row[3] if len(row) > 3 else "").split(",") if group]
             users[row[0]] = proven(row[1], groups, uid=row[2])
         return cls(users)
+
+
+class TokenFile:
+    """The tokens of a file, which is read again when it changes; a file that cannot be read changes nothing."""
+
+    def __init__(self, path: Path) -> None:
+        """Read *path*. Raises OSError, ValueError."""
+        self.path = path
+        self._tokens = StaticTokens.parse_file(path.read_text())
+
+    def find(self, token: str) -> User | None:
+        return self._tokens.find(token)
+
+    def reload(self) -> None:
+        """Read the file again: who is no longer in it is no longer let in. Raises OSError, ValueError."""
+        self._tokens = StaticTokens.parse_file(self.path.read_text())
 
 
 def _digest(token: str) -> bytes:

@@ -129,11 +129,25 @@ def serving_context(credentials: Credentials, client_ca: Path | None = None) -> 
     """Return the server side of TLS: client certificates are asked for, not demanded; no HTTP/2."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(credentials.server_cert_path, credentials.server_key_path)
-    context.load_verify_locations(client_ca or credentials.ca_path)
+    load_serving(context, credentials)
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def load_serving(context: ssl.SSLContext, credentials: Credentials) -> None:
+    """Let *context* show the certificate that lies in the files now, to connections that begin from now on.
+
+    Raises OSError when certificate and key do not fit together, and then changes nothing: OpenSSL would keep half of
+    them, so that they are first loaded where nobody is served.
+    """
+    trial = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trial.load_cert_chain(credentials.server_cert_path, credentials.server_key_path)
+    trial.load_verify_locations(credentials.ca_path)
+    context.load_cert_chain(credentials.server_cert_path, credentials.server_key_path)
+    context.load_verify_locations(credentials.ca_path)
 
 
 @contextmanager

@@ -85,6 +85,7 @@ class Parts(NamedTuple):
     gates: Gates
     clock: Clock
     random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
+    event_ttl_seconds: float | None = None  #: how long Events are kept; None: as the kind says
 
 
 def body_of(document: Document) -> bytes:
@@ -96,7 +97,15 @@ class Verbs:
     """The verbs on one object."""
 
     def __init__(self, parts: Parts) -> None:
-        self.store, self.reader, self.admission, self.gates, self.clock, self.random_bytes = parts
+        (
+            self.store,
+            self.reader,
+            self.admission,
+            self.gates,
+            self.clock,
+            self.random_bytes,
+            self._event_ttl,
+        ) = parts
         self.pod_specs: PodSpecCache | None = PodSpecCache()  #: None: every pod is read anew
         self._entropy = bytearray()
         self._second, self._now = -1, ""
@@ -111,6 +120,12 @@ class Verbs:
             self._second = second
             self._now = format_time(datetime.fromtimestamp(second, UTC))
         return self._now
+
+    def ttl_seconds(self, kind: Kind) -> float:
+        """Return after how long an object of *kind* is forgotten; 0 is never. Events alone are."""
+        if not kind.ttl_seconds:
+            return 0.0
+        return float(kind.ttl_seconds) if self._event_ttl is None else self._event_ttl
 
     def documents(self, kind: Kind) -> list[Document]:
         """Every stored object of *kind*, all namespaces."""
@@ -191,7 +206,7 @@ class Verbs:
             if self.store.get(key) is not None:
                 raise errors.AlreadyExists.object(kind, name)
             return WriteResult(201, body_of(new.shown()))
-        stored = Write(key, new.encode(), 0, codec.STAMP, kind.ttl_seconds or 0.0)
+        stored = Write(key, new.encode(), 0, codec.STAMP, self.ttl_seconds(kind))
         (result,) = await self.store.commit((stored,))
         if result.error is not None:
             raise errors.AlreadyExists.object(kind, name)
@@ -296,7 +311,7 @@ class Verbs:
         if pending is not None:
             await pending
         defaults.settle(new, kind)
-        if new == old:
+        if new == old and (write.dry_run or not await self.store.stale(found.key)):
             return WriteResult(200, codec.served(served, found.value))
         shown = new if served is kind else conversion.from_storage(served, new)
         if write.dry_run:
@@ -306,8 +321,9 @@ class Verbs:
             return (
                 None if isinstance(result.error, store_errors.Conflict) else WriteResult(200, body_of(shown))
             )
-        ttl_seconds = kind.ttl_seconds or 0.0
-        stored = Write(found.key, codec.encode(new, kind), found.mod_revision, codec.STAMP, ttl_seconds)
+        stored = Write(
+            found.key, codec.encode(new, kind), found.mod_revision, codec.STAMP, self.ttl_seconds(kind)
+        )
         (result,) = await self.store.commit((stored,))
         if result.error is not None:
             if isinstance(result.error, store_errors.Missing):

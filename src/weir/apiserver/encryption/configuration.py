@@ -1,0 +1,231 @@
+"""Which resources are encrypted, by which providers? An EncryptionConfiguration file, read and checked.
+
+The format, its rules and their wording are Kubernetes' (apiserver.config.k8s.io/v1): resources are named `secrets`,
+`deployments.apps`, `*.apps` (all of a group), `*.` (all of the core group) or `*.*`; an exact name goes before a
+group, a group before everything. What weir has no provider for (`kms`, `secretbox`) is refused in one line.
+Not here: the ciphers (weir.apiserver.encryption.providers).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from weir.apiserver.encryption.providers import (
+    AES_KEY_BYTES,
+    IDENTITY,
+    Aescbc,
+    Aesgcm,
+    Provider,
+    Providers,
+    Sealing,
+)
+
+__all__ = ["API_VERSION", "ConfigurationError", "Resource", "Rules", "parse", "read"]
+
+API_VERSION: Final = "apiserver.config.k8s.io/v1"
+KIND: Final = "EncryptionConfiguration"
+_AES: Final[dict[str, Callable[[bytes], Sealing]]] = {"aescbc": Aescbc, "aesgcm": Aesgcm}
+_KNOWN: Final = (*_AES, "identity", "secretbox", "kms")
+_ABSENT: Final = {
+    "secretbox": "weir has no XSalsa20-Poly1305; use aesgcm or aescbc",
+    "kms": "weir has no KMS plugin; use aesgcm or aescbc",
+}
+_NOT_REST: Final = frozenset({"apiserveripinfo", "serviceipallocations", "servicenodeportallocations"})
+
+
+class ConfigurationError(ValueError):
+    """An encryption configuration that cannot be used; the text names the place and what is wrong."""
+
+
+class Resource(NamedTuple):
+    """A resource of a group, either of which may be `*`."""
+
+    group: str
+    resource: str
+
+    @classmethod
+    def of(cls, text: str) -> Resource:
+        """Return the resource that *text* names.
+
+        >>> [tuple(Resource.of(text)) for text in ("deployments.apps", "secrets", "*.")]
+        [('apps', 'deployments'), ('', 'secrets'), ('', '*')]
+        """
+        resource, _, group = text.partition(".")
+        return cls(group, resource)
+
+    def __str__(self) -> str:
+        if self == ("", "*"):
+            return "*."
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+EVERYTHING: Final = Resource("*", "*")
+Rules = Mapping[Resource, Providers]
+
+
+def read(path: Path) -> Rules:
+    """Return the rules of the file at *path*. Raises ConfigurationError, which never shows a key."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigurationError(f"cannot read the encryption configuration {path}: {reason}") from None
+    try:
+        return parse(text)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"encryption configuration {path}: {error}") from None
+
+
+def parse(text: str) -> Rules:
+    """Return the rules of a configuration. Raises ConfigurationError with everything that is wrong."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark is not None else ""  # its own text would quote the file
+        raise ConfigurationError(f"it is not YAML{where}") from None
+    if document is None:
+        raise ConfigurationError("it is empty")
+    if not isinstance(document, dict) or (document.get("apiVersion"), document.get("kind")) != (
+        API_VERSION,
+        KIND,
+    ):
+        raise ConfigurationError(f"it must say apiVersion: {API_VERSION} and kind: {KIND}")
+    problems: list[str] = []
+    rules = _rules(document.get("resources"), problems)
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    return {resource: Providers(providers) for resource, providers in rules.items()}
+
+
+def _rules(entries: Any, problems: list[str]) -> dict[Resource, list[Provider]]:
+    rules: dict[Resource, list[Provider]] = {}
+    if not isinstance(entries, list) or not entries:
+        problems.append("resources: Required value: at least one resources is required")
+        return rules
+    for number, entry in enumerate(entries):
+        place = f"resources[{number}]"
+        if not isinstance(entry, dict):
+            problems.append(f"{place}: must have `resources` and `providers`")
+            continue
+        names = _texts(entry.get("resources"), f"{place}.resources", problems)
+        problems += _wrong_names(names, f"{place}.resources")
+        providers = list(_providers(entry.get("providers"), f"{place}.providers", problems))
+        for resource in map(Resource.of, names):
+            for mask in (Resource(resource.group, "*"), EVERYTHING):
+                if mask in rules and not problems:
+                    problems.append(f'resource "{resource}" is masked by earlier rule "{mask}"')
+        for resource in map(Resource.of, names):
+            rules.setdefault(resource, []).extend(providers)
+    return rules
+
+
+def _texts(value: Any, place: str, problems: list[str]) -> list[str]:
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return value
+    wrong = f"Required value: at least one {place} is required" if not value else "must be a list of names"
+    problems.append(f"{place}: {wrong}")
+    return []
+
+
+def _wrong_names(names: list[str], place: str) -> Iterator[str]:
+    """Yield what is wrong with a list of resources."""
+    found = [Resource.of(name) for name in names]
+    shown = ", ".join(names)
+    if len(set(found)) < len(found):
+        yield f"{place}: Invalid value: {shown}: the same resource cannot be specified multiple times"
+    if any(
+        one == EVERYTHING or (one.group == other.group and one.resource == "*")
+        for one in found
+        for other in found
+        if one is not other and one != other
+    ):
+        yield (
+            f"{place}: Invalid value: {shown}: using overlapping resources such as 'secrets' and '*.' in the same "
+            "resource list is not allowed as they will be masked"
+        )
+    for number, (name, resource) in enumerate(zip(names, found, strict=True)):
+        reason = _wrong_name(name, resource)
+        if reason:
+            yield f'{place}[{number}]: Invalid value: "{name}": {reason}'
+
+
+def _wrong_name(name: str, resource: Resource) -> str:
+    if name != name.lower():
+        return "resource name should not contain capital letters"
+    if name == "*":
+        return "use '*.' to encrypt all the resources from core API group or *.* to encrypt all resources"
+    if name in _NOT_REST:
+        return "resources which do not have REST API/s cannot be encrypted"
+    if resource.group == "events.k8s.io":
+        return (
+            "'*.events.k8s.io' objects are stored using the 'events' API group in etcd. "
+            "Use 'events' instead in the config file"
+        )
+    if resource.group == "extensions":
+        return "'extensions' group has been removed and cannot be used for encryption"
+    if resource.group == "*" and resource.resource != "*":
+        return "encrypting the same resource across groups is not supported"
+    return ""
+
+
+def _providers(entries: Any, place: str, problems: list[str]) -> Iterator[Provider]:
+    if not isinstance(entries, list) or not entries:
+        problems.append(f"{place}: Required value: at least one {place} is required")
+        return
+    for number, entry in enumerate(entries):
+        where = f"{place}[{number}]"
+        named = [name for name in entry if name in _KNOWN] if isinstance(entry, dict) else []
+        unknown = sorted(set(entry) - set(named), key=str) if isinstance(entry, dict) else []
+        if not named or unknown:
+            what = f" (found {', '.join(map(str, unknown))})" if unknown else ""
+            problems.append(
+                f"{where}: Invalid value: provider does not contain any of the expected providers: "
+                f"KMS, AESGCM, AESCBC, Secretbox, Identity{what}"
+            )
+        elif len(named) > 1:
+            problems.append(
+                f"{where}: Invalid value: more than one provider specified in a single element, "
+                "should split into different list elements"
+            )
+        elif named[0] in _ABSENT:
+            problems.append(f"{where}.{named[0]}: {_ABSENT[named[0]]}")
+        elif named[0] == "identity":
+            yield IDENTITY
+        else:
+            yield from _keys(entry[named[0]], named[0], f"{where}.{named[0]}.keys", problems)
+
+
+def _keys(settings: Any, provider: str, place: str, problems: list[str]) -> Iterator[Provider]:
+    keys = settings.get("keys") if isinstance(settings, dict) else None
+    if not isinstance(keys, list) or not keys:
+        problems.append(f"{place}: Required value: at least one keys is required")
+        return
+    for number, key in enumerate(keys):
+        where = f"{place}[{number}]"
+        name, secret = (key.get("name"), key.get("secret")) if isinstance(key, dict) else (None, None)
+        if not isinstance(name, str) or not name:
+            problems.append(f"{where}.name: Required value: name is a mandatory field for a key")
+            continue
+        if not isinstance(secret, str) or not secret:
+            problems.append(f"{where}.secret: Required value: secret is a mandatory field for a key")
+            continue
+        try:
+            raw = base64.b64decode(secret, validate=True)
+        except (binascii.Error, ValueError):
+            problems.append(f'{where}.secret: Invalid value: "REDACTED": secrets must be base64 encoded')
+            continue
+        if len(raw) not in AES_KEY_BYTES:
+            sizes = " ".join(map(str, AES_KEY_BYTES))
+            problems.append(
+                f'{where}.secret: Invalid value: "REDACTED": secret is not of the expected length, '
+                f"got {len(raw)}, expected one of [{sizes}]"
+            )
+            continue
+        yield Provider(f"k8s:enc:{provider}:v1:{name}:".encode(), _AES[provider](raw))
