@@ -49,7 +49,7 @@ def test_a_value_comes_back_and_is_never_stored_twice_the_same(kind, value, size
     stored = providers.seal(value, PATH)
     assert providers.open(stored, PATH) == value
     assert stored != providers.seal(value, PATH)
-    assert len(value) < 8 or value not in stored
+    assert len(value) < 8 or value not in stored.removeprefix(f"k8s:enc:{kind}:v1:k:".encode())
 
 
 @given(st.binary(max_size=60), st.data())
