@@ -27,7 +27,7 @@ CHECKS = (
     "poststarthook/scheduling/bootstrap-system-priority-classes",
 )
 _encode = msgspec.json.Encoder().encode
-#: Groups whose feature is off; no document mentions them.
+#: Groups whose feature is off, or which nobody answers for; no document mentions them.
 Off = frozenset[str]
 NOTHING_OFF: Off = frozenset()
 

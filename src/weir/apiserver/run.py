@@ -56,6 +56,7 @@ from weir.objects.defaults import default
 from weir.objects.document import check as check_document
 from weir.objects.kinds import Kind
 from weir.objects.kinds import find as find_resource
+from weir.objects.pod_usage import UsageModel
 from weir.observe.features import publish_features
 from weir.observe.interpreter import calm_collector
 from weir.observe.metrics import Registry
@@ -102,6 +103,7 @@ class Options:
     etcd_cert: Path | None = None
     etcd_key: Path | None = None
     etcd_user: str = ""  #: name:password
+    usage: UsageModel | None = None  #: answer for metrics.k8s.io, about pods that are simulated
     random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
 
 
@@ -324,6 +326,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         metrics=metrics,
         address=address,
         public=public,
+        usage=options.usage,
     )
     ca = credentials.ca_pem.decode() if credentials is not None else ""
     await bootstrap(server.verbs, ca=ca, rbac=authorizer.uses_rbac, client_ca=ca)

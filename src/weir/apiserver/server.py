@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
-from weir.apiserver import discovery
 from weir.apiserver.audit.events import Audit
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer, action_of, forbidden
@@ -41,6 +40,7 @@ from weir.apiserver.registry.scale import SCALE, Scales
 from weir.apiserver.registry.subresources import STREAMS, Subresources
 from weir.apiserver.registry.verbs import Parts, Verbs, WriteResult
 from weir.apiserver.registry.watch import Watches
+from weir.apiserver.resource_metrics import ResourceMetrics
 from weir.apiserver.transport import paths, protobuf
 from weir.apiserver.transport.bodies import (
     JSON_TYPES,
@@ -66,7 +66,8 @@ from weir.apiserver.transport.negotiation import (
 from weir.apiserver.transport.options import DeleteOptions, ListOptions, parse_bool
 from weir.apiserver.transport.paths import RequestInfo
 from weir.objects import document
-from weir.objects.kinds import KINDS, Kind
+from weir.objects.kinds import KINDS, RESOURCE_METRICS, Kind
+from weir.objects.pod_usage import UsageModel
 from weir.store import Store, StoreUnavailable, TooLarge
 from weir.values.quoting import quote
 
@@ -112,7 +113,9 @@ class ApiServer:
         metrics: Metrics | None = None,
         address: str = "127.0.0.1:6443",
         public: dict[str, Callable[[], Document]] | None = None,
+        usage: UsageModel | None = None,
     ) -> None:
+        """With *usage* it answers for metrics.k8s.io as well, about pods that are simulated."""
         self.verbs = Verbs(parts)
         self.patching = Patching(self.verbs)
         self.lists = Lists(parts.store, parts.clock)
@@ -124,11 +127,10 @@ class ApiServer:
         if metrics is not None:
             metrics.stored = partial(_stored, parts.store)
         self._security, self._metrics = security, metrics
-        self._off = (
-            discovery.NOTHING_OFF
-            if parts.gates.enabled("DynamicResourceAllocation")
-            else frozenset({"resource.k8s.io"})
-        )
+        self._usage = ResourceMetrics(parts.reader, usage) if usage is not None else None
+        off = {"resource.k8s.io": not parts.gates.enabled("DynamicResourceAllocation")}
+        off[RESOURCE_METRICS] = usage is None
+        self._off = frozenset(group for group, is_off in off.items() if is_off)
         self.pages = Pages(self._off, address, metrics, public or {}, self._failed_checks)
         a, b, c, d = (secrets.token_hex(size) for size in (4, 2, 2, 2))
         self._audit_prefix = f"{a}-{b}-4{c[1:]}-8{d[1:]}-".encode()
@@ -298,7 +300,7 @@ class ApiServer:
             return self.pages.answer(request, info)
         kind = info.kind
         if kind is None or kind.group in self._off:
-            if not info.known_group:
+            if not info.known_group or info.api_group == RESOURCE_METRICS:
                 return not_found_page()
             raise errors.NotFound.resource()
         if kind.deprecated is not None and (not info.subresource or kind.subresource(info.subresource)):
@@ -312,6 +314,8 @@ class ApiServer:
         offered = WITH_STREAMS if verb in ("list", "watch") else errors.REPRESENTATIONS
         form = JSON if not accept else negotiate(accept.decode("latin-1"), offered)
         namespace, name = info.namespace if kind.namespaced else "", info.name
+        if self._usage is not None and kind.group == RESOURCE_METRICS:
+            return self._measured(request, kind, namespace, name, form)
         if name:
             if verb != "update":  # there the body is read first, and its name is another one
                 check_name(name)
@@ -403,6 +407,21 @@ class ApiServer:
         else:
             outcome = await self.subresources.create(request, kind, namespace, name, sub.name, warnings)
         return self._render(request, shown, outcome, form)
+
+    def _measured(
+        self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions
+    ) -> Response:
+        """Return how much pods or nodes use."""
+        assert self._usage is not None
+        now = self.verbs.clock.time()
+        if name:
+            found = self._usage.get(kind, namespace, name, now)
+        else:
+            options = ListOptions.parse(request.params, watch=False)
+            found = self._usage.select(kind, namespace, options.label_selector, options.field_selector, now)
+        if form.shape == "Table":
+            found = self._usage.table(found, form.meta)
+        return self._bytes(request, 200, _encode(found), form)
 
     # -------------------------------------------------------------------------------------- collections
 

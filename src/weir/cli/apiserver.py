@@ -76,6 +76,11 @@ def _seconds(context: click.Context, option: click.Parameter, text: str) -> floa
 @click.option(
     "--audit-log-maxage", type=click.IntRange(0), default=0, help="Keep old files so many days (0: for ever)."
 )
+@click.option(
+    "--simulate-metrics",
+    is_flag=True,
+    help="Answer for metrics.k8s.io (kubectl top, autoscalers) as metrics-server would over simulated nodes.",
+)
 @click.option("--max-requests-inflight", type=int, default=400, show_default=True, help="Reads at once.")
 @click.option(
     "--max-mutating-requests-inflight", type=int, default=200, show_default=True, help="Writes at once."
@@ -122,6 +127,7 @@ def apiserver(
     audit_log_maxsize: int,
     audit_log_maxbackup: int,
     audit_log_maxage: int,
+    simulate_metrics: bool,
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
     compaction: float,
@@ -136,6 +142,7 @@ def apiserver(
     from weir.apiserver.auth.pki import PkiError
     from weir.apiserver.encryption.configuration import ConfigurationError
     from weir.apiserver.run import Running, run
+    from weir.objects.pod_usage import UsageModel
     from weir.observe import logs
     from weir.store import StoreError
 
@@ -176,6 +183,7 @@ def apiserver(
             event_ttl_seconds=event_ttl_seconds,
             encryption_config=encryption_config,
             encryption_reload=encryption_reload,
+            usage=UsageModel() if simulate_metrics else None,
             max_reading=max_requests_inflight,
             max_writing=max_mutating_requests_inflight,
         )

@@ -138,6 +138,7 @@ def up(
     """
     from weir.cli._holder import hold
     from weir.controllers.catalog import UnknownController, choose
+    from weir.objects.pod_usage import UsageModel
     from weir.observe import logs
 
     logs.configure("debug" if verbose else "warning")
@@ -160,6 +161,7 @@ def up(
         secure_port=secure_port,
         gates=apart.apiserver,
         encryption_config=encryption_config,
+        usage=UsageModel(),
     )
 
     def work() -> None:

@@ -129,6 +129,12 @@ def _body(group: str, version: str, kind: str, plural: str = "", **rest: object)
     return Kind(group, version, kind, plural, stored=False, verbs=CREATE_ONLY if plural else (), **rest)  # type: ignore[arg-type]
 
 
+def _measured(kind: str, plural: str, *, namespaced: bool = True) -> Kind:
+    return Kind(RESOURCE_METRICS, "v1beta1", kind, plural, namespaced, stored=False, verbs=("get", "list"))
+
+
+#: The group that metrics-server serves; simulated clusters answer for it.
+RESOURCE_METRICS = "metrics.k8s.io"
 _CONNECT = ("create", "get")
 _PROXY = ("create", "delete", "get", "patch", "update")
 _ALL = ("all",)
@@ -433,6 +439,9 @@ KINDS: tuple[Kind, ...] = (
     _row("coordination.k8s.io", "v1", "Lease", "leases", create_on_update=True, unconditional_update=False),
     _row("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False, unconditional_update=False),
     _row("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", generation=True),
+    # What nobody stores: the use of pods and nodes, measured when it is asked for.
+    _measured("NodeMetrics", "nodes", namespaced=False),
+    _measured("PodMetrics", "pods"),
     # Bodies that are spoken on subresources and in delete requests; not resources of their own.
     _body("policy", "v1", "Eviction"),
     _body("autoscaling", "v1", "Scale"),

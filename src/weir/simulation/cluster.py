@@ -38,6 +38,7 @@ from weir.controllers.nodes.lifecycle import OWNED
 from weir.errors import NotFound
 from weir.gates import GatesLike
 from weir.objects.kinds import KINDS, Kind, by_kind, find_kind, hub_of
+from weir.objects.pod_usage import UsageModel
 from weir.objects.times import format_time
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.pod_class import PodClass
@@ -66,6 +67,7 @@ NODES: Final = by_kind("v1", "Node")
 PODS: Final = by_kind("v1", "Pod")
 EVENTS: Final = by_kind("v1", "Event")
 SETTLE_SECONDS: Final = 0.001
+USAGE: Final = UsageModel()
 UPKEEP_SECONDS: Final = 60.0  # how long an event may outlive its hour
 
 
@@ -93,20 +95,22 @@ class Cluster:
         hosts: Hosts | None = None,
         scheduler: SchedulerConfig | None = None,
         seats: Mapping[str, builtins.list[tuple[str, PodClass]]] | None = None,
+        usage: UsageModel = USAGE,
     ) -> None:
         """*gates* default to everything on; a mapping from component to gates sets them apart.
 
         *holding* is there from the start and stored as it is, unchecked: each object with its kind and uid. *hosts*
         says which nodes are played, and how; the simulated ones unless given. *scheduler* configures its profiles and
         plugins (weir.scheduler.config.read_config). *seats* are pods by node that only take room, in the eyes of the
-        scheduler, without being in the API.
+        scheduler, without being in the API. *usage* says what pods use that do not say it themselves
+        (weir.objects.pod_usage).
 
         Reports of nodes that are not observed are not carried out one by one unless *every_heartbeat* is asked for;
         apart from resourceVersions and counts of requests the history is the same.
         """
         self.clock = clock or VirtualClock()
         self._controllers, self._seed, self._every_heartbeat = list(controllers), seed, every_heartbeat
-        self._hosts, self._scheduler, self._seats = hosts, scheduler, seats
+        self._hosts, self._scheduler, self._seats, self._usage = hosts, scheduler, seats, usage
         self._followers: builtins.list[asyncio.Task[None]] = []
         self._onlookers = HeartbeatFlush(lambda asked: self._running.server.handle(asked))
         self._loop = asyncio.new_event_loop()
@@ -137,6 +141,7 @@ class Cluster:
             insecure=True,
             gates=self._gates.apiserver,
             authorization_modes=("AlwaysAllow",),
+            usage=self._usage,
             random_bytes=chance.randbytes,
         )
         keep = options.compaction_seconds

@@ -2,7 +2,7 @@
 
 Upstream's rules for autoscaling, read in the layout of v2 whichever version was written. What the server would have
 filled in (policies, the metric) may be absent in a document straight from a file.
-Not here: what the numbers do (weir.controllers.autoscaling).
+Not here: how the document looks in v1 (weir.objects.autoscaler_versions).
 """
 
 from __future__ import annotations

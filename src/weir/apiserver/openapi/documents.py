@@ -19,7 +19,7 @@ from weir.apiserver.openapi.paths import paths_of, structs_of, to_version_2
 from weir.apiserver.openapi.protobuf import ANSWERED, MEDIA_TYPE, encode
 from weir.apiserver.openapi.schemas import model_name, with_references
 from weir.objects import schema
-from weir.objects.kinds import KINDS, Kind
+from weir.objects.kinds import KINDS, RESOURCE_METRICS, Kind
 
 __all__ = ["V2_PROTOBUF", "V2_PROTOBUF_ANSWERED", "v2", "v2_protobuf", "v3", "v3_index"]
 
@@ -41,12 +41,17 @@ _SECURITY: Final = {
 _ROOTS: Final = {"api": "meta.v1.APIVersions", "apis": "meta.v1.APIGroupList"}
 
 
+def _described() -> list[Kind]:
+    """Return the kinds that have documents; a real server takes those of metrics from the server behind it."""
+    return [kind for kind in KINDS if kind.plural and kind.group != RESOURCE_METRICS]
+
+
 @cache
 def _group_versions(off: frozenset[str]) -> dict[str, list[Kind]]:
     """Return the kinds behind every document that has kinds, by its path; *off* are groups that are not served."""
     found: dict[str, list[Kind]] = {}
-    for kind in KINDS:
-        if kind.plural and kind.group not in off:
+    for kind in _described():
+        if kind.group not in off:
             path = f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
             found.setdefault(path, []).append(kind)
     return found
@@ -55,7 +60,7 @@ def _group_versions(off: frozenset[str]) -> dict[str, list[Kind]]:
 @cache
 def _paths(off: frozenset[str]) -> list[str]:
     """Return the path of every document."""
-    groups = {f"apis/{kind.group}" for kind in KINDS if kind.plural and kind.group and kind.group not in off}
+    groups = {f"apis/{kind.group}" for kind in _described() if kind.group and kind.group not in off}
     return sorted({*_group_versions(off), *groups, *_ROOTS, "version"})
 
 

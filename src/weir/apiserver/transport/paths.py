@@ -80,7 +80,7 @@ def parse(method: str, path: str, watch: bool = False) -> RequestInfo:
         kind = None
     if kind is not None and namespace and not kind.namespaced and resource != "namespaces":
         kind = None
-    if kind is not None and name and not kind.stored and not subresource:
+    if kind is not None and name and "get" not in kind.verbs and not kind.stored and not subresource:
         kind = None  # a review, a binding: there is nothing to find
     if kind is not None and kind.namespaced and name and not namespace:
         kind = None  # one object of a namespaced kind has no address outside its namespace
