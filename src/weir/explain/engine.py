@@ -12,7 +12,8 @@ Cost: the table of nodes is built once for a world; each pod and each set of gat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -95,6 +96,7 @@ class Engines:
     _claims: dict[Gates, Claims | None] = field(default_factory=dict)
     _storage: Storage | None = None
     _owners: DefaultSpreadSelectors | None = None
+    _aside: frozenset[str] = frozenset()
 
     def __call__(self, pod: Pod, world: World, gates: Gates) -> EngineJudge:
         if world is not self.world:  # asked about a change of the cluster itself
@@ -160,12 +162,28 @@ class Engines:
                 found.setdefault(node, []).append(engine.classes.of(other))
         return found
 
+    @contextmanager
+    def setting_aside(self, keys: Iterable[str]) -> Iterator[None]:
+        """Judge as if the pods *keys* did not run, until the block ends."""
+        self._aside = frozenset(keys)
+        for table in self._tables.values():
+            for key in self._aside:
+                table.remove_pod(key)
+        try:
+            yield
+        finally:
+            classes, back, self._aside = PodClasses(), self._aside, frozenset()
+            for table in self._tables.values():
+                for pod in map(self.world.pods.__getitem__, back):
+                    if pod.spec.node_name in table.row_of and not pod.terminated:
+                        table.add_pod(pod.key, classes.of(unbound(pod)), pod.spec.node_name)
+
     def _table(self, names: tuple[str, ...]) -> NodeTable:
-        table, classes = NodeTable(), PodClasses()
+        table, classes, left_out = NodeTable(), PodClasses(), {self.without, *self._aside}
         for node in self.world.nodes.values():
             table.put_node(with_room(node, names))
             pods = self.world.pods_on(node.name)
-            there = ((pod.key, classes.of(unbound(pod))) for pod in pods if pod.key != self.without)
+            there = ((pod.key, classes.of(unbound(pod))) for pod in pods if pod.key not in left_out)
             table.load_pods(node.name, there)
         return table
 

@@ -1,0 +1,39 @@
+"""Which taints does nobody tolerate? Nodes that are kept from everybody, often for no reason any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from weir.gates import Gates
+from weir.objects.core import Taint, Toleration
+from weir.taints.toleration import BLOCKING, find_tolerating
+from weir.world import World
+
+#: What Kubernetes sets by itself comes and goes with the node's condition.
+_OWN: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+
+@dataclass(frozen=True)
+class Shunned:
+    """A taint that keeps every workload off some nodes."""
+
+    taint: Taint
+    nodes: tuple[str, ...]
+
+
+def shunned_taints(world: World, workloads: Iterable[tuple[Toleration, ...]], gates: Gates) -> list[Shunned]:
+    """Return the taints that neither a pod of *world* nor one of *workloads* tolerates, most nodes first."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for node in world.nodes.values():
+        for taint in node.taints:
+            if taint.effect in BLOCKING and not taint.key.startswith(_OWN):
+                found.setdefault((taint.key, taint.value, taint.effect), []).append(node.name)
+    lists = {*workloads, *(pod.tolerations for pod in world.pods.values())}
+    shunned = [
+        Shunned(Taint(*identity), tuple(names))
+        for identity, names in found.items()
+        if not any(find_tolerating(tolerations, Taint(*identity), gates) for tolerations in lists)
+    ]
+    return sorted(shunned, key=lambda each: (-len(each.nodes), str(each.taint)))

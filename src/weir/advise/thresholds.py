@@ -1,0 +1,131 @@
+"""Between which values does a threshold make a difference, and what does each keep?
+
+Only the values that nodes have can make one: between two of them nothing changes. So every threshold worth writing is
+the tightest that still takes one of those values, and the answers between the tightest and the loosest are found by
+halving: a looser threshold never takes fewer nodes.
+Not here: which of them is advised (weir.advise.workload).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key, partial
+from typing import Final
+
+from weir.advise.question import Question, read_tolerations
+from weir.explain.edits.edit import moved_threshold
+from weir.objects.core import Toleration
+from weir.values.integer import IntegerError, parse_int64
+from weir.values.semver import find_tolerant
+
+#: Operators whose value is a threshold; of each, whether a larger threshold is the tighter one.
+TIGHTER_WHEN_LARGER: Final = {"Gt": True, "SemverGt": True, "Lt": False, "SemverLt": False}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One value of a threshold, and the nodes that take the workload with it."""
+
+    value: str
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What one ordered toleration of a workload keeps now, and what other values would."""
+
+    index: int  #: which toleration, as they are written
+    toleration: Toleration
+    steps: tuple[str, ...]  #: the values that make a difference, tightest first
+    now: Step
+    tightest: Step | None  #: the tightest that keeps as many nodes as are wanted; None: no value does
+    loosest: Step | None  #: the tightest of those that take the most nodes; None: no node has a value to take
+    zones: tuple[tuple[str, str], ...]  #: each zone with the tightest value that keeps it, first lost first
+
+
+def find_thresholds(question: Question, index: int, keep: int) -> Thresholds:
+    """Return what the values of toleration *index* decide; *keep* is how many nodes are wanted."""
+    toleration = read_tolerations(question.written)[index]
+    steps = candidates(question, toleration)
+    now = Step(toleration.value, question.fitting())
+
+    def at(position: int) -> Step:
+        value = steps[position]
+        return Step(value, question.fitting(question.with_value(index, value)))
+
+    def first(holds: Callable[[Step], bool]) -> Step | None:
+        position = bisect_left(range(len(steps)), True, key=lambda each: holds(at(each)))
+        return at(position) if position < len(steps) else None
+
+    if not steps:
+        return Thresholds(index, toleration, (), now, None, None, ())
+    most = at(len(steps) - 1)
+    kept = []
+    for zone in question.zones(most.nodes):
+        step = first(partial(_keeps_zone, question, zone))
+        if step is not None:
+            kept.append((zone, step.value))
+    order = {value: position for position, value in enumerate(steps)}
+    return Thresholds(
+        index,
+        toleration,
+        tuple(steps),
+        now,
+        first(lambda step: len(step.nodes) >= keep),
+        first(lambda step: len(step.nodes) >= len(most.nodes)) if most.nodes else None,
+        tuple(sorted(kept, key=lambda each: (-order[each[1]], each[0]))),
+    )
+
+
+def _keeps_zone(question: Question, zone: str, step: Step) -> bool:
+    return zone in question.zones(step.nodes)
+
+
+def candidates(question: Question, toleration: Toleration) -> list[str]:
+    """Return the thresholds that make a difference for *toleration*, tightest first.
+
+    Of the values that nodes have, each is taken by one of them and by all that follow.
+    """
+    values = {
+        taint.value
+        for node in question.world.nodes.values()
+        for taint in node.taints
+        if taint.key == toleration.key and toleration.effect in ("", taint.effect)
+    }
+    found = {moved for value in values if (moved := moved_threshold(toleration.operator, value))}
+    return ordered(found, toleration.operator)
+
+
+def ordered(values: set[str], operator: str) -> list[str]:
+    """Return thresholds tightest first; of two spellings of one version the shorter one.
+
+    >>> ordered({"5", "10", "7"}, "Gt"), ordered({"1.10.0", "1.9.0"}, "SemverLt")
+    (['10', '7', '5'], ['1.9.0', '1.10.0'])
+    """
+    by_name = sorted(values, key=lambda each: (len(each), each))
+    ranked = sorted(by_name, key=cmp_to_key(_compare), reverse=TIGHTER_WHEN_LARGER[operator])
+    return [each for at, each in enumerate(ranked) if not at or _compare(each, ranked[at - 1])]
+
+
+def _compare(one: str, other: str) -> int:
+    try:
+        left, right = parse_int64(one), parse_int64(other)
+    except IntegerError:
+        first, second = find_tolerant(one), find_tolerant(other)
+        assert first is not None and second is not None
+        return (second < first) - (first < second)
+    return (left > right) - (left < right)
+
+
+def ordered_tolerations(written: Sequence[Toleration]) -> list[int]:
+    """Return which tolerations have a threshold that can be read."""
+    return [
+        at
+        for at, each in enumerate(written)
+        if each.operator in TIGHTER_WHEN_LARGER
+        and each.key
+        and not each.expression
+        and moved_threshold(each.operator, each.value)
+    ]
