@@ -41,13 +41,14 @@ def run_component(
     live: Live,
     agent: str,
     log_name: str,
-    gates: Gates,
+    gates: Gates | None,
     *,
     verbose: bool,
     door: tuple[str, int] | None = None,
 ) -> None:
     """Run a component against a cluster until somebody ends it; *door* is where its pages are served."""
-    say(f"feature gates: {gates}", err=True)
+    if gates is not None:
+        say(f"feature gates: {gates}", err=True)
     try:
         run_loop(_run(make, live, agent, log_name, verbose, door))
     except KeyboardInterrupt:

@@ -57,7 +57,10 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
     ),
     (
         "A cluster you already run",
-        (("install", "Print or apply what gives any Kubernetes numeric, SemVer and CEL tolerations"),),
+        (
+            ("install", "Print or apply what gives any Kubernetes numeric, SemVer and CEL tolerations"),
+            ("operator", "Run what that installs: the webhooks and the controller behind them"),
+        ),
     ),
     (
         "Your shell",

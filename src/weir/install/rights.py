@@ -107,6 +107,13 @@ RIGHTS: Final = (
         own=True,
     ),
     Right(
+        "",
+        ("podtemplates",),
+        ("create",),
+        "asks by a dry run whether the cluster has numeric operators of its own; none is ever stored",
+        own=True,
+    ),
+    Right(
         "discovery.k8s.io",
         ("endpointslices",),
         _READ,

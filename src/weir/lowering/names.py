@@ -5,7 +5,7 @@ annotation beside it says which one, the gate holds a pod until its entries are 
 for a requirement that the scheduler cannot evaluate. A name ends in a hash of the original: equal originals share it.
 What surprises: `tolerationSeconds` is no part of a toleration's hash. Kubernetes lets it be changed on a living pod,
 and then the marker must stay the same.
-Not here: what the marks mean.
+Not here: what the marks mean (weir.lowering.tolerations, weir.lowering.affinity).
 """
 
 from __future__ import annotations

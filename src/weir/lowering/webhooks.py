@@ -5,7 +5,7 @@ only objects with extended operators and nodes with a taint they did not have: p
 cordon and the removal of taints pass while weir is down. What weir can repair afterwards is `Ignore`.
 What surprises: `expression` is dropped before a hook sees it, so an object whose last-applied configuration still has
 one is shown too, to be refused.
-Not here: the answers to what is shown.
+Not here: the answers (weir.lowering.admission), who serves them (weir.operator.hook_server).
 """
 
 from __future__ import annotations

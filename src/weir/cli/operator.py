@@ -1,0 +1,163 @@
+"""`weir operator`: the process that extends a stock cluster, inside of it or anywhere the API server can reach."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from weir.cli._component import Component, identity, run_component
+from weir.cli._options import Live, live_options, verbose_option
+from weir.lowering.names import NAMESPACE
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.observe.logs import Log
+    from weir.operator.certificates import ServingCertificate
+
+_PATH = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+@click.command()
+@live_options
+@click.option(
+    "-n", "--namespace", default=NAMESPACE, show_default=True, help="The namespace of the installation."
+)
+@click.option(
+    "--url",
+    default="",
+    metavar="https://HOST:PORT",
+    help="Where the API server reaches this process, as in `weir install --url`  [default: through the Service]",
+)
+@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--secure-port",
+    type=click.IntRange(0, 65535),
+    default=9443,
+    show_default=True,
+    help="The port of the webhooks; 0 picks one.",
+)
+@click.option(
+    "--tls-cert-file", type=_PATH, help="A certificate to show instead of one of the installation's own."
+)
+@click.option("--tls-private-key-file", type=_PATH, help="Its key.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve /metrics, /healthz, /livez and /readyz on this port, without TLS (0: any free port).",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    help="All replicas answer webhooks; only the elected one releases pods.",
+)
+@verbose_option
+def operator(
+    live: Live,
+    namespace: str,
+    url: str,
+    bind_address: str,
+    secure_port: int,
+    tls_cert_file: Path | None,
+    tls_private_key_file: Path | None,
+    metrics_port: int | None,
+    leader_elect: bool,
+    verbose: bool,
+) -> None:
+    """Give a stock cluster numeric, SemVer and CEL tolerations and SemVer affinity.
+
+    Serves the webhooks that `weir install` registers and keeps lowered objects right. Inside of a cluster it needs no
+    kubeconfig.
+
+    \b
+    weir operator --url https://192.0.2.7:9443 --bind-address 192.0.2.7
+    """
+    if (tls_cert_file is None) != (tls_private_key_file is None):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
+    if url and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
+        raise click.BadParameter("write it like https://host:9443", param_hint="--url")
+    names = (urlsplit(url).hostname or "",) if url else (f"weir-operator.{namespace}.svc",)
+    static = _static(tls_cert_file, tls_private_key_file) if tls_cert_file and tls_private_key_file else None
+
+    def make(client: Client, log: Log) -> Component:
+        from weir.clock import RealClock
+        from weir.operator.run import Operator
+
+        replica = Operator(
+            client, RealClock(), namespace=namespace, identity=identity(), leader_elect=leader_elect
+        )
+
+        async def work() -> None:
+            from weir.operator.certificates import wait_until_served
+            from weir.operator.hook_server import serving
+
+            certificate, context = None, static
+            if context is None:
+                certificate = _own_certificate(client, namespace, names)
+                await wait_until_served(
+                    certificate,
+                    RealClock(),
+                    lambda error: log.warning("No certificate yet", error=str(error)),
+                )
+                context = certificate.context
+            try:
+                async with serving(
+                    replica.review, lambda: replica.ready, bind_address, secure_port, context
+                ) as port:
+                    log.info("Serving webhooks", address=f"https://{bind_address}:{port}")
+                    await _both(replica.run, certificate, log)
+            except OSError as error:
+                raise click.ClickException(
+                    f"--secure-port {secure_port} at {bind_address}: {error.strerror or error}"
+                ) from None
+
+        return work, replica.pages()
+
+    door = None if metrics_port is None else (bind_address, metrics_port)
+    run_component(make, live, "weir-operator", "weir.operator", None, verbose=verbose, door=door)
+
+
+async def _both(
+    run: Callable[[], Coroutine[Any, Any, None]], certificate: ServingCertificate | None, log: Log
+) -> None:
+    """Run the operator, and beside it what keeps its certificate good."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run())
+        if certificate is not None:
+            group.create_task(
+                certificate.run(lambda error: log.warning("Certificate not renewed", error=str(error)))
+            )
+
+
+def _own_certificate(client: Client, namespace: str, names: tuple[str, ...]) -> ServingCertificate:
+    from weir.clock import RealClock
+    from weir.install.rights import CERTIFICATES
+    from weir.lowering.webhooks import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+    from weir.operator.certificates import ServingCertificate
+
+    return ServingCertificate(
+        client,
+        RealClock(),
+        namespace=namespace,
+        secret=CERTIFICATES,
+        names=names,
+        configurations=(
+            ("MutatingWebhookConfiguration", MUTATING_CONFIGURATION),
+            ("ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION),
+        ),
+    )
+
+
+def _static(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (ssl.SSLError, OSError) as error:
+        raise click.BadParameter(f"{certificate} and {key}: {error}", param_hint="--tls-cert-file") from None
+    return context

@@ -1,0 +1,98 @@
+"""What does kube-controller-manager have to show before a taint may be written? The sentinel, and its counter.
+
+Spec: stock.md 7. One pod that is never scheduled stands behind a headless Service that publishes it although it is not
+ready. The operator counts up in the pod's address; kube-controller-manager copies the address into the EndpointSlice
+from the same stream of pods that taint eviction reads. An address at or above the count therefore says: every change
+of a pod before it has been seen.
+Not here: counting and waiting (weir.operator.sentinel).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Final
+
+from weir.lowering.names import NAMESPACE, SENTINEL, SENTINEL_GATE
+
+Document = dict[str, Any]
+
+LABELS: Final = {"app.kubernetes.io/name": SENTINEL, "app.kubernetes.io/part-of": "weir"}
+#: Addresses of no host: 10.0.0.0/8 inside of a pod that has no network, and a unique local prefix of 104 bits.
+_IPV4: Final = int(ipaddress.IPv4Address("10.0.0.0"))
+_IPV6: Final = int(ipaddress.IPv6Address("fdf7:7765:6972::"))
+MOST: Final = 1 << 24
+
+
+def sentinel_pod(namespace: str = NAMESPACE, image: str = "registry.k8s.io/pause:3.10") -> Document:
+    """Return the pod; its image is never pulled."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": SENTINEL, "namespace": namespace, "labels": dict(LABELS)},
+        "spec": {
+            "schedulingGates": [{"name": SENTINEL_GATE}],
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65534,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "never-runs",
+                    "image": image,
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                        "readOnlyRootFilesystem": True,
+                    },
+                }
+            ],
+        },
+    }
+
+
+def sentinel_service(namespace: str = NAMESPACE) -> Document:
+    """Return the headless Service before the pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": SENTINEL, "namespace": namespace, "labels": dict(LABELS)},
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {"app.kubernetes.io/name": SENTINEL},
+        },
+    }
+
+
+def address(counter: int, family: str = "IPv4") -> str:
+    """Return the address that stands for *counter*.
+
+    >>> address(258), counter_of(address(258))
+    ('10.0.1.2', 258)
+    """
+    number = counter % MOST
+    if family == "IPv6":
+        return str(ipaddress.IPv6Address(_IPV6 + number))
+    return str(ipaddress.IPv4Address(_IPV4 + number))
+
+
+def counter_of(text: str) -> int:
+    """Return the counter that an address stands for; -1 for one that stands for none."""
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return -1
+    number = int(found) - (_IPV4 if found.version == 4 else _IPV6)
+    return number if 0 <= number < MOST else -1
+
+
+def is_reached(shown: int, wanted: int) -> bool:
+    """Return whether the counter *shown* is at or after *wanted*, also where the counter began again.
+
+    >>> is_reached(5, 5), is_reached(4, 5), is_reached(1, MOST - 1)
+    (True, False, True)
+    """
+    return shown >= 0 and (shown - wanted) % MOST < MOST // 2

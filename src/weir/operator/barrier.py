@@ -1,0 +1,138 @@
+"""May this node get these taints now? Yes, once every pod that tolerates them says so in stock words.
+
+Spec: stock.md 6, in this order: the new triples into the table that all replicas share; this replica's copy of the pods
+up to date; entries for every pending pod and every pod bound here; and, where a bound pod needs them against
+NoExecute, kube-controller-manager's own sign that it has seen the pods. Only then is the write admitted. Any replica
+can do it: what orders it with releases on another is the table and the pods' resourceVersions.
+What surprises: gated pods get entries too, although their release would add them. The patch makes a release that
+read the table too early fail with a conflict. When time runs out the work goes on, and the writer's next try is quick.
+Not here: the sign (weir.operator.sentinel), the table (weir.operator.known_triples).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+from weir.client.cache import Cache, ObjectKey
+from weir.clock import Clock
+from weir.errors import WeirError
+from weir.lowering.tolerations import extended_verdict
+from weir.lowering.triples import Triple
+from weir.operator.entries import Entries, Written, lacks
+from weir.operator.known_triples import KnownTriples
+from weir.operator.metrics import OperatorMetrics
+from weir.operator.sentinel import Sentinel
+from weir.operator.views import LoweredPod
+
+AT_ONCE: Final = 16
+
+
+class NoRoom(WeirError):
+    """A pod that runs on the node cannot get the entry it needs; the write would evict it wrongly."""
+
+
+class TimedOut(WeirError):
+    """Not every pod is ready; the write may be tried again."""
+
+
+class Barrier:
+    """Holds node writes back until pods are ready for them."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        pods: Cache[LoweredPod],
+        known: KnownTriples,
+        sentinel: Sentinel,
+        entries: Entries,
+        metrics: OperatorMetrics,
+    ) -> None:
+        self._clock, self._pods, self._known = clock, pods, known
+        self._sentinel, self._entries, self._metrics = sentinel, entries, metrics
+        self._running: dict[tuple[str, tuple[Triple, ...]], asyncio.Task[int]] = {}
+
+    async def hold(self, node: str, triples: tuple[Triple, ...], seconds: float) -> int:
+        """Return how many pods got an entry, once *node* may get *triples*. Raises NoRoom, TimedOut, ApiError."""
+        began = self._clock.monotonic()
+        task = self._running.get((node, triples))
+        if task is None:
+            task = asyncio.ensure_future(self._prepare(node, triples))
+            self._running[node, triples] = task
+            task.add_done_callback(lambda _: self._running.pop((node, triples), None))
+            task.add_done_callback(_retrieve)
+        limit = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait({task, limit}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self._metrics.barriers.child("timed_out").inc()
+                raise TimedOut(
+                    f"not every pod is ready for {', '.join(map(str, triples))} on node {node} after {seconds:g} s; "
+                    "nothing was changed on the node, try again"
+                )
+            try:
+                patched = task.result()
+            except Exception:
+                self._metrics.barriers.child("failed").inc()
+                raise
+            self._metrics.barriers.child("admitted").inc()
+            self._metrics.barrier_duration.child().observe(self._clock.monotonic() - began)
+            return patched
+        finally:
+            limit.cancel()
+
+    async def _prepare(self, node: str, triples: tuple[Triple, ...]) -> int:
+        await self._known.add(triples)
+        await self._sentinel.catch_up()
+        concerned = [
+            pod for pod in self._concerned(node) if lacks(pod, triples, self._entries.native_numeric)
+        ]
+        written = await self._add(concerned, triples)
+        for pod, result in written:
+            if result.node == node and result.left_out:
+                raise NoRoom(
+                    f"pod {pod.metadata.namespace}/{pod.metadata.name} tolerates {result.left_out[0]} but has no room "
+                    f"for another entry, and would be evicted from node {node}"
+                )
+        evicting = tuple(triple for triple in triples if triple.effect == "NoExecute")
+        if evicting and self._unseen(node, evicting, written):
+            await self._sentinel.confirm()
+        return sum(1 for _, result in written if result.added)
+
+    def _concerned(self, node: str) -> Iterable[LoweredPod]:
+        """Yield the pods that may be on the node when the write is stored: those there, and all without a node."""
+        yield from self._pods.by_index("node", node)
+        yield from self._pods.by_index("node", "")
+
+    async def _add(
+        self, pods: list[LoweredPod], triples: tuple[Triple, ...]
+    ) -> list[tuple[LoweredPod, Written]]:
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one(pod: LoweredPod) -> tuple[LoweredPod, Written]:
+            async with room:
+                key = ObjectKey(pod.metadata.namespace, pod.metadata.name)
+                return pod, await self._entries.add(key, lambda: triples, "barrier")
+
+        return list(await asyncio.gather(*(one(pod) for pod in pods)))
+
+    def _unseen(
+        self, node: str, evicting: tuple[Triple, ...], written: list[tuple[LoweredPod, Written]]
+    ) -> bool:
+        """Return whether a pod here is saved by an entry that kube-controller-manager may not have seen."""
+        if any(result.node == node for _, result in written):  # also: bound while we wrote
+            return True
+        return any(
+            pod.version > self._sentinel.confirmed
+            for pod in self._pods.by_index("node", node)
+            if not pod.ended
+            and pod.tolerations is not None
+            and any(extended_verdict(pod.tolerations.originals.values(), triple) for triple in evicting)
+        )
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Look at a failure nobody waits for any more, so that it is not reported as forgotten."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,252 @@
+"""What does the operator do besides answering? It releases pods, labels nodes, and puts right what passed the hooks.
+
+Spec: stock.md 5, 8, 11. Only the elected replica acts. A gated pod is released when the table of triples has been read
+after the pod was seen, the nodes carry the labels of its requirements, and its entries are complete, all in one patch.
+A DaemonSet's pod is released if its node would be chosen without it. What should not happen is repaired and counted:
+a node that got a taint past the barrier, a pod that lacks an entry, a label that is wrong.
+Not here: the patches themselves (weir.operator.entries), writes of nodes (weir.operator.barrier).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import Any, Final, NamedTuple
+
+from weir import errors
+from weir.client.api import Client, Unreachable
+from weir.client.cache import Cache, ObjectKey
+from weir.client.queue import WorkQueue, work
+from weir.clock import Clock
+from weir.lowering.daemonsets import may_run
+from weir.lowering.names import OPERATOR
+from weir.lowering.triples import Triple, triples_of
+from weir.objects.kinds import by_kind
+from weir.observe.logs import Log
+from weir.operator.entries import Entries, lacks
+from weir.operator.known_triples import KnownTriples
+from weir.operator.metrics import OperatorMetrics
+from weir.operator.rules import Rules
+from weir.operator.views import LoweredPod
+
+NODES: Final = by_kind("v1", "Node")
+WORKERS: Final = 16
+#: Pending pods are looked at so long after a triple appeared: by then the barrier has served them.
+LOOK_AGAIN_SECONDS: Final = 1.0
+FORGET_SECONDS: Final = 300.0
+
+Document = dict[str, Any]
+
+
+class PodKey(NamedTuple):
+    namespace: str
+    name: str
+
+
+class NodeKey(NamedTuple):
+    node: str
+
+
+class Controller:
+    """Acts on what the caches show, while elected."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        pods: Cache[LoweredPod],
+        nodes: Cache[Document],
+        rules: Rules,
+        known: KnownTriples,
+        entries: Entries,
+        metrics: OperatorMetrics,
+    ) -> None:
+        self._client, self._clock = client, clock
+        self._pods, self._nodes, self._rules = pods, nodes, rules
+        self._known, self._entries, self._metrics = known, entries, metrics
+        self._log = Log("weir.operator")
+        self._queue: WorkQueue[Hashable] | None = None
+        pods.listen(self._pod_changed)
+        nodes.listen(self._node_changed)
+        known.listeners.append(self._learned)
+        rules.changed = self._every_node
+
+    async def run(self) -> None:
+        """Act until cancelled; begins with everything there is."""
+        queue: WorkQueue[Hashable] = WorkQueue(self._clock, longest_retry_seconds=10.0)
+        self._queue = queue
+        self._metrics.leader.set(1)
+        tasks = [
+            asyncio.ensure_future(work(queue, self._reconcile, failed=self._failed)) for _ in range(WORKERS)
+        ]
+        tasks.append(asyncio.ensure_future(self._forget()))
+        try:
+            await self._take_over()
+            await asyncio.gather(*tasks)
+        finally:
+            self._queue = None
+            self._metrics.leader.set(0)
+            queue.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _take_over(self) -> None:
+        """Take in what was there before: taints of nodes first, then every pod."""
+        await self._known.read()
+        await self._known.add(self._in_use())
+        self._every_node()
+        for pod in self._pods:
+            if pod.lowered:
+                self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
+
+    def _in_use(self) -> set[Triple]:
+        return {triple for node in self._nodes for triple in triples_of(node) if not triple.conditional}
+
+    async def _forget(self) -> None:
+        while True:
+            await self._clock.sleep(FORGET_SECONDS)
+            try:
+                gone = await self._known.forget(self._in_use())
+            except (errors.ApiError, Unreachable) as error:
+                self._log.warning("The table of taints could not be tidied", error=str(error))
+                continue
+            if gone:
+                self._log.info("Taints that no node has any more are forgotten", count=len(gone))
+
+    # ── what changed ─────────────────────────────────────────────────────────────────────────────
+
+    def _add(self, key: Hashable, after: float = 0.0) -> None:
+        if self._queue is not None:
+            self._queue.add_after(key, after)
+
+    def _pod_changed(self, old: LoweredPod | None, new: LoweredPod | None) -> None:
+        if self._queue is None:
+            return
+        if new is not None and new.lowered and not new.ended:
+            self._add(PodKey(new.metadata.namespace, new.metadata.name))
+        if old is not None and old.label and (new is None or new.ended or new.node != old.node):
+            self._add(NodeKey(old.target))  # the label may have stayed for its sake
+        elif new is not None and new.label and new.ended:
+            self._add(NodeKey(new.target))
+
+    def _node_changed(self, old: Document | None, new: Document | None) -> None:
+        if self._queue is not None and new is not None:
+            self._add(NodeKey(new["metadata"]["name"]))
+
+    def _learned(self, triples: set[Triple]) -> None:
+        for pod in self._pods.by_index("node", "") if self._queue is not None else ():
+            self._add(PodKey(pod.metadata.namespace, pod.metadata.name), LOOK_AGAIN_SECONDS)
+
+    def _every_node(self) -> None:
+        for key in self._nodes.keys() if self._queue is not None else ():
+            self._add(NodeKey(key.name))
+
+    # ── one key ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _reconcile(self, key: Hashable) -> None:
+        if isinstance(key, PodKey):
+            await self._reconcile_pod(key)
+        elif isinstance(key, NodeKey):
+            await self._reconcile_node(key.node)
+
+    def _failed(self, key: Hashable, error: Exception) -> None:
+        if isinstance(error, errors.Conflict):
+            return  # another was faster: the next try sees
+        if isinstance(error, errors.WeirError):
+            self._log.warning("Will be tried again", key=str(key), error=str(error))
+            return
+        try:
+            raise error
+        except Exception:
+            self._log.exception("The operator failed", key=str(key))
+
+    async def _reconcile_pod(self, key: PodKey) -> None:
+        pod = self._pods.get(ObjectKey(*key))
+        if pod is None or not pod.lowered or pod.ended:
+            return
+        native = self._entries.native_numeric
+        if pod.node:
+            node = self._nodes.get(ObjectKey("", pod.node))
+            if pod.label or not lacks(pod, triples_of(node), native):
+                return
+            written = await self._entries.add(ObjectKey(*key), lambda: triples_of(node), "repair")
+            if written.added:
+                self._metrics.repairs.child("entries").inc()
+                self._log.warning(
+                    "A running pod lacked entries for its node's taints", pod=f"{key.namespace}/{key.name}"
+                )
+            return
+        if not pod.gated:
+            if lacks(pod, self._known.known, native):
+                await self._entries.add(ObjectKey(*key), lambda: self._known.known, "repair")
+            return
+        if pod.label:
+            if not self._daemon_may_run(pod):
+                await self._reconcile_node(pod.target)
+                return
+        else:
+            await self._known.read()  # begun after the pod was seen: no barrier before it is missed
+        for hash_, _ in pod.requirements:
+            if hash_ in self._rules.labels.requirements:
+                await self._label_nodes()
+                break
+        await self._entries.add(
+            ObjectKey(*key), lambda: () if pod.label else self._known.known, "release", release=True
+        )
+
+    def _daemon_may_run(self, pod: LoweredPod) -> bool:
+        node = self._nodes.get(ObjectKey("", pod.target))
+        tolerations = self._rules.labels.daemonsets.get(pod.label)
+        return node is not None and tolerations is not None and may_run(tolerations, triples_of(node), False)
+
+    async def _label_nodes(self) -> None:
+        wrong = [node for node in self._nodes if self._labels(node) is not None]
+        for start in range(0, len(wrong), WORKERS):
+            await asyncio.gather(*(self._label(node) for node in wrong[start : start + WORKERS]))
+
+    def _labels(self, node: Document) -> dict[str, str | None] | None:
+        """Return the labels to change on *node*, or None."""
+        before = (node.get("metadata") or {}).get("labels") or {}
+        after = self._rules.labels.labels(node, self._rules.runs_here)
+        if before == after:
+            return None
+        changed: dict[str, str | None] = dict.fromkeys(before.keys() - after.keys())
+        return changed | {key: value for key, value in after.items() if before.get(key) != value}
+
+    async def _label(self, node: Document) -> None:
+        name = node["metadata"]["name"]
+        for _ in range(10):
+            change = self._labels(node)
+            if change is None:
+                return
+            metadata = {"resourceVersion": node["metadata"]["resourceVersion"], "labels": change}
+            try:
+                await self._client.patch(
+                    NODES, name, {"metadata": metadata}, field_manager=OPERATOR, read=False
+                )
+            except errors.NotFound:
+                return
+            except errors.Conflict:
+                found = await self._client.find(NODES, name)
+                if found is None:
+                    return
+                node = found
+                continue
+            self._metrics.repairs.child("labels").inc()
+            return
+        raise errors.Conflict(f"node {name} is changed by others all the time")
+
+    async def _reconcile_node(self, name: str) -> None:
+        node = self._nodes.get(ObjectKey("", name))
+        if node is None:
+            return
+        triples = triples_of(node)
+        known = set(self._known.known)
+        if passed := [triple for triple in triples if triple not in known and not triple.conditional]:
+            self._log.warning("A node got taints past the hook", node=name, taints=",".join(map(str, passed)))
+            await self._known.add(passed)
+        for pod in self._pods.by_index("node", name):
+            if not pod.label and lacks(pod, triples, self._entries.native_numeric):
+                self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
+        await self._label(node)

@@ -1,0 +1,115 @@
+"""How does a stored pod get the entries it lacks? One merge patch with its resourceVersion.
+
+Spec: stock.md 3. Whoever was faster gives a conflict, and the pod is read again: nothing that another replica added is
+lost. The same patch removes the gate where the pod is to be released, so that no pod is bound without its entries.
+Not here: who decides which triples a pod needs and when (weir.operator.barrier, weir.operator.controller).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weir import errors
+from weir.client.api import Client
+from weir.client.cache import ObjectKey
+from weir.client.events import Recorder, reference
+from weir.lowering.names import GATE, OPERATOR
+from weir.lowering.tolerations import Completed, complete, needed, read_originals
+from weir.lowering.triples import Triple
+from weir.objects.kinds import by_kind
+from weir.operator.metrics import OperatorMetrics
+from weir.operator.views import LoweredPod, version_of
+
+PODS: Final = by_kind("v1", "Pod")
+_TRIES: Final = 10
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a pod: its version now (0: it is gone), where it is bound by now, what did not fit."""
+
+    version: int
+    node: str = ""
+    added: tuple[Triple, ...] = ()
+    left_out: tuple[Triple, ...] = ()
+
+
+def lacks(pod: LoweredPod, triples: Iterable[Triple], native_numeric: bool) -> tuple[Triple, ...]:
+    """Return which of *triples* the pod tolerates by an extended entry and has nothing for."""
+    if pod.ended or pod.tolerations is None or not pod.tolerations.originals:
+        return ()
+    return needed(pod.tolerations.entries, pod.tolerations.originals, triples, native_numeric)
+
+
+def _written(pod: Mapping[str, Any], done: Completed) -> Written:
+    node = (pod.get("spec") or {}).get("nodeName") or ""
+    return Written(version_of(pod["metadata"]["resourceVersion"]), node, done.added, done.left_out)
+
+
+class Entries:
+    """Adds entries to stored pods."""
+
+    def __init__(self, client: Client, metrics: OperatorMetrics, recorder: Recorder) -> None:
+        self._client, self._metrics, self._recorder = client, metrics, recorder
+        self.native_numeric = False
+
+    async def add(
+        self, key: ObjectKey, triples: Callable[[], Iterable[Triple]], why: str, *, release: bool = False
+    ) -> Written:
+        """Add what the pod lacks of *triples*, and with *release* remove its gate. Raises ApiError, Unreachable."""
+        for _ in range(_TRIES):
+            try:
+                pod = await self._client.get(PODS, key.name, key.namespace)
+                patch, done = self._patch(pod, triples(), release)
+                if patch is None:
+                    return _written(pod, done)
+                written = await self._client.patch(
+                    PODS, key.name, patch, key.namespace, field_manager=OPERATOR
+                )
+            except errors.NotFound:
+                return Written(0)
+            except errors.Conflict:
+                continue
+            self._metrics.added.child(why).inc(len(done.added))
+            self._report(written, done, release)
+            return _written(written, done)
+        raise errors.Conflict(f"pod {key} is changed by others all the time")
+
+    def _patch(
+        self, pod: Mapping[str, Any], triples: Iterable[Triple], release: bool
+    ) -> tuple[Document | None, Completed]:
+        metadata, spec = pod["metadata"], pod.get("spec") or {}
+        tolerations = spec.get("tolerations") or []
+        originals = read_originals(metadata.get("annotations"))
+        done = complete(tolerations, originals, triples, self.native_numeric)
+        change: Document = {"tolerations": done.tolerations} if done.added else {}
+        gates = spec.get("schedulingGates") or []
+        if release and any(gate.get("name") == GATE for gate in gates):
+            change["schedulingGates"] = [gate for gate in gates if gate.get("name") != GATE] or None
+        if not change or metadata.get("deletionTimestamp"):
+            return None, done
+        return {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": change}, done
+
+    def _report(self, pod: Document, done: Completed, release: bool) -> None:
+        about = reference(pod, "Pod")
+        total = len(pod["spec"].get("tolerations") or ())
+        if release:
+            self._metrics.released.child().inc()
+            self._metrics.entries.child().observe(total)
+            originals = len(read_originals(pod["metadata"].get("annotations")))
+            self._recorder.record(
+                about, "Normal", "Lowered", f"{originals} extended tolerations stand as {total} entries"
+            )
+        if done.left_out:
+            self._metrics.capped.child().inc()
+            self._recorder.record(
+                about,
+                "Warning",
+                "TooManyTolerations",
+                f"no room for {len(done.left_out)} more entries, such as {done.left_out[0]}: the pod stays away "
+                "from nodes with these taints",
+            )

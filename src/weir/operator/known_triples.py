@@ -1,0 +1,119 @@
+"""Which taints do pods have entries for? One table for all replicas, in a ConfigMap.
+
+Spec: stock.md 6, step 1. A barrier on one replica and the release of a pod on another must not miss each other, so the
+table is in the cluster: a barrier writes the new triples there before it looks at pods, and a release reads them there
+after it has seen its pod. Each triple has a key of its own, so that adding is a merge patch that never conflicts.
+A triple that no node has had for a while is taken out; its entries in pods stay and do no harm.
+What surprises: a triple's stamp is renewed when a barrier meets it again, because one that is about to be taken out
+must not be relied on.
+Not here: which pods need an entry (weir.operator.entries).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from weir import errors
+from weir.client.api import Client
+from weir.clock import Clock
+from weir.lowering.names import KNOWN_TRIPLES, OPERATOR
+from weir.lowering.triples import WELL_KNOWN, Triple, read_table, table_data, table_key
+from weir.objects.kinds import by_kind
+from weir.objects.times import format_time
+from weir.operator.coalesced import Coalesced
+from weir.operator.views import version_of
+
+CONFIG_MAPS: Final = by_kind("v1", "ConfigMap")
+#: A stamp younger than this is relied on; one older than the second, of a triple that no node has, is taken out.
+FRESH: Final = timedelta(minutes=10)
+FORGOTTEN: Final = timedelta(minutes=30)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+class KnownTriples:
+    """The table, as this replica last read or wrote it."""
+
+    def __init__(self, client: Client, clock: Clock, namespace: str) -> None:
+        self._client, self._clock, self._namespace = client, clock, namespace
+        self._table: dict[Triple, str] = {}
+        self._version = 0
+        self.read = Coalesced(self._read)
+        self.listeners: list[Callable[[set[Triple]], None]] = []
+        self.known: tuple[Triple, ...] = WELL_KNOWN
+
+    async def _read(self) -> None:
+        """Read the table as it is now, never an older one."""
+        found = await self._client.find(CONFIG_MAPS, KNOWN_TRIPLES, self._namespace)
+        self._take(found)
+
+    def _take(self, config_map: Mapping[str, Any] | None) -> None:
+        version = version_of(((config_map or {}).get("metadata") or {}).get("resourceVersion") or "")
+        if version < self._version:
+            return  # an answer that was overtaken by a later one
+        self._version = version
+        before, self._table = self._table, read_table(config_map)
+        new = self._table.keys() - before.keys()
+        if new or len(before) != len(self._table):
+            self.known = (*WELL_KNOWN, *self._table)
+        for listener in self.listeners if new else ():
+            listener(set(new))
+
+    async def add(self, triples: Iterable[Triple]) -> None:
+        """Return when every one of *triples* is in the table and will stay there for a while."""
+        limit = self._clock.now() - FRESH
+        wanted = [
+            triple
+            for triple in triples
+            if not triple.conditional and _moment(self._table.get(triple, "")) < limit
+        ]
+        if not wanted:
+            return
+        data = table_data(wanted, format_time(self._clock.now()))
+        try:
+            written = await self._client.patch(
+                CONFIG_MAPS, KNOWN_TRIPLES, {"data": data}, self._namespace, field_manager=OPERATOR
+            )
+        except errors.NotFound:
+            written = await self._create(data)
+        self._take(written)
+
+    async def _create(self, data: dict[str, str]) -> dict[str, Any]:
+        document = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": KNOWN_TRIPLES, "labels": {"app.kubernetes.io/part-of": "weir"}},
+            "data": data,
+        }
+        try:
+            return await self._client.create(CONFIG_MAPS, document, self._namespace, field_manager=OPERATOR)
+        except errors.AlreadyExists:
+            return await self._client.patch(
+                CONFIG_MAPS, KNOWN_TRIPLES, {"data": data}, self._namespace, field_manager=OPERATOR
+            )
+
+    async def forget(self, in_use: set[Triple]) -> tuple[Triple, ...]:
+        """Take out what no node has and no barrier has met for long; return it. The leader's duty."""
+        limit = self._clock.now() - FORGOTTEN
+        old = [
+            triple for triple, used in self._table.items() if triple not in in_use and _moment(used) < limit
+        ]
+        if not old:
+            return ()
+        patch = {
+            "metadata": {"resourceVersion": str(self._version)},  # nobody renewed a stamp meanwhile
+            "data": dict.fromkeys(map(table_key, old)),
+        }
+        try:
+            written = await self._client.patch(CONFIG_MAPS, KNOWN_TRIPLES, patch, self._namespace)
+        except (errors.Conflict, errors.NotFound):
+            return ()
+        self._take(written)
+        return tuple(old)

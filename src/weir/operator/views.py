@@ -1,0 +1,163 @@
+"""What does the operator keep of pods? Of a lowered one all it decides on, of any other its name.
+
+A cluster has far more plain pods than lowered ones, and pods of one workload have the same tolerations: these are
+decoded once and shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from weir.lowering.names import GATE, LABEL_PREFIX, REQUIREMENTS, TOLERATIONS
+from weir.lowering.tolerations import read_originals
+
+Document = dict[str, Any]
+
+
+class PodMeta(msgspec.Struct, frozen=True, gc=False):
+    """The name and version of a pod, as weir.client.cache reads them."""
+
+    name: str
+    namespace: str
+    resource_version: str
+    uid: str = ""
+
+
+class Tolerations:
+    """A lowered list with its originals; equal ones are one object."""
+
+    __slots__ = ("__weakref__", "entries", "originals")
+
+    def __init__(self, entries: list[Document], originals: dict[str, Document]) -> None:
+        self.entries, self.originals = entries, originals
+
+
+class LoweredPod(msgspec.Struct, frozen=True):
+    """A pod that weir lowered, or any other with nothing but its name."""
+
+    metadata: PodMeta
+    lowered: bool = False
+    node: str = ""  #: where it is bound
+    target: str = ""  #: where a DaemonSet's pod is meant to go
+    gates: tuple[str, ...] = ()
+    ended: bool = False  #: it does not run any more, or is being deleted
+    tolerations: Tolerations | None = None
+    requirements: tuple[tuple[str, Any], ...] = ()
+    label: str = ""  #: of the DaemonSet it belongs to
+    address: str = ""  #: of the sentinel
+
+    @property
+    def gated(self) -> bool:
+        return GATE in self.gates
+
+    @property
+    def version(self) -> int:
+        return version_of(self.metadata.resource_version)
+
+
+def version_of(resource_version: str) -> int:
+    """Return a resourceVersion as the number it is in every Kubernetes; 0 for one that is none."""
+    return int(resource_version) if resource_version.isdecimal() else 0
+
+
+class _Annotations(msgspec.Struct, gc=False):
+    tolerations: str = msgspec.field(default="", name=TOLERATIONS)
+    requirements: str = msgspec.field(default="", name=REQUIREMENTS)
+
+
+class _Meta(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    uid: str = ""
+    deletion_timestamp: str | None = None
+    annotations: _Annotations | None = None
+
+
+class _Gate(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+class _Spec(msgspec.Struct, gc=False, rename="camel"):
+    node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    tolerations: msgspec.Raw = msgspec.Raw(b"[]")
+    scheduling_gates: tuple[_Gate, ...] | None = None
+    affinity: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Status(msgspec.Struct, gc=False, rename="camel"):
+    phase: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+
+
+class _Pod(msgspec.Struct, gc=False):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_decode: Final = msgspec.json.Decoder(_Pod).decode
+_decode_list: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
+_decode_affinity: Final = msgspec.json.Decoder(dict[str, Any] | None).decode
+
+
+def pod_decoder(sentinel: tuple[str, str] = ("", "")) -> Callable[[bytes | msgspec.Raw], LoweredPod]:
+    """Return what decodes pods; *sentinel* is the namespace and name of the one whose address is read too."""
+    shared: WeakValueDictionary[tuple[bytes, str], Tolerations] = WeakValueDictionary()
+
+    def decode(raw: bytes | msgspec.Raw) -> LoweredPod:
+        pod = _decode(raw)
+        meta, spec = pod.metadata, pod.spec
+        named = PodMeta(meta.name, meta.namespace, meta.resource_version, meta.uid)
+        label = next((key for key in spec.node_selector or () if key.startswith(LABEL_PREFIX)), "")
+        annotations = meta.annotations
+        if annotations is None or not (annotations.tolerations or annotations.requirements):
+            annotations = None
+        address = pod.status.pod_ip if (meta.namespace, meta.name) == sentinel else ""
+        if annotations is None and not label:
+            return LoweredPod(named, address=address)
+        tolerations = None
+        requirements: tuple[tuple[str, Any], ...] = ()
+        if annotations is not None:
+            tolerations = _shared(shared, bytes(spec.tolerations), annotations.tolerations)
+            found = read_originals({REQUIREMENTS: annotations.requirements}, REQUIREMENTS)
+            requirements = tuple(found.items())
+        return LoweredPod(
+            named,
+            lowered=True,
+            node=spec.node_name,
+            target=spec.node_name or (_target(bytes(spec.affinity)) if label else ""),
+            gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+            ended=meta.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed"),
+            tolerations=tolerations,
+            requirements=requirements,
+            label=label,
+        )
+
+    return decode
+
+
+def _shared(
+    known: WeakValueDictionary[tuple[bytes, str], Tolerations], entries: bytes, originals: str
+) -> Tolerations:
+    found = known.get((entries, originals))
+    if found is None:
+        found = Tolerations(_decode_list(entries), read_originals({TOLERATIONS: originals}))
+        known[entries, originals] = found
+    return found
+
+
+def _target(affinity: bytes) -> str:
+    """Return the node that a DaemonSet's controller made a pod for."""
+    node = (_decode_affinity(affinity) or {}).get("nodeAffinity") or {}
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field.get("key") == "metadata.name" and field.get("values"):
+                return str(field["values"][0])
+    return ""

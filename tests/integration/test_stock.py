@@ -1,0 +1,334 @@
+"""Extended tolerations on a stock cluster come out as they do natively: both under virtual time, side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stock.scenarios import SCENARIOS, Scenario
+from tests.stock.virtual import StockCluster
+from weir import errors
+from weir.gates import ALL_FEATURES
+from weir.lowering.names import GATE, TOLERATIONS, labelled_hash, marked_hash
+
+LAST = 6.0
+GT = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}
+NEWER = {"key": "v", "operator": "SemverGt", "values": ["1.2.3"]}
+SLA950, SLA960, SLA800 = (("sla", value, "NoExecute") for value in ("950", "960", "800"))
+
+
+def played(cluster: StockCluster, scenario: Scenario) -> float | None:
+    """Return after how many seconds the pod was evicted, None when it stayed."""
+    gone: list[float] = []
+    cluster.node("n")
+    cluster.taint("n", *scenario.first)
+    cluster.run_pod("p", *scenario.tolerations)
+    assert cluster.where("p") == "n"
+    began = cluster.now
+    left = LAST
+    for pause, taints in scenario.steps:
+        for _ in range(round(pause * 10)):
+            cluster.advance(0.1)
+            left -= 0.1
+            if cluster.where("p") is None and not gone:
+                gone.append((cluster.now - began).total_seconds())
+        cluster.taint("n", *taints)
+    while left > 0 and not gone:
+        cluster.advance(0.1)
+        left -= 0.1
+        if cluster.where("p") is None:
+            gone.append((cluster.now - began).total_seconds())
+    return gone[0] if gone else None
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_the_same_end_at_the_same_time_as_natively(scenario):
+    with StockCluster() as stock:
+        lowered = played(stock, scenario)
+    with StockCluster(install=False, gates=ALL_FEATURES) as native:
+        natively = played(native, scenario)
+    assert (lowered is None) == (scenario.evicted is None)
+    if lowered is not None:
+        assert natively is not None and abs(lowered - natively) <= 0.1
+        assert abs(lowered - scenario.evicted) <= 0.2
+    else:
+        assert natively is None
+
+
+@pytest.fixture
+def stock():
+    with StockCluster() as cluster:
+        yield cluster
+
+
+def tolerations(cluster, pod):
+    return cluster.get("Pod", pod)["spec"]["tolerations"]
+
+
+def test_a_pod_waits_for_a_value_it_tolerates_and_is_released_for_it(stock):
+    stock.node("n")
+    stock.taint("n", SLA800)
+    stock.run_pod("p", GT)
+    assert stock.where("p") == "" and "schedulingGates" not in stock.get("Pod", "p")["spec"]
+    stock.taint("n", SLA950)
+    stock.advance(5)
+    assert stock.where("p") == "n"
+
+
+def test_semver_and_expressions(stock):
+    stock.node("n")
+    stock.taint("n", ("kernel", "6.1.0", "NoSchedule"))
+    stock.run_pod("newer", {"key": "kernel", "operator": "SemverGt", "value": "6.0.0"})
+    stock.run_pod("older", {"key": "kernel", "operator": "SemverLt", "value": "6.0.0"})
+    stock.run_pod(
+        "cel", {"operator": "CEL", "value": "taint.key == 'kernel' && semver(taint.value).major() >= 6"}
+    )
+    assert [stock.where(pod) for pod in ("newer", "older", "cel")] == ["n", "", "n"]
+
+
+def test_a_new_value_changes_no_template_and_a_reapply_nothing_at_all(stock):
+    stock.node("n")
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "default"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [GT]},
+            },
+        },
+    }
+    stock.apply(deployment)
+    stock.advance(10)
+    before = stock.get("Deployment", "d")
+    for value in (SLA950, SLA960):
+        stock.taint("n", value)
+        stock.advance(10)
+    stock.apply(deployment)
+    stock.advance(10)
+    after = stock.get("Deployment", "d")
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    assert len(after["spec"]["template"]["spec"]["tolerations"]) == 1
+    assert after["status"]["readyReplicas"] == 2
+    assert {pod["spec"]["nodeName"] for pod in stock.list("Pod", "default")} == {"n"}
+    assert len(stock.list("ReplicaSet")) == 1
+
+
+def test_a_bare_pod_can_be_applied_again(stock):
+    stock.node("n")
+    stock.taint("n", SLA950)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [GT]},
+    }
+    stock.apply(pod)
+    stock.advance(5)
+    before = tolerations(stock, "p")
+    stock.apply(pod)
+    assert tolerations(stock, "p") == before and stock.where("p") == "n"
+
+
+def test_a_dry_run_leaves_no_trace(stock):
+    from weir.objects.kinds import by_kind
+
+    stock.node("n")
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [GT]},
+    }
+    shown = stock._do(stock.client.create(by_kind("v1", "Pod"), pod, "default", dry_run=True))
+    assert shown["spec"]["schedulingGates"] == [{"name": GATE}]
+    patch = {"spec": {"taints": [{"key": "sla", "value": "970", "effect": "NoExecute"}]}}
+    stock._do(stock.client.patch(by_kind("v1", "Node"), "n", patch, dry_run=True))
+    assert stock.get("Pod", "p") is None
+    assert not any(triple.value == "970" for triple in stock.operators[0].known.known)
+
+
+def test_daemonsets_follow_the_taints_and_nothing_rolls_out(stock):
+    for name in ("a", "b"):
+        stock.node(name)
+    stock.taint("a", SLA950)
+    stock.taint("b", SLA800)
+    stock.apply(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "d", "namespace": "default"},
+            "spec": {
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {
+                    "metadata": {"labels": {"a": "b"}},
+                    "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [GT]},
+                },
+            },
+        }
+    )
+    stock.advance(10)
+
+    def pods():
+        found = [p for p in stock.list("Pod", "default") if not p["metadata"].get("deletionTimestamp")]
+        return {p["spec"].get("nodeName", ""): p["metadata"]["uid"] for p in found}
+
+    first = pods()
+    assert set(first) == {"a"}
+    for value in (SLA960, SLA950, SLA960):
+        stock.taint("a", value)
+        stock.advance(3)
+    assert pods() == first, "no pod was touched"
+    stock.taint("a", SLA800)
+    stock.taint("b", SLA950)
+    stock.advance(60)
+    assert set(pods()) == {"b"}
+    stock.taint("b", SLA950, ("maintenance", "", "NoSchedule"))
+    stock.advance(10)
+    kept = pods()
+    assert set(kept) == {"b"}, "NoSchedule leaves a running pod alone"
+    stock.delete("Pod", stock.list("Pod", "default")[0]["metadata"]["name"])
+    stock.advance(90)
+    assert not [p for p in stock.list("Pod", "default") if p["spec"].get("nodeName")], "but nothing new comes"
+    assert stock.get("DaemonSet", "d")["metadata"]["generation"] == 1
+
+
+def affinity(kind, requirement):
+    term = {"matchExpressions": [requirement]}
+    if kind == "required":
+        inner = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    else:
+        inner = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
+    return {"nodeAffinity": inner}
+
+
+@pytest.mark.parametrize("kind", ["required", "preferred"])
+def test_semver_affinity(stock, kind):
+    stock.node("old", v="1.2.0")
+    stock.node("new", v="1.3.0")
+    stock.run_pod("p", affinity=affinity(kind, NEWER))
+    assert stock.where("p") == "new"
+    stock.patch("Node", "new", {"metadata": {"labels": {"v": "1.0.0"}}})
+    assert not [key for key in stock.get("Node", "new")["metadata"]["labels"] if labelled_hash(key)]
+    assert stock.where("p") == "new", "bound pods stay"
+    stock.patch("Node", "old", {"metadata": {"labels": {"v": "2.0.0"}}})
+    stock.run_pod("q", affinity=affinity(kind, NEWER))
+    assert stock.where("q") == "old"
+
+
+def test_a_volume_is_used_where_its_requirement_holds(stock):
+    stock.node("old", v="1.2.0")
+    stock.node("new", v="1.3.0")
+    stock.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "v"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "manual",
+                "local": {"path": "/d"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [NEWER]}]}},
+            },
+        }
+    )
+    stock.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "c", "namespace": "default"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "manual",
+                "volumeName": "v",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+    )
+    stock.advance(30)
+    stock.run_pod("p", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}])
+    assert stock.where("p") == "new"
+
+
+def test_while_the_hook_is_down_only_what_is_extended_is_refused(stock):
+    stock.node("n")
+    stock.taint("n", SLA950)
+    stock.run_pod("p", GT)
+    stock.down = True
+    stock.run_pod("plain", {"key": "sla", "operator": "Exists"})
+    assert stock.where("plain") == "n"
+    with pytest.raises(errors.ApiError, match="failed calling webhook"):
+        stock.run_pod("q", GT)
+    with pytest.raises(errors.ApiError, match="failed calling webhook"):
+        stock.taint("n", SLA960)
+    stock.patch("Pod", "p", {"metadata": {"labels": {"a": "b"}}})
+    stock.patch("Node", "n", {"spec": {"unschedulable": True}})
+    stock.advance(5)
+    assert stock.where("p") == "n"
+    stock.taint("n")
+    stock.delete("Pod", "plain")
+    stock.advance(40)
+    assert stock.where("p") == "n" and stock.where("plain") is None
+
+
+def test_bad_originals_are_refused_in_the_servers_words(stock):
+    with pytest.raises(errors.ApiError, match=r'spec.tolerations\[0\].value: Invalid value: "0900"'):
+        stock.run_pod("p", {**GT, "value": "0900"})
+
+
+def test_a_pod_that_asks_again_with_other_seconds_keeps_its_marker(stock):
+    stock.node("n")
+    stock.taint("n", SLA950)
+    stock.run_pod("p", {**GT, "tolerationSeconds": 1000})
+    stock.patch(
+        "Pod",
+        "p",
+        {"spec": {"tolerations": [{**GT, "tolerationSeconds": 2000}, *tolerations(stock, "p")[2:]]}},
+    )
+    marker, lowered = tolerations(stock, "p")[:2]
+    assert marked_hash(marker["key"]) and lowered["tolerationSeconds"] == 2000
+    assert "2000" in stock.get("Pod", "p")["metadata"]["annotations"][TOLERATIONS]
+
+
+def test_two_replicas_answer_and_one_is_enough(capsys):
+    with StockCluster(replicas=2) as stock:
+        stock.node("n")
+        stock.taint("n", SLA950)
+        for pod in "abcd":
+            stock.run_pod(pod, GT)
+        assert {stock.where(pod) for pod in "abcd"} == {"n"}
+        for value in (SLA960, SLA950, ("sla", "970", "NoExecute"), ("sla", "980", "NoExecute")):
+            stock.taint("n", value)
+            stock.advance(1)
+        assert {stock.where(pod) for pod in "abcd"} == {"n"}
+        leader = next(i for i, each in enumerate(stock.operators) if each.metrics.leader.value)
+        stock.stop_operator(leader)
+        stock.taint("n", ("sla", "990", "NoExecute"))
+        stock.advance(40)
+        stock.run_pod("e", GT)
+        assert {stock.where(pod) for pod in "abcde"} == {"n"}
+
+
+def test_what_was_there_before_is_taken_over(stock):
+    stock.node("n")
+    stock.taint("n", SLA950)
+    stock.run_pod("p", {**GT, "effect": ""})
+    stock.stop_operator(0)
+    stock.delete("ValidatingWebhookConfiguration", "weir-nodes")
+    stock.delete("MutatingWebhookConfiguration", "weir-lowering")
+    stock.taint("n", ("sla", "970", "NoSchedule"))
+    stock.advance(5)
+    stock.start_operator("again")
+    stock.advance(5)
+    assert any(entry.get("value") == "970" for entry in tolerations(stock, "p"))
+    assert stock.operators[0].metrics.repairs.child("entries").value == 1
+
+
+def test_native_numeric_operators_are_left_alone():
+    with StockCluster(gates={"TaintTolerationCEL": False}) as stock:
+        stock.node("n")
+        stock.taint("n", SLA950)
+        stock.run_pod("p", GT)
+        assert tolerations(stock, "p")[0] == GT and stock.where("p") == "n"
+        assert stock.operators[0].entries.native_numeric
