@@ -53,6 +53,9 @@ FEATURES: Final = (
     DEVICE_TAINT_RULES,
 )
 
+#: The gates of what `weir install` gives to clusters that do not have it.
+EXTENDED: Final = (TOLERATION_COMPARISON, SEMVER_COMPARISON, TOLERATION_CEL)
+
 KNOWN: Final[Mapping[str, Gate]] = {
     gate.name: gate
     for gate in (

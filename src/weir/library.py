@@ -15,6 +15,7 @@ from weir.explain.explanation import Explanation
 from weir.explain.pod import explain as _explain
 from weir.explain.subject import Subject
 from weir.gates import Gates, GatesLike
+from weir.lowering.originals import with_expression, with_expressions
 from weir.objects.core import Taint, Toleration, View, ViewError, read
 from weir.taints.toleration import BLOCKING, Outcome
 from weir.taints.toleration import tolerates as _tolerates
@@ -34,10 +35,12 @@ Document = Mapping[str, Any]
 def tolerates(toleration: Toleration | Document, taint: Taint | Document, gates: GatesLike = None) -> Outcome:
     """Return how *toleration* meets *taint*; truthy only when it tolerates it, and always with the reason.
 
+    An expression stands in the field `expression`, or, as stock clusters need it, in `value` with operator `CEL`.
+
     >>> bool(tolerates({"key": "gpu", "operator": "Exists"}, {"key": "gpu", "effect": "NoSchedule"}))
     True
     """
-    return _tolerates(_read(Toleration, toleration), _read(Taint, taint), Gates.of(gates))
+    return _tolerates(_read(Toleration, with_expression(toleration)), _read(Taint, taint), Gates.of(gates))
 
 
 def untolerated(
@@ -53,7 +56,7 @@ def untolerated(
     """
     return _untolerated(
         [_read(Taint, taint) for taint in taints],
-        [_read(Toleration, toleration) for toleration in tolerations],
+        [_read(Toleration, with_expression(toleration)) for toleration in tolerations],
         Gates.of(gates),
         frozenset(effects),
     )
@@ -69,7 +72,7 @@ def validate(obj: Any, old: Any = None, gates: GatesLike = None) -> list[FieldEr
     >>> [error.field for error in validate(pod)][0]
     'spec.tolerations[0].operator'
     """
-    document, former = _document(obj), None if old is None else _document(old)
+    document, former = _stock_document(obj), None if old is None else _stock_document(old)
     misspelt = _misspelt_kind(document)
     if misspelt is not None:
         return [misspelt]
@@ -133,6 +136,11 @@ def _read(view: type[Any], document: Any) -> Any:
             hint = f": did you mean {close[0]!r}?" if close else ""
             raise ViewError(f"{view.__name__} has no field {key!r}{hint}")
     return read(view, dict(document))
+
+
+def _stock_document(obj: Any) -> Any:
+    """Return *obj* as a plain document, expressions in their own field however they are spelt."""
+    return with_expressions(_document(obj))
 
 
 def _document(obj: Any) -> Any:

@@ -220,3 +220,19 @@ class TestCluster:
             with pytest.raises(ValueError, match="time only passes forward"):
                 cluster.advance(by)
             assert cluster.now == before
+
+
+def test_an_expression_may_be_spelt_as_stock_clusters_need_it():
+    entry = {"operator": "CEL", "value": "taint.key == 'sla'"}
+    assert weir.tolerates(entry, {"key": "sla", "effect": "NoSchedule"})
+    assert not weir.tolerates(entry, {"key": "gpu", "effect": "NoSchedule"})
+    assert weir.untolerated([{"key": "sla", "effect": "NoSchedule"}], [entry]) == []
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    pod["spec"] = {"containers": [{"name": "c", "image": "i"}], "tolerations": [entry]}
+    assert weir.validate(pod) == []
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "spec": {"taints": [{"key": "sla", "effect": "NoSchedule"}]},
+    }
+    assert weir.explain(pod, [node]).fits

@@ -39,6 +39,7 @@ class LintConfig:
     strict: bool = False
     kubernetes_version: str = ""
     feature_gates: str = ""
+    target: str = ""  #: native or stock
 
 
 def find_config(folder: Path) -> LintConfig:
@@ -99,7 +100,7 @@ def _config(section: Any, path: Path) -> LintConfig:
             given[name] = tuple(value)
     if "paths" in given:
         given["paths"] = tuple(str(path.parent / each) for each in given["paths"])
-    for name in ("level", "kubernetes_version", "feature_gates"):
+    for name in ("level", "kubernetes_version", "feature_gates", "target"):
         if name in given and not isinstance(given[name], str):
             raise wrong(name.replace("_", "-"), 'must be a text; write it in quotes, like "1.35"')
     if "strict" in given and not isinstance(given["strict"], bool):
@@ -107,6 +108,8 @@ def _config(section: Any, path: Path) -> LintConfig:
     severities = {each.value: each for each in Severity}
     if given.get("level") and given["level"] not in severities:
         raise wrong("level", f"must be one of {', '.join(severities)}")
+    if given.get("target") not in (None, "native", "stock"):
+        raise wrong("target", "must be native or stock")
     try:
         given["levels"] = _levels(given.get("levels", {}), severities)
         named_rules([*given.get("rules", ()), *given.get("ignore", ())])

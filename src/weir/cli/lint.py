@@ -84,6 +84,12 @@ _WORKLOADS: Final = (
     metavar="1.N",
     help="The version the manifests are for: features it does not have are off.",
 )
+@click.option(
+    "--target",
+    type=click.Choice(["native", "stock"]),
+    help="What the manifests are for: a cluster that knows the features itself, or any cluster that `weir install` "
+    "extends.  [default: native]",
+)
 @asked_gates_option()
 @click.option("--explain", "explain_code", metavar="CODE", help="Print the page of one rule and leave.")
 def lint(
@@ -101,24 +107,26 @@ def lint(
     strict: bool,
     mend: bool,
     kubernetes_version: str,
+    target: str | None,
     given: Mapping[str, bool],
     explain_code: str | None,
 ) -> int:
     """Check manifests: what the API server would refuse, and what it accepts but nobody means.
 
     Settings of a project stand in pyproject.toml ([tool.weir.lint]) or .weir.yaml (lint:): paths, exclude, rules,
-    ignore, level, levels, strict, kubernetes-version, feature-gates.
+    ignore, level, levels, strict, kubernetes-version, target, feature-gates.
 
     \b
     weir lint manifests/
     helm template . | weir lint -
     weir lint app.yaml --fix
+    weir lint app.yaml --target stock     # for a cluster that `weir install` extends
     kubectl get nodes -o yaml > nodes.yaml; weir lint app.yaml --cluster nodes.yaml
     weir lint --cluster                   # the workloads of the live cluster
     weir lint app.yaml --cluster          # held against the live cluster's nodes
     """
     from weir.cli._lint_config import find_config, version_gates
-    from weir.gates import parse_settings
+    from weir.gates import EXTENDED, parse_settings
     from weir.lint.check import choose
     from weir.lint.pages import page
     from weir.lint.rule import Severity
@@ -138,8 +146,10 @@ def lint(
     if mend and (not files or "-" in files):
         raise click.UsageError("--fix changes files: name them")
     version = kubernetes_version or config.kubernetes_version
+    stock = (target or config.target) == "stock"
     settings = {
         **(version_gates(version) if version else {}),
+        **(dict.fromkeys(EXTENDED, True) if stock else {}),
         **parse_settings(config.feature_gates),
         **given,
     }
@@ -149,6 +159,7 @@ def lint(
         config.levels,
         strict or config.strict,
         Severity(level or config.level or "warning"),
+        stock,
     )
     gc.disable()  # documents and findings have no cycles, and looking for some takes half the time
     try:
@@ -174,6 +185,7 @@ class _Checks(NamedTuple):
     levels: Mapping[str, Severity]
     strict: bool
     level: Severity
+    stock: bool
 
 
 def _refuse_contradictions(ask_live: bool, live: Live, namespace: str, all_namespaces: bool) -> None:
@@ -255,6 +267,7 @@ def _check(
             rules=checks.rules,
             troubles=troubles,
             strict=checks.strict,
+            stock=checks.stock,
             level=Severity.NOTE if checks.levels else checks.level,
             tick=tick,
         )
@@ -332,11 +345,12 @@ def _own(found: list[Any]) -> tuple[list[Document], Troubles]:
 
 
 def _document(each: Any) -> Document:
+    from weir.lowering.originals import raised
     from weir.objects.manifest import Document
 
     metadata = each["metadata"]
     name = "/".join(filter(None, (each["kind"].lower(), metadata.get("namespace"), metadata["name"])))
-    return Document(each, name, ())
+    return Document(raised(each), name, ())
 
 
 # ── reporting ────────────────────────────────────────────────────────────────────────────────────

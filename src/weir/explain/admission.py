@@ -25,6 +25,7 @@ from weir.apiserver.strategies.pod import PodStrategy
 from weir.errors import ApiError, BadRequest, DecodeError
 from weir.explain.subject import Subject
 from weir.gates import Gates
+from weir.lowering.originals import with_expressions
 from weir.objects import defaults
 from weir.objects.core import Pod, ViewError, read
 from weir.objects.document import check
@@ -174,7 +175,7 @@ def refused_fields(subject: Subject, gates: Gates) -> Iterator[str]:
         return
     if subject.strict:
         yield from _undecodable(document)
-    errors = validate(document, gates=gates)
+    errors = validate(with_expressions(document), gates=gates)
     for error in errors:
         if subject.strict or _concerns_placement(subject, error):
             yield str(error)

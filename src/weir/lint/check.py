@@ -35,12 +35,14 @@ def lint(
     rules: Sequence[Rule] = RULES,
     troubles: Troubles | None = None,
     strict: bool = False,
+    stock: bool = False,
     level: Severity = Severity.NOTE,
     tick: Callable[[int, int], None] | None = None,
 ) -> list[Finding]:
     """Return what *rules* find in *documents*, by file and line; *known* documents only lend their nodes.
 
-    *troubles* are a live cluster's, whose objects have no lines. *tick* is called with how many objects are done.
+    With *stock* they are for a cluster that weir's operator extends. *troubles* are a live cluster's, whose objects
+    have no lines. *tick* is called with how many objects are done.
     Findings below *level* are only counted by whoever asked: they get no place.
 
     >>> from weir.gates import ALL_FEATURES
@@ -51,7 +53,7 @@ def lint(
     """
     subjects = [Subject(item) for document in documents for item in document.items()]
     background = [Subject(item) for document in known for item in document.items()]
-    facts = Facts.of([*subjects, *background], gates, troubles, strict=strict)
+    facts = Facts.of([*subjects, *background], gates, troubles, strict=strict, stock=stock)
     texts = {id(subject.document.lines): subject.document.lines for subject in subjects}
     remarked = {key: any("weir:" in line for line in lines) for key, lines in texts.items()}
     findings: list[Finding] = []
@@ -93,8 +95,8 @@ def _check(
 
 
 def _place(subject: Subject, rule: Rule, problem: Problem) -> Finding:
-    document = subject.document
-    place = document.place_of(problem.path, key=problem.key)
+    document, path = subject.document, subject.written_path(problem.path)
+    place = document.place_of(path, key=problem.key)
     if not document.lines:  # read from a cluster, not from text
         place = replace(place, line=0, column=0)
     source = document.lines[place.line - 1] if 0 < place.line <= len(document.lines) else ""
@@ -104,10 +106,10 @@ def _place(subject: Subject, rule: Rule, problem: Problem) -> Finding:
         file=place.file,
         line=place.line,
         column=place.column,
-        width=len(str(problem.path[-1])) if problem.key else document.width_of(problem.path),
+        width=len(str(path[-1])) if problem.key else document.width_of(path),
         source=source[:_LONGEST_LINE],
         object=subject.name,
-        field=show_path(problem.path),
+        field=show_path(path),
         message=_cut(problem.message),
         fix=_cut(problem.fix),
         edit=problem.edit,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from weir.gates import Gates
 from weir.lint.live import Troubles
+from weir.lowering.originals import with_expression
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration, View, ViewError, read
 from weir.objects.manifest import Document
 from weir.objects.templates import TEMPLATE_PATHS, find_template
@@ -99,7 +100,20 @@ class Subject:
         if self.pod_spec_path is None:
             return []
         entries = self._pod_spec.get("tolerations")
-        return list(_read_list(Toleration, entries, (*self.pod_spec_path, "tolerations")))
+        read = [with_expression(each) for each in entries] if isinstance(entries, list) else entries
+        return list(_read_list(Toleration, read, (*self.pod_spec_path, "tolerations")))
+
+    def written_path(self, path: Path) -> Path:
+        """Return where *path* stands in the text: an expression may be spelt as the value of `operator: CEL`."""
+        if path[-1:] != ("expression",):
+            return path
+        entry: Any = self.value
+        for part in path[:-1]:
+            try:
+                entry = entry[part]
+            except (KeyError, IndexError, TypeError):
+                return path
+        return (*path[:-1], "value") if with_expression(entry) is not entry else path
 
     @cached_property
     def taints(self) -> list[tuple[Path, Taint]]:
@@ -146,6 +160,7 @@ class Facts:
     nodes: int = 0
     troubles: Troubles = field(default_factory=Troubles)  #: of a live cluster's workloads
     strict: bool = False  #: what was not checked is refused
+    stock: bool = False  #: the objects are for a cluster that weir's operator extends
 
     @classmethod
     def of(
@@ -155,6 +170,7 @@ class Facts:
         troubles: Troubles | None = None,
         *,
         strict: bool = False,
+        stock: bool = False,
     ) -> Facts:
         """Return the facts that the Nodes among *subjects* tell, beside the *troubles* of a live cluster."""
         taints: dict[Taint, None] = {}
@@ -171,7 +187,7 @@ class Facts:
                 if isinstance(value, str):
                     labels.setdefault(str(key), set()).add(value)
         known = {key: frozenset(values) for key, values in labels.items()}
-        return cls(gates, tuple(taints), known, nodes, troubles or Troubles(), strict)
+        return cls(gates, tuple(taints), known, nodes, troubles or Troubles(), strict, stock)
 
     @cached_property
     def values_by_key(self) -> Mapping[str, tuple[str, ...]]:

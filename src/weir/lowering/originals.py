@@ -14,7 +14,7 @@ Not here: lowering itself (weir.lowering.tolerations, templates, daemonsets, aff
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from weir.gates import ALL_FEATURES
 from weir.lowering.names import (
@@ -34,6 +34,7 @@ from weir.objects.templates import TEMPLATE_PATHS
 from weir.taints.toleration import tolerates
 
 Document = dict[str, Any]
+T = TypeVar("T")
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -250,10 +251,10 @@ def with_expression(entry: Any) -> Any:
     return {"expression": expression, **rest}
 
 
-def with_expressions(document: Any) -> Any:
+def with_expressions(document: T) -> T:
     """Return a pod or workload with every toleration as `with_expression` has it; itself when none changes."""
     kind = document.get("kind") if isinstance(document, dict) else None
-    if not isinstance(kind, str) or kind not in TEMPLATE_PATHS:
+    if not isinstance(document, dict) or not isinstance(kind, str) or kind not in TEMPLATE_PATHS:
         return document
 
     def spec(found: Document) -> Document:
@@ -262,7 +263,7 @@ def with_expressions(document: Any) -> Any:
             return found
         return {**found, "tolerations": [with_expression(each) for each in entries]}
 
-    return _inside(document, (*TEMPLATE_PATHS[kind], "spec"), spec)
+    return cast(T, _inside(document, (*TEMPLATE_PATHS[kind], "spec"), spec))
 
 
 def _is_stock_spelling(entry: Any) -> bool:

@@ -25,6 +25,7 @@ _OF_OPERATOR: Final = {
     "SemverLt": SEMVER_COMPARISON,
     "SemverGt": SEMVER_COMPARISON,
     "SemverEq": SEMVER_COMPARISON,
+    "CEL": TOLERATION_CEL,  # an expression as a stock cluster's manifests spell it
 }
 
 

@@ -64,6 +64,11 @@ FINDS = [
     ("W022", pod("{expression: \"semver(taint.value).isGreaterThan(semver('5.15.0'))\"}"), NODES),
     ("W023", pod("{expression: \"taint.key == 'sla'\"}"), NODES),
     ("W013", node("{key: a, value: V1.2.3, effect: NoSchedule}"), ""),
+    ("W021", pod('{operator: CEL, value: "1 < 2"}'), ""),
+    ("W022", pod("{operator: CEL, value: \"semver(taint.value).isGreaterThan(semver('5.15.0'))\"}"), NODES),
+    ("W041", pod("{key: lowered.weir.dev/x-1, operator: Exists}"), ""),
+    ("W041", pod(extra="\n  schedulingGates: [{name: lowered.weir.dev/pending}]"), ""),
+    ("W041", pod(kind="Deployment", extra="\n  nodeSelector: {lowered.weir.dev/a-1: 'true'}"), ""),
 ]  # fmt: skip
 
 
@@ -153,3 +158,58 @@ def test_codes_and_names_are_unique_and_every_rule_helps():
 
 def test_with_all_gates_off_nothing_new_is_accepted():
     assert "W001" in codes(pod('{key: sla, operator: Gt, value: "5"}'), gates=KUBERNETES_DEFAULTS)
+
+
+# ── clusters that weir's operator extends ────────────────────────────────────────────────────────
+
+
+def stock_findings(text):
+    return [
+        each
+        for each in lint(read_manifest(text, "f.yaml"), ALL_FEATURES, stock=True)
+        if each.rule.code > "W04"
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry, says",
+    [
+        ("{key: sla, operator: Exists, expression: 'true'}", "tolerates every taint with the key sla"),
+        ("{operator: Exists, expression: 'true'}", "is Exists and tolerates every taint"),
+        ("{expression: 'true'}", "an empty toleration"),
+        ("{key: sla, value: a, expression: 'true'}", "tolerates sla whatever"),
+    ],
+)
+def test_on_a_stock_cluster_the_field_expression_is_an_error_that_names_the_other_spelling(entry, says):
+    (found,) = stock_findings(pod(entry))
+    assert found.rule.code == "W040" and found.severity is Severity.ERROR and says in found.message
+    assert found.fix == 'write {operator: CEL, value: "true"}'
+    assert not [each for each in lint(read_manifest(pod(entry)), ALL_FEATURES) if each.rule.code == "W040"]
+
+
+def test_the_stock_spelling_is_judged_as_an_expression_at_its_own_place():
+    assert codes(pod("{operator: CEL, value: \"taint.key == 'sla' && taint.value == 'x'\"}")) == []
+    found = lint(
+        read_manifest(pod('{operator: CEL, value: "taint.nothing"}'), "f.yaml"), ALL_FEATURES, stock=True
+    )
+    (refused,) = [each for each in found if each.severity is Severity.ERROR]
+    assert (
+        refused.field == "spec.tolerations[0].value"
+        and "spec.tolerations[0].value: Invalid" in refused.message
+    )
+    assert refused.source[refused.column - 1 :].startswith('"taint.nothing"')
+    assert "W001" in codes(pod("{key: a, operator: CEL, value: 'true'}")), "a key beside an expression"
+    assert "W001" in codes(pod("{operator: CEL}")), "no expression at all"
+
+
+def test_a_pod_on_its_node_cannot_be_held_on_a_stock_cluster():
+    gt = '{key: sla, operator: Gt, value: "5"}'
+    assert [each.rule.code for each in stock_findings(pod(gt, extra="\n  nodeName: n1"))] == ["W042"]
+    assert stock_findings(pod("{key: sla, operator: Exists}", extra="\n  nodeName: n1")) == []
+    assert stock_findings(pod(gt)) == []
+
+
+def test_an_expression_in_a_daemonset_is_noted_on_a_stock_cluster():
+    (found,) = stock_findings(pod("{operator: CEL, value: \"taint.key == 'a'\"}", kind="DaemonSet"))
+    assert found.rule.code == "W043" and found.severity is Severity.NOTE
+    assert stock_findings(pod("{operator: CEL, value: \"taint.key == 'a'\"}", kind="Deployment")) == []

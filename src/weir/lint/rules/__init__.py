@@ -28,6 +28,10 @@ from weir.lint.rules import (
     w023_expression_noexecute,
     w030_refused_pods,
     w031_hot_loop,
+    w040_expression_dropped,
+    w041_lowered_mark,
+    w042_bound_at_creation,
+    w043_expression_in_daemonset,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -53,4 +57,8 @@ RULES: Final[tuple[Rule, ...]] = (
     w023_expression_noexecute.RULE,
     w030_refused_pods.RULE,
     w031_hot_loop.RULE,
+    w040_expression_dropped.RULE,
+    w041_lowered_mark.RULE,
+    w042_bound_at_creation.RULE,
+    w043_expression_in_daemonset.RULE,
 )

@@ -9,6 +9,7 @@ from typing import Final
 from weir.gates import Gates
 from weir.lint.rule import Edit, Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
+from weir.lowering.originals import with_expressions
 from weir.validate import validate
 from weir.validate.field import NOT_SUPPORTED, TYPE_INVALID, FieldError
 from weir.validate.unknown_fields import closest, find_kind_problem, find_unknown_fields, show_path
@@ -25,10 +26,13 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
         yield from _undecodable(subject)
     if subject.kind and find_kind_problem(subject.api_version, subject.kind):
         return
-    for error in validate(subject.value, gates=facts.gates):
+    for error in validate(with_expressions(subject.value), gates=facts.gates):
         path = _path(error.field, subject.kind)
         fix, edit = _fix(subject, path, error, facts.gates)
-        yield Problem(path, str(error), fix, edit=edit)
+        text, place = str(error), subject.written_path(path)
+        yield Problem(
+            path, text if place == path else text.replace(error.field, show_path(place), 1), fix, edit=edit
+        )
 
 
 def _undecodable(subject: Subject) -> Iterator[Problem]:
@@ -101,6 +105,7 @@ A value that must be text and is not (`name: y`, `value: 950`) is what YAML make
 
 Some paths are the API server's and look odd: errors about a node's taints are reported under `metadata.taints`,
 although the taints stand in `spec.taints`. For an operator nobody knows it lists `Equal` and `Exists` only, whatever
-its gates are; the fix names all that the gates allow.""",
+its gates are; the fix names all that the gates allow. An expression may be spelt `operator: CEL` with the expression
+as value, as clusters extended by `weir install` need it; it is judged like the field `expression`.""",
     check=check,
 )
