@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
-from weir.apiserver.audit.events import Audit
+from weir.apiserver.audit.events import COMPLETE, RECEIVED, STARTED, Audit
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer, action_of, forbidden
 from weir.apiserver.auth.impersonation import impersonate
@@ -50,7 +50,7 @@ from weir.apiserver.transport.bodies import (
     manager_of,
     media_type,
 )
-from weir.apiserver.transport.http import YAML, Request, Response, Stream
+from weir.apiserver.transport.http import YAML, Request, Response, Sink, Stream
 from weir.apiserver.transport.limits import BODY_BYTES, InFlight, Lane, too_large
 from weir.apiserver.transport.negotiation import (
     JSON,
@@ -165,8 +165,11 @@ class ApiServer:
         real: User | None = None
         lane: Lane | None = None
         limiter = self._security.in_flight
+        audit, audit_id = self._security.audit, self._new_audit_id()
         try:
             user = real = self._authenticated(request)
+            if audit is not None and audit.wants_received:
+                self._record(audit, request, RECEIVED, audit_id, real, real, 0.0)
             user = request.user = impersonate(
                 request.headers,
                 user,
@@ -203,7 +206,7 @@ class ApiServer:
         finally:
             if lane is not None:
                 InFlight.leave(lane)
-        self._finish(request, answer, warnings)
+        self._finish(request, answer, audit_id, warnings)
         if self._metrics is not None:
             what = _labels(info)
             self._metrics.observe_request(
@@ -216,18 +219,20 @@ class ApiServer:
             )
             if answer.code in _SELF_PROTECTION:
                 self._metrics.terminated(*what, _scope(info), answer.code)
-        if self._security.audit is not None:
-            elapsed = time.perf_counter() - started
-            try:
-                self._record(self._security.audit, request, answer, real or _NOBODY, user or _NOBODY, elapsed)
-                self._audit_failed = False
-            except OSError as error:  # what was done is done, and its answer is due
-                if not self._audit_failed:
-                    logger.error("the audit log cannot be written: %s", error)
-                self._audit_failed = True
-                if self._metrics is not None:
-                    self._metrics.audit_errors.inc()
+        if audit is not None:
+            who = real or _NOBODY, user or _NOBODY
+            note = partial(
+                self._record, audit, request, audit_id=audit_id, real=who[0], user=who[1], answer=answer
+            )
+            if isinstance(answer, Stream):
+                note(STARTED, elapsed=time.perf_counter() - started)
+                answer.run = _then(answer.run, lambda: note(COMPLETE, elapsed=time.perf_counter() - started))
+            else:
+                note(STARTED if real is None else COMPLETE, elapsed=time.perf_counter() - started)
         return answer
+
+    def _new_audit_id(self) -> bytes:
+        return b"%b%012x" % (self._audit_prefix, next(self._count) & 0xFFFFFFFFFFFF)
 
     def _authenticated(self, request: Request) -> User:
         """Return who asks, and count it."""
@@ -253,31 +258,43 @@ class ApiServer:
         self,
         audit: Audit,
         request: Request,
-        answer: Response | Stream,
+        stage: str,
+        audit_id: bytes,
         real: User,
         user: User,
         elapsed: float,
+        answer: Response | Stream | None = None,
     ) -> None:
-        """Write the request to the audit log."""
+        """Write one stage of the request to the audit log. What was done is done: a log that is full is counted."""
         now = datetime.fromtimestamp(self.verbs.clock.time(), UTC)
-        audit.record(
-            real,
-            request.info,
-            answer.code,
-            uri=f"{request.path}?{request.query}" if request.query else request.path,
-            received=now - timedelta(seconds=elapsed),
-            finished=now,
-            source=request.peer.rpartition(":")[0],
-            user_agent=request.header(b"user-agent"),
-            request_object=request.body,
-            response_object=answer.body if isinstance(answer, Response) else b"",
-            impersonated=user if user is not real else None,
-            audit_id=next(value.decode() for name, value in answer.headers or () if name == b"Audit-Id"),
-        )
+        try:
+            audit.record(
+                real,
+                request.info,
+                0 if answer is None else answer.code,
+                uri=f"{request.path}?{request.query}" if request.query else request.path,
+                received=now - timedelta(seconds=elapsed),
+                finished=now,
+                source=request.peer.rpartition(":")[0],
+                user_agent=request.header(b"user-agent"),
+                request_object=request.body if answer is not None else b"",
+                response_object=answer.body if isinstance(answer, Response) else b"",
+                impersonated=user if user is not real else None,
+                audit_id=audit_id.decode(),
+                stage=stage,
+            )
+            self._audit_failed = False
+        except OSError as error:
+            if not self._audit_failed:
+                logger.error("the audit log cannot be written: %s", error)
+            self._audit_failed = True
+            if self._metrics is not None:
+                self._metrics.audit_errors.inc()
 
-    def _finish(self, request: Request, answer: Response | Stream, warnings: list[str]) -> None:
+    def _finish(
+        self, request: Request, answer: Response | Stream, audit_id: bytes, warnings: list[str]
+    ) -> None:
         """Add the headers every answer has."""
-        audit_id = b"%b%012x" % (self._audit_prefix, next(self._count) & 0xFFFFFFFFFFFF)
         headers = answer.headers
         if headers is None:
             headers = answer.headers = [(b"Audit-Id", audit_id), (b"Cache-Control", NO_CACHE)]
@@ -528,6 +545,20 @@ def _unavailable(error: StoreUnavailable) -> errors.ApiError:
     if error.unknown:
         return errors.Timeout(str(error))
     return errors.ServiceUnavailable(str(error), retry_after_seconds=1)
+
+
+def _then(
+    run: Callable[[Sink], Awaitable[None]], after: Callable[[], None]
+) -> Callable[[Sink], Awaitable[None]]:
+    """Return *run* with *after* behind it, however it ends."""
+
+    async def both(sink: Sink) -> None:
+        try:
+            await run(sink)
+        finally:
+            after()
+
+    return both
 
 
 def _json_body(request: Request) -> bytes:

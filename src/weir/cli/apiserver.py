@@ -137,7 +137,9 @@ def apiserver(
 ) -> None:
     """Serve the Kubernetes API."""
     from weir.apiserver.admission.chain import PluginError, Settings
+    from weir.apiserver.audit.events import PolicyError
     from weir.apiserver.audit.log import Keep
+    from weir.apiserver.auth.authn import TokenFileError
     from weir.apiserver.auth.authz import ModeError
     from weir.apiserver.auth.pki import PkiError
     from weir.apiserver.encryption.configuration import ConfigurationError
@@ -188,7 +190,7 @@ def apiserver(
             max_writing=max_mutating_requests_inflight,
         )
         run_loop(run(options, ready=ready))
-    except (PluginError, ModeError, PkiError, ConfigurationError) as error:
+    except (PluginError, ModeError, PkiError, ConfigurationError, PolicyError, TokenFileError) as error:
         raise click.UsageError(str(error)) from None
     except (StoreError, OSError) as error:
         raise click.ClickException(str(error)) from None

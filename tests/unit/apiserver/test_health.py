@@ -7,7 +7,7 @@ import json
 import pytest
 
 from weir.apiserver.admission.chain import Chain, Settings
-from weir.apiserver.audit.events import EVERYTHING, Audit
+from weir.apiserver.audit.events import EVERYTHING, Audit, parse_policy
 from weir.apiserver.auth.authn import MASTERS, Authenticator, StaticTokens, proven
 from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.metrics import Metrics
@@ -148,3 +148,55 @@ async def test_a_page_token_of_anything_else_is_refused(rv):
         Request("GET", "/api/v1/pods", f"limit=1&continue={token}", HEADERS)
     )
     assert answer.code == 400
+
+
+@pytest.fixture
+def audited():
+    """A server and the audit lines that a policy of everything makes it write."""
+    lines: list[dict] = []
+    audit = Audit(lambda line: lines.append(json.loads(line)), parse_policy("rules: [{level: Request}]"))
+    store = MemoryStore()
+    reader = Reader(store)
+    tokens = StaticTokens({"admin": proven("admin", (MASTERS,))})
+    security = Security(
+        Authenticator([tokens.find]),
+        Authorizer(reader, ["AlwaysAllow"]),
+        audit=audit,
+    )
+    parts = Parts(store, reader, Chain.build(reader, Settings()), ALL_FEATURES, RealClock())
+    return ApiServer(parts, security), lines
+
+
+async def test_a_request_is_audited_when_it_comes_and_when_it_is_answered(audited):
+    server, lines = audited
+    await server.handle(Request("POST", "/api/v1/nodes", "", HEADERS, NODE))
+    assert [line["stage"] for line in lines] == ["RequestReceived", "ResponseComplete"]
+    received, complete = lines
+    assert received["auditID"] == complete["auditID"] and "requestObject" not in received
+    assert complete["requestObject"]["kind"] == "Node"
+
+
+async def test_a_watch_is_audited_when_it_starts_and_when_it_ends(audited):
+    server, lines = audited
+
+    class Nobody:
+        pending_bytes = 0
+
+        def write(self, frame): ...
+        def write_chunk(self, chunk): ...
+        def close(self): ...
+        def abort(self): ...
+
+    watch = Request("GET", "/api/v1/nodes", "watch=1&timeoutSeconds=1&resourceVersion=1", HEADERS)
+    answer = await server.handle(watch)
+    assert [line["stage"] for line in lines] == ["RequestReceived", "ResponseStarted"]
+    server.watches.close()
+    await answer.run(Nobody())
+    assert [line["stage"] for line in lines][2:] == ["ResponseComplete"]
+    assert len({line["auditID"] for line in lines}) == 1
+
+
+async def test_whoever_proves_nothing_is_audited_once(audited):
+    server, lines = audited
+    await server.handle(Request("GET", "/api/v1/nodes", "", {}))
+    assert [(line["stage"], line["responseStatus"]["code"]) for line in lines] == [("ResponseStarted", 401)]

@@ -1,9 +1,10 @@
-"""Who did what, when, and what came of it? One JSON line per request, as audit.k8s.io/v1 events.
+"""Who did what, when, and what came of it? One JSON line per stage of a request, as audit.k8s.io/v1 events.
 
 Spec: decision 12 (audit log option). A policy is a list of rules; the first that matches a request says
 how much is written: None, Metadata, Request (with the object sent), RequestResponse (and the object returned).
-Without a rule that matches nothing is written. Without a policy everything is written at Metadata. Events are
-written when the answer is complete; of a watch, when it starts.
+Without a rule that matches nothing is written. A request has stages: RequestReceived as soon as it is known who asks,
+ResponseStarted for a watch (and for whoever proves nothing), ResponseComplete. A policy leaves out those it names in
+`omitStages`, for all or in a rule. Without a policy, everything is written at Metadata when its answer starts or ends.
 Not here: the file (weir.apiserver.audit.log).
 """
 
@@ -49,6 +50,10 @@ _LEVELS = {
 _NAMES = {level: name for name, level in _LEVELS.items()}
 
 
+RECEIVED, STARTED, COMPLETE = "RequestReceived", "ResponseStarted", "ResponseComplete"
+STAGES = (RECEIVED, STARTED, COMPLETE, "Panic")
+
+
 class Info(authz.Info, Protocol):
     """What auditing reads of a parsed request."""
 
@@ -82,6 +87,7 @@ class Rule:
     namespaces: frozenset[str] = frozenset()
     resources: tuple[Mapping[str, Any], ...] = ()
     urls: tuple[str, ...] = ()
+    omitted: frozenset[str] = frozenset()  #: stages, of the rule or of the whole policy
 
     def matches(self, user: User, info: Info) -> bool:
         if self.users and user.name not in self.users:
@@ -128,6 +134,7 @@ def parse_policy(text: str) -> tuple[Rule, ...]:
     try:
         policy = yaml.safe_load(text)
         entries = policy["rules"]
+        everywhere = _stages(policy, "")
         return tuple(
             Rule(
                 _LEVELS[entry["level"]],
@@ -137,9 +144,12 @@ def parse_policy(text: str) -> tuple[Rule, ...]:
                 frozenset(entry.get("namespaces") or ()),
                 tuple(entry.get("resources") or ()),
                 tuple(entry.get("nonResourceURLs") or ()),
+                everywhere | _stages(entry, f"rules[{number}]."),
             )
-            for entry in entries
+            for number, entry in enumerate(entries)
         )
+    except PolicyError:
+        raise
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         levels = ", ".join(_LEVELS)
         raise PolicyError(
@@ -147,7 +157,18 @@ def parse_policy(text: str) -> tuple[Rule, ...]:
         ) from error
 
 
-EVERYTHING = (Rule(Level.METADATA),)
+def _stages(entry: Mapping[str, Any], place: str) -> frozenset[str]:
+    """Return the stages that a policy or a rule leaves out."""
+    for number, stage in enumerate(entry.get("omitStages") or ()):
+        if stage not in STAGES:
+            allowed = ",".join(STAGES)
+            where = f"audit policy: {place}omitStages[{number}]"
+            raise PolicyError(f'{where}: Invalid value: "{stage}": allowed stages are {allowed}')
+    return frozenset(entry.get("omitStages") or ())
+
+
+EVERYTHING = (Rule(Level.METADATA, omitted=frozenset({RECEIVED})),)
+_NOTHING = Rule(Level.NONE)
 
 
 class Audit:
@@ -170,7 +191,15 @@ class Audit:
 
     def level(self, user: User, info: Info) -> Level:
         """Return how much of this request is to be written."""
-        return next((rule.level for rule in self._rules if rule.matches(user, info)), Level.NONE)
+        return self._rule(user, info).level
+
+    def _rule(self, user: User, info: Info) -> Rule:
+        return next((rule for rule in self._rules if rule.matches(user, info)), _NOTHING)
+
+    @property
+    def wants_received(self) -> bool:
+        """Whether any request is written when it comes in."""
+        return any(rule.level and RECEIVED not in rule.omitted for rule in self._rules)
 
     def log(
         self,
@@ -195,6 +224,7 @@ class Audit:
             user_agent=agent,
             request_object=request.body,
             response_object=response,
+            stage=STARTED if info.verb == "watch" else COMPLETE,
         )
 
     def record(
@@ -213,17 +243,19 @@ class Audit:
         impersonated: User | None = None,
         audit_id: str = "",
         annotations: Mapping[str, str] | None = None,
+        stage: str = COMPLETE,
     ) -> None:
-        """Write the event of one request, as much of it as the policy wants."""
-        level = self.level(user, info)
-        if level is Level.NONE:
+        """Write the event of one stage of a request, as much of it as the policy wants."""
+        rule = self._rule(user, info)
+        level = rule.level
+        if level is Level.NONE or stage in rule.omitted:
             return
         event: dict[str, Any] = {
             "kind": "Event",
             "apiVersion": f"{AUDIT}/v1",
             "level": _NAMES[level],
             "auditID": audit_id or str(uuid.uuid4()),
-            "stage": "ResponseStarted" if info.verb == "watch" else "ResponseComplete",
+            "stage": stage,
             "requestURI": uri,
             "verb": info.verb,
             "user": user.info(),
@@ -236,7 +268,8 @@ class Audit:
             event["userAgent"] = user_agent[:1024]
         if info.is_resource:
             event["objectRef"] = _object_ref(info)
-        event["responseStatus"] = {"metadata": {}, "code": code}
+        if stage != RECEIVED:
+            event["responseStatus"] = {"metadata": {}, "code": code}
         if level >= Level.REQUEST and info.is_resource and request_object:
             event["requestObject"] = _body(request_object)
         if level >= Level.REQUEST_RESPONSE and info.is_resource and response_object:

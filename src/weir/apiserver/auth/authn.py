@@ -100,6 +100,10 @@ def read_certificate(certificate: bytes) -> Certified | None:
     return Certified(user, parsed.not_valid_before_utc, parsed.not_valid_after_utc)
 
 
+class TokenFileError(ValueError):
+    """A token file that cannot be used."""
+
+
 class StaticTokens:
     """Bearer tokens of a file.
 
@@ -131,7 +135,7 @@ class StaticTokens:
             if not row or row[0].startswith("#"):
                 continue
             if len(row) < 3 or not row[0] or not row[1]:
-                raise ValueError(f"token file line {number}: needs at least token,user,uid")
+                raise TokenFileError(f"token file line {number}: needs at least token,user,uid")
             groups = [group for group in (row[3] if len(row) > 3 else "").split(",") if group]
             users[row[0]] = proven(row[1], groups, uid=row[2])
         return cls(users)
@@ -141,7 +145,7 @@ class TokenFile:
     """The tokens of a file, which is read again when it changes; a file that cannot be read changes nothing."""
 
     def __init__(self, path: Path) -> None:
-        """Read *path*. Raises OSError, ValueError."""
+        """Read *path*. Raises OSError, TokenFileError."""
         self.path = path
         self._tokens = StaticTokens.parse_file(path.read_text())
 
@@ -149,7 +153,7 @@ class TokenFile:
         return self._tokens.find(token)
 
     def reload(self) -> None:
-        """Read the file again: who is no longer in it is no longer let in. Raises OSError, ValueError."""
+        """Read the file again: who is no longer in it is no longer let in. Raises OSError, TokenFileError."""
         self._tokens = StaticTokens.parse_file(self.path.read_text())
 
 

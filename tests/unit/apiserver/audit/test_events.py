@@ -126,3 +126,38 @@ def test_a_request_is_logged_with_the_time_it_came():
         {"username": ""},
     )
     assert event["requestReceivedTimestamp"] == "2026-05-31T23:59:57.500000Z"
+
+
+@pytest.mark.parametrize(
+    ("policy", "stage", "written"),
+    [
+        ("rules: [{level: Metadata}]", "RequestReceived", True),
+        ("omitStages: [RequestReceived]\nrules: [{level: Metadata}]", "RequestReceived", False),
+        ("omitStages: [RequestReceived]\nrules: [{level: Metadata}]", "ResponseComplete", True),
+        ("rules: [{level: Metadata, omitStages: [ResponseComplete]}]", "ResponseComplete", False),
+        ("rules: [{level: Metadata, omitStages: [ResponseComplete]}]", "RequestReceived", True),
+        (
+            "omitStages: [ResponseStarted]\nrules: [{level: Request, omitStages: [Panic]}]",
+            "ResponseStarted",
+            False,
+        ),
+    ],
+)
+def test_a_policy_and_its_rules_leave_out_stages(policy, stage, written):
+    found = events(policy, stage=stage)
+    assert [event["stage"] for event in found] == ([stage] if written else [])
+
+
+def test_the_first_stage_has_no_status():
+    (event,) = events("rules: [{level: Metadata}]", stage="RequestReceived")
+    assert "responseStatus" not in event and event["objectRef"]["resource"] == "pods"
+
+
+@pytest.mark.parametrize(
+    "policy", ["omitStages: [Nothing]\nrules: []", "rules: [{level: None, omitStages: [Nothing]}]"]
+)
+def test_a_stage_that_does_not_exist_is_refused(policy):
+    with pytest.raises(
+        PolicyError, match=r'omitStages\[0\]: Invalid value: "Nothing": allowed stages are RequestRec'
+    ):
+        parse_policy(policy)
