@@ -15,6 +15,7 @@ from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.lint.pages import pages
 from weir.observe.metrics import Registry
 from weir.scheduler.metrics import SchedulerMetrics
+from weir.simulation.kubelet.metrics import KubeletMetrics
 
 REFERENCE = Path(__file__).parent / "reference"
 PICTURES = Path(__file__).parent / "pictures"
@@ -38,7 +39,12 @@ def main() -> None:
 
 def metric_registries() -> dict[str, Registry]:
     """Return the declared metrics of every component that has a page of them."""
-    declared = {"apiserver": Metrics(), "controllers": ControllerMetrics(), "scheduler": SchedulerMetrics()}
+    declared = {
+        "apiserver": Metrics(),
+        "controllers": ControllerMetrics(),
+        "kubelet": KubeletMetrics(),
+        "scheduler": SchedulerMetrics(),
+    }
     return {page: metrics.registry for page, metrics in declared.items()}
 
 

@@ -194,10 +194,14 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return the page /metrics shows."""
+        self.measure()
+        return self.registry.render()
+
+    def measure(self) -> None:
+        """Bring the metrics that are read rather than counted up to date."""
         for group, resource, count in self.stored():
             self._objects.child(group, resource).value = count
             self._old_objects.child(f"{resource}.{group}" if group else resource).value = count
-        return self.registry.render()
 
     def _request(self, key: tuple[str, ...]) -> _Request:
         verb, group, version, resource, subresource, scope, code, dry_run = key

@@ -9,7 +9,6 @@ Not here: the command line (weir.cli.apiserver), HTTP (weir.apiserver.transport.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import secrets
 import signal
@@ -59,6 +58,7 @@ from weir.objects.kinds import find as find_resource
 from weir.objects.pod_usage import UsageModel
 from weir.observe.features import publish_features
 from weir.observe.interpreter import calm_collector
+from weir.observe.logs import Log
 from weir.observe.metrics import Registry
 from weir.store import Store, StoreUnavailable
 from weir.store.compact import keep_up
@@ -66,7 +66,7 @@ from weir.values.names import name_suffix
 
 __all__ = ["Options", "Running", "build", "open_store", "run", "serve"]
 
-logger = logging.getLogger("weir.apiserver")
+log = Log("weir.apiserver")
 SWEEP_SECONDS = 5.0
 STOP_SECONDS = 10.0
 SWITCH_SECONDS = 0.0002
@@ -121,7 +121,7 @@ class Running:
     listener: asyncio.Server | None = None
     chores: list[asyncio.Task[Any]] = field(default_factory=list)
     port: int = 0
-    registry: Registry = field(default_factory=Registry)
+    metrics: Metrics = field(default_factory=Metrics)
     files: FileChanges = field(default_factory=FileChanges)
     serving: ssl.SSLContext | None = None
     _admin: tuple[pki.KeyPair, bytes] | None = None
@@ -337,7 +337,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
 
     server.after_create(furnish_namespace)
     return Running(
-        server, store, options, credentials, admin_token, webhook_client, registry=registry, files=files
+        server, store, options, credentials, admin_token, webhook_client, metrics=metrics, files=files
     )
 
 
@@ -367,6 +367,7 @@ async def serve(running: Running, clock: Clock) -> None:
     running.chores.append(loop.create_task(_renew(running, clock)))
     address = f"{options.bind_address or '127.0.0.1'}:{running.port}"
     instance = str(uuid.UUID(bytes=options.random_bytes(16), version=4))
+    log.v(1, "Serving", address=address, store=options.store, gates=options.gates)
     lease = IdentityLease(running.server.verbs, clock, socket.gethostname(), address, instance)
     running.chores.append(loop.create_task(lease.run()))
     running.write_kubeconfig()
@@ -389,7 +390,7 @@ async def _renew(running: Running, clock: Clock) -> None:
         try:
             running.renew(clock.now())
         except (pki.PkiError, OSError) as error:
-            logger.error("the certificates cannot be renewed: %s", error)
+            log.error("the certificates cannot be renewed", err=error)
 
 
 async def _sweep(connections: Connections) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -40,6 +39,7 @@ from weir.apiserver.registry.scale import SCALE, Scales
 from weir.apiserver.registry.subresources import STREAMS, Subresources
 from weir.apiserver.registry.verbs import Parts, Verbs, WriteResult
 from weir.apiserver.registry.watch import Watches
+from weir.apiserver.request_log import RequestLog
 from weir.apiserver.resource_metrics import ResourceMetrics
 from weir.apiserver.transport import paths, protobuf
 from weir.apiserver.transport.bodies import (
@@ -68,12 +68,13 @@ from weir.apiserver.transport.paths import RequestInfo
 from weir.objects import document
 from weir.objects.kinds import KINDS, RESOURCE_METRICS, Kind
 from weir.objects.pod_usage import UsageModel
+from weir.observe.logs import Log
 from weir.store import Store, StoreUnavailable, TooLarge
 from weir.values.quoting import quote
 
 __all__ = ["ApiServer", "Security"]
 
-logger = logging.getLogger("weir.apiserver")
+log = Log("weir.apiserver")
 Document = dict[str, Any]
 GZIP_FROM_BYTES = 128 * 1024
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -124,6 +125,7 @@ class ApiServer:
         self.subresources = Subresources(self.verbs, self.deletion, security.signer)
         self.scales = Scales(self.verbs)
         self.ready = True
+        self._log, self._clock = RequestLog(), parts.clock
         if metrics is not None:
             metrics.stored = partial(_stored, parts.store)
         self._security, self._metrics = security, metrics
@@ -192,8 +194,10 @@ class ApiServer:
                 self._store_failed = "dryRun" in params
         except errors.ApiError as error:
             answer = _failure(request, error)
+            name = user.name if user else ""
+            self._log.refused(error, info.verb, info.resource, info.namespace, name, self._clock.monotonic())
         except StoreUnavailable as error:
-            logger.error("the store cannot take a request path=%s: %s", request.path, error)
+            log.error("the store cannot take a request", path=request.path, err=error)
             self._store_failed = True
             answer = _failure(request, _unavailable(error))
         except TooLarge as error:
@@ -201,12 +205,15 @@ class ApiServer:
         except RecursionError:  # only what a client nests makes the server go so deep
             answer = _failure(request, errors.BadRequest("the request is nested too deeply"))
         except Exception:
-            logger.exception("the server failed verb=%s path=%s", info.verb, request.path)
+            log.exception("the server failed", verb=info.verb, path=request.path)
             answer = _failure(request, errors.InternalError("Internal Server Error", reason="InternalError"))
         finally:
             if lane is not None:
                 InFlight.leave(lane)
         self._finish(request, answer, audit_id, warnings)
+        if self._log.shows:
+            name = user.name if user else ""
+            self._log.answered(request, info.verb, answer, time.perf_counter() - started, name)
         if self._metrics is not None:
             what = _labels(info)
             self._metrics.observe_request(
@@ -286,7 +293,7 @@ class ApiServer:
             self._audit_failed = False
         except OSError as error:
             if not self._audit_failed:
-                logger.error("the audit log cannot be written: %s", error)
+                log.error("the audit log cannot be written", err=error)
             self._audit_failed = True
             if self._metrics is not None:
                 self._metrics.audit_errors.inc()

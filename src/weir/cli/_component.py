@@ -43,25 +43,21 @@ def run_component(
     log_name: str,
     gates: Gates | None,
     *,
-    verbose: bool,
     door: tuple[str, int] | None = None,
 ) -> None:
     """Run a component against a cluster until somebody ends it; *door* is where its pages are served."""
     if gates is not None:
         say(f"feature gates: {gates}", err=True)
     try:
-        run_loop(_run(make, live, agent, log_name, verbose, door))
+        run_loop(_run(make, live, agent, log_name, door))
     except KeyboardInterrupt:
         say("stopped", err=True)
 
 
-async def _run(
-    make: Make, live: Live, agent: str, log_name: str, verbose: bool, door: tuple[str, int] | None
-) -> None:
+async def _run(make: Make, live: Live, agent: str, log_name: str, door: tuple[str, int] | None) -> None:
     from weir.observe.interpreter import calm_collector
-    from weir.observe.logs import Log, configure
+    from weir.observe.logs import Log
 
-    configure("debug" if verbose else "info")
     client, log = live.connect(agent), Log(log_name)
     try:
         work, pages = make(client, log)

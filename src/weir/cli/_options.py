@@ -148,7 +148,42 @@ def output_option(*forms: str, help: str | None = None) -> Option:
     )
 
 
-verbose_option: Final[Option] = click.option("-v", "--verbose", is_flag=True, help="Log decisions too.")
+def logging_options(*, quiet: bool = False) -> Option:
+    """Return `-v` and `--logging-format`, which set up logging before the command runs.
+
+    A *quiet* command tells only of warnings and errors unless `-v` is given.
+    """
+
+    def give(command: Command) -> Command:
+        @wraps(command)
+        def call(*, verbosity: int | None, logging_format: str, **rest: Any) -> Any:
+            from weir.observe import logs
+
+            logs.configure(verbosity if verbosity is not None or quiet else 0, form=logging_format)
+            return command(**rest)
+
+        return together(
+            click.option(
+                "-v",
+                "--v",
+                "--verbose",
+                "verbosity",
+                type=click.IntRange(0, 10),
+                is_flag=False,
+                flag_value=2,
+                metavar="[0-10]",
+                help="How much to log, as of Kubernetes' components: 2 (or -v alone) decisions, 4 writes, 6 requests.",
+            ),
+            click.option(
+                "--logging-format",
+                type=click.Choice(("plain", "text", "json")),
+                default="plain",
+                show_default=True,
+                help="Plain lines, klog's text, or JSON with the fields of Kubernetes' components.",
+            ),
+        )(call)
+
+    return give
 
 
 def metrics_options(command: Command) -> Command:

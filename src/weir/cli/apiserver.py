@@ -17,6 +17,7 @@ from weir.cli._options import (
     bind_options,
     encryption_option,
     feature_gates_option,
+    logging_options,
     secure_port_option,
     state_options,
 )
@@ -109,6 +110,7 @@ def _seconds(context: click.Context, option: click.Parameter, text: str) -> floa
     is_flag=True,
     help="Read it again whenever it changes.",
 )
+@logging_options()
 def apiserver(
     state: State,
     bind_address: str,
@@ -145,10 +147,8 @@ def apiserver(
     from weir.apiserver.encryption.configuration import ConfigurationError
     from weir.apiserver.run import Running, run
     from weir.objects.pod_usage import UsageModel
-    from weir.observe import logs
     from weir.store import StoreError
 
-    logs.configure()
     if encryption_reload and encryption_config is None:
         raise click.UsageError(
             "--encryption-provider-config-automatic-reload must be set only when --encryption-provider-config is set"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli._component import Component, identity, run_component
-from weir.cli._options import Live, feature_gates_option, live_options, metrics_options, verbose_option
+from weir.cli._options import Live, feature_gates_option, live_options, logging_options, metrics_options
 from weir.cli.render import say
 from weir.gates import Gates
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 )
 @metrics_options
 @click.option("--list", "list_names", is_flag=True, help="Print the controllers there are, and leave.")
-@verbose_option
+@logging_options()
 def controller_manager(
     names: str,
     live: Live,
@@ -62,7 +62,6 @@ def controller_manager(
     resource_claims: int,
     door: tuple[str, int] | None,
     list_names: bool,
-    verbose: bool,
 ) -> None:
     """Watch a cluster and do what its controllers are for.
 
@@ -101,4 +100,4 @@ def controller_manager(
         return acting.run, acting.pages()
 
     agent = "weir-controller-manager"
-    run_component(make, live, agent, "weir.controllers", gates, verbose=verbose, door=door)
+    run_component(make, live, agent, "weir.controllers", gates, door=door)

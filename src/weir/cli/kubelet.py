@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli._component import Component, run_component
-from weir.cli._options import Live, feature_gates_option, live_options, metrics_options, verbose_option
+from weir.cli._options import Live, feature_gates_option, live_options, logging_options, metrics_options
 from weir.gates import Gates
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @feature_gates_option()
 @click.option("--seed", type=int, default=0, help="For times and failures: the same seed, the same lives.")
 @metrics_options
-@verbose_option
-def kubelet(live: Live, gates: Gates, seed: int, door: tuple[str, int] | None, verbose: bool) -> None:
+@logging_options()
+def kubelet(live: Live, gates: Gates, seed: int, door: tuple[str, int] | None) -> None:
     """Play the nodes labelled weir.dev/simulated=true: heartbeats, admission, the lives of pods.
 
     \b
@@ -30,16 +30,13 @@ def kubelet(live: Live, gates: Gates, seed: int, door: tuple[str, int] | None, v
     """
     from weir.clock import RealClock
     from weir.observe.endpoint import pages
-    from weir.observe.features import publish_features
-    from weir.observe.metrics import Registry, add_process_metrics
+    from weir.observe.metrics import add_process_metrics
     from weir.simulation.kubelet.run import Kubelets
 
     def make(client: Client, log: Log) -> Component:
         log.info("Playing", nodes="weir.dev/simulated=true")
-        registry = Registry()
-        add_process_metrics(registry)
-        publish_features(registry, gates)
         playing = Kubelets(client, gates, RealClock(), seed=seed, log=log)
-        return playing.run, pages(registry.render, lambda: True)
+        add_process_metrics(playing.metrics.registry)
+        return playing.run, pages(playing.metrics.registry.render, lambda: True)
 
-    run_component(make, live, "weir-kubelet", "weir.simulation.kubelet", gates, verbose=verbose, door=door)
+    run_component(make, live, "weir-kubelet", "weir.simulation.kubelet", gates, door=door)

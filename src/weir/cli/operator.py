@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from weir.cli._component import Component, identity, run_component
-from weir.cli._options import Live, live_options, verbose_option
+from weir.cli._options import Live, live_options, logging_options
 from weir.lowering.names import NAMESPACE
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False, exists=True)
     default=True,
     help="All replicas answer webhooks; only the elected one releases pods.",
 )
-@verbose_option
+@logging_options()
 def operator(
     live: Live,
     namespace: str,
@@ -67,7 +67,6 @@ def operator(
     tls_private_key_file: Path | None,
     metrics_port: int | None,
     leader_elect: bool,
-    verbose: bool,
 ) -> None:
     """Give a stock cluster numeric, SemVer and CEL tolerations and SemVer affinity.
 
@@ -119,7 +118,7 @@ def operator(
         return work, replica.pages()
 
     door = None if metrics_port is None else (bind_address, metrics_port)
-    run_component(make, live, "weir-operator", "weir.operator", None, verbose=verbose, door=door)
+    run_component(make, live, "weir-operator", "weir.operator", None, door=door)
 
 
 async def _both(

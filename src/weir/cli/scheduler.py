@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli._component import Component, identity, run_component
-from weir.cli._options import Live, feature_gates_option, live_options, metrics_options, verbose_option
+from weir.cli._options import Live, feature_gates_option, live_options, logging_options, metrics_options
 from weir.gates import Gates
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--seed", type=int, default=0, help="For the few random choices: the same seed, the same choices."
 )
 @metrics_options
-@verbose_option
+@logging_options()
 def scheduler(
     live: Live,
     config_file: Path | None,
@@ -47,7 +47,6 @@ def scheduler(
     reason_style: str,
     seed: int,
     door: tuple[str, int] | None,
-    verbose: bool,
 ) -> None:
     """Watch a cluster and place its pods.
 
@@ -96,4 +95,4 @@ def scheduler(
         )
         return placing.run, placing.pages()
 
-    run_component(make, live, "weir-scheduler", "weir.scheduler", gates, verbose=verbose, door=door)
+    run_component(make, live, "weir-scheduler", "weir.scheduler", gates, door=door)

@@ -28,9 +28,9 @@ from weir.cli._options import (
     bind_options,
     encryption_option,
     feature_gates_option,
+    logging_options,
     secure_port_option,
     state_options,
-    verbose_option,
 )
 from weir.cli.main import FINE, report
 from weir.cli.render import say
@@ -106,7 +106,12 @@ class Wanted:
     "--purge", is_flag=True, help="Remove what an earlier cluster left in the data folder; asks first."
 )
 @yes_option
-@verbose_option
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve the metrics of all components at /metrics on this port, plain HTTP (0: any free port).",
+)
+@logging_options(quiet=True)
 @click.pass_context
 def up(
     ctx: click.Context,
@@ -125,7 +130,7 @@ def up(
     detach: bool,
     purge: bool,
     yes: bool,
-    verbose: bool,
+    metrics_port: int | None,
 ) -> int:
     """Run a whole cluster until Ctrl-C; kubectl and weir's own commands talk to it.
 
@@ -139,9 +144,7 @@ def up(
     from weir.cli._holder import hold
     from weir.controllers.catalog import UnknownController, choose
     from weir.objects.pod_usage import UsageModel
-    from weir.observe import logs
 
-    logs.configure("debug" if verbose else "warning")
     try:
         apart = _gates(gates, component_gates, older)
     except GateError as error:
@@ -167,7 +170,7 @@ def up(
     def work() -> None:
         lock = hold(state.data_dir)
         try:
-            run_loop(_up(options, apart, names, wanted, seed))
+            run_loop(_up(options, apart, names, wanted, seed, metrics_port))
         finally:
             lock.release()
 
@@ -242,7 +245,12 @@ def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) ->
 
 
 async def _up(
-    options: Options, gates: ComponentGates, controllers: list[str], wanted: Wanted, seed: int
+    options: Options,
+    gates: ComponentGates,
+    controllers: list[str],
+    wanted: Wanted,
+    seed: int,
+    metrics_port: int | None,
 ) -> None:
     import signal
     from contextlib import AsyncExitStack, suppress
@@ -250,6 +258,7 @@ async def _up(
     from weir.apiserver.run import build, open_store, serve
     from weir.cli._holder import lease_of
     from weir.clock import RealClock
+    from weir.observe.endpoint import serving
     from weir.simulation.control_plane import ControlPlane, ensure_nodes, ensure_storage_class, local_client
     from weir.simulation.kubelet.node_classes import CLASSES
 
@@ -276,7 +285,16 @@ async def _up(
         there, added = await ensure_nodes(client, wanted.nodes, node_class, clock.now())
         await ensure_storage_class(client)
         plane.start()
-        _greet(running.url, options, gates, there, added, wanted)
+        metrics = ""
+        if metrics_port is not None:
+            host = options.bind_address
+            try:
+                port = await held.enter_async_context(serving(plane.pages(), metrics_port, host))
+            except OSError as error:
+                why = error.strerror or error
+                raise click.ClickException(f"--metrics-port {metrics_port} at {host}: {why}") from None
+            metrics = f"http://{host}:{port}/metrics"
+        _greet(running.url, options, gates, there, added, wanted, metrics)
         watching = asyncio.ensure_future(plane.watch_over())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -294,7 +312,15 @@ async def _up(
     say(f"stopped{kept}", err=True)
 
 
-def _greet(url: str, options: Options, gates: ComponentGates, there: int, added: int, wanted: Wanted) -> None:
+def _greet(
+    url: str,
+    options: Options,
+    gates: ComponentGates,
+    there: int,
+    added: int,
+    wanted: Wanted,
+    metrics: str,
+) -> None:
     say(f"weir is up at {url}")
     before = f" ({there} were there before)" if there else ""
     say(f"nodes: {there + added} simulated{before}")
@@ -307,6 +333,8 @@ def _greet(url: str, options: Options, gates: ComponentGates, there: int, added:
         for component, own in each.items():
             age = "; older than the field expression" if component in gates.older else ""
             say(f"{component} gates: {own}{age}")
+    if metrics:
+        say(f"metrics of every component: {metrics}")
     say("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
     say(f"{_LAST_WORDS}{shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
     sys.stdout.flush()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from time import perf_counter
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -37,6 +38,7 @@ from weir.client.wire import (
     target_of,
 )
 from weir.clock import Clock, RealClock
+from weir.observe.logs import CONFIDENTIAL, Log
 
 __all__ = [
     "APPLY_PATCH",
@@ -61,6 +63,7 @@ JSON_PATCH = "application/json-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _MAX_TRIES = 10
+_log = Log("weir.client")
 _encode = msgspec.json.Encoder().encode
 _decode_document = msgspec.json.Decoder(Document).decode
 
@@ -126,11 +129,40 @@ class Client:
         headers = self._headers if body is None else self._headers_with(content_type)
         tries = 1
         while True:
-            reply = await self._transport.request(method, target, headers, data)
+            if not _log.shows(6):
+                reply = await self._transport.request(method, target, headers, data)
+            else:
+                reply = await self._logged(method, target, headers, data)
             if reply.code not in (429, 503) or tries == _MAX_TRIES or "retry-after" not in reply.headers:
                 return reply
             tries += 1
             await self._clock.sleep(seconds_of(reply.headers["retry-after"]) or 1)
+
+    async def _logged(self, method: str, target: str, headers: Mapping[str, str], data: bytes) -> Reply:
+        """Make one request, and say so with as much of it as client-go says at each level."""
+        began = perf_counter()
+        reply = await self._transport.request(method, target, headers, data)
+        took = round((perf_counter() - began) * 1000, 3)
+        more: dict[str, object] = {}
+        if _log.shows(7):
+            more["requestHeaders"] = " ".join(f"{name}={value}" for name, value in headers.items())
+        if _log.shows(8):
+            most = None if _log.shows(10) else 10_240 if _log.shows(9) else 1024
+            hidden = any(part in target for part in CONFIDENTIAL)
+            for name, text in (("requestBody", data), ("responseBody", reply.body)):
+                more[name] = "hidden" if hidden and text else text[:most].decode(errors="replace")
+        agent = self._headers["user-agent"]
+        _log.v(
+            6,
+            "Request",
+            verb=method,
+            url=target,
+            status=reply.code,
+            milliseconds=took,
+            userAgent=agent,
+            **more,
+        )
+        return reply
 
     # ---------------------------------------------------------------------------------------------- reading
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
@@ -127,10 +127,19 @@ class Family(Generic[Child]):
 
     def lines(self) -> Iterator[str]:
         """Yield the family in text format."""
+        yield from self.head()
+        yield from self.samples()
+
+    def head(self) -> Iterator[str]:
+        """Yield what comes once before the samples of a metric."""
         yield f"# HELP {self.name} {_escape(self.help, quotes=False)}"
         yield f"# TYPE {self.name} {self.kind}"
+
+    def samples(self, *first: tuple[str, str]) -> Iterator[str]:
+        """Yield a line for every child, with *first* among its labels."""
         for values in sorted(self._children):
-            labels = list(zip(self.label_names, values, strict=True))
+            labels = list(first)
+            labels += zip(self.label_names, values, strict=True)
             yield from _samples(self.name, labels, self._children[values])
 
 
@@ -198,10 +207,41 @@ class Registry:
             lines.append(f"| `{name}` | {family.kind} | {labels} | {family.help} |")
         return "\n".join(lines) + "\n"
 
+    def families(
+        self,
+    ) -> Iterator[tuple[str, Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]]]:
+        """Yield every metric by its name."""
+        yield from self._families.items()
+
     def _add(self, family: Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]) -> None:
         if family.name in self._families:
             raise ValueError(f"metric {family.name} is declared twice")
         self._families[family.name] = family
+
+
+def render_together(registries: Mapping[str, Registry]) -> bytes:
+    """Return the metrics of several components on one page, told apart by the label `component`.
+
+    A metric that has such a label of its own keeps it; those of the process itself are everybody's and have none.
+
+    >>> one, two = Registry(), Registry()
+    >>> for registry in (one, two):
+    ...     registry.counter("hits_total", "How often.").child().inc()
+    >>> print(render_together({"scheduler": one, "kubelet": two}).decode(), end="")
+    # HELP hits_total How often.
+    # TYPE hits_total counter
+    hits_total{component="scheduler"} 1
+    hits_total{component="kubelet"} 1
+    """
+    lines: dict[str, list[str]] = {}
+    for component, registry in registries.items():
+        for name, family in registry.families():
+            of_process = name.startswith("process_")
+            if name in lines and of_process:
+                continue
+            apart = [] if of_process or "component" in family.label_names else [("component", component)]
+            lines.setdefault(name, list(family.head())).extend(family.samples(*apart))
+    return "".join(f"{line}\n" for name in sorted(lines) for line in lines[name]).encode()
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:

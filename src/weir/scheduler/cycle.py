@@ -22,6 +22,7 @@ from weir.objects.resource import ResourceClaim
 from weir.scheduler.claims import Claims
 from weir.scheduler.feasibility import Feasibility
 from weir.scheduler.framework import (
+    REASONS_BYTES,
     Code,
     DefaultSelector,
     Diagnosis,
@@ -355,7 +356,8 @@ class Engine:
                 found |= self._statuses_with(feasibility, row, pods)
         plugins = {status.plugin for status in found.values()} | ({absent.plugin} if absent else set())
         statuses = {self._name(row): status for row, status in found.items()}
-        return Diagnosis(len(self.table), statuses, absent, plugins=frozenset(plugins))
+        bound = None if self.profile.arguments.upstream_reasons else REASONS_BYTES
+        return Diagnosis(len(self.table), statuses, absent, plugins=frozenset(plugins), most_bytes=bound)
 
     def _statuses_with(
         self, feasibility: Feasibility, row: int, nominated: list[PodClass]

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from weir.taints.toleration import Evaluate
 
 MAX_NODE_SCORE: Final = 100
+#: So long may the reasons in a message get before the rarest are only counted (D-38).
+REASONS_BYTES: Final = 512
 
 
 class Code(enum.Enum):
@@ -246,6 +248,7 @@ class Diagnosis:
     postfilter: str = ""
     plugins: frozenset[str] = frozenset()  #: the plugins that rejected
     pending: frozenset[str] = frozenset()  #: those of them that answered Pending
+    most_bytes: int | None = REASONS_BYTES  #: None: every reason is spelled out, as upstream does
 
     @property
     def message(self) -> str:
@@ -258,9 +261,32 @@ class Diagnosis:
         return f"{text} {self.postfilter}" if self.postfilter else text
 
     def histogram(self) -> list[str]:
-        """Return `<count> <reason>`, sorted as text; a node with two reasons counts in both."""
+        """Return `<count> <reason>`, sorted as text; a node with two reasons counts in both.
+
+        Where reasons differ from node to node (each has a taint value of its own) only the most frequent are named.
+        """
         counts = Counter(reason for status in self.statuses.values() for reason in status.reasons)
         if self.absent is not None:
             for reason in self.absent.reasons:
                 counts[reason] += self.nodes - len(self.statuses)
-        return sorted(f"{count} {reason}" for reason, count in counts.items() if count)
+        lines = sorted(f"{count} {reason}" for reason, count in counts.items() if count)
+        if self.most_bytes is None or sum(len(line) + 2 for line in lines) <= self.most_bytes:
+            return lines
+        return self._most_frequent(counts, self.most_bytes)
+
+    def _most_frequent(self, counts: Counter[str], most_bytes: int) -> list[str]:
+        """Return lines of at most *most_bytes* (one line at least), and one that counts what they leave out."""
+        named: dict[str, str] = {}
+        for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+            line = f"{count} {reason}"
+            most_bytes -= len(line.encode()) + 2
+            if named and most_bytes < 0:
+                break
+            named[reason] = line
+        left_out = counts.keys() - named.keys()
+        nodes = sum(not left_out.isdisjoint(status.reasons) for status in self.statuses.values())
+        if self.absent is not None and not left_out.isdisjoint(self.absent.reasons):
+            nodes += self.nodes - len(self.statuses)
+        if not left_out:
+            return sorted(named.values())
+        return [*sorted(named.values()), f"{nodes} node(s) had one of {len(left_out)} other reasons"]

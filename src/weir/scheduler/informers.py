@@ -29,6 +29,7 @@ from weir.scheduler.claims import Claims
 from weir.scheduler.default_spread_selector import Controller, DefaultSpreadSelectors, Service
 from weir.scheduler.queueing_hints import SLICE_ADD, SLICE_UPDATE, ClusterEvent, object_events
 from weir.scheduler.volumes import CSIDriver, CSINode, CSIStorageCapacity, Storage, VolumeAttachment
+from weir.taints.toleration import Evaluate
 
 _STORAGE: Final[tuple[tuple[str, str, type[Any], str], ...]] = (
     ("v1", "PersistentVolume", PersistentVolume, "volumes"),
@@ -59,10 +60,11 @@ class Informers:
         on_event: Callable[[ClusterEvent], None],
         seed: int = 0,
         on_problem: Callable[[Problem], None] = lambda problem: None,
+        evaluate: Evaluate | None = None,
     ) -> None:
         """*on_event* receives what pods may wait for, *on_problem* the rules that could not be applied."""
         self.storage, self.spread_selectors = Storage(), DefaultSpreadSelectors()
-        self.claims = Claims(gates, clock.now)
+        self.claims = Claims(gates, clock.now, evaluate)
         self.claims.changed = self._claim_differs
         self._ids = random.Random(seed + 3)
         self._on_event, self._on_problem = on_event, on_problem

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from weir.objects.resource import DeviceRequestAllocationResult
+from weir.observe.expressions import ExpressionMetrics
 from weir.observe.metrics import Registry, exponential
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.feasibility import Feasibility
@@ -128,6 +129,7 @@ class SchedulerMetrics:
             "ResourceClaims made for extended resources, by outcome, admin access and owner.",
             ("status", "admin_access", "owner_api_group", "owner_api_kind"),
         )
+        self.cel = ExpressionMetrics(self.registry)
         self._published: set[tuple[str, str]] = set()  # plugins and profiles that had sleeping pods once
 
     # ── noting ──

@@ -131,7 +131,7 @@ def preempt(
     if candidates:
         return min(candidates, key=_cost)
     helpless = Status(Code.UNRESOLVABLE, (NOT_HELPFUL,), NAME)
-    inner = Diagnosis(diagnosis.nodes, failures, helpless)
+    inner = Diagnosis(diagnosis.nodes, failures, helpless, most_bytes=diagnosis.most_bytes)
     return NoPreemption(f"preemption: {inner.message}")
 
 

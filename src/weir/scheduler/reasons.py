@@ -9,12 +9,13 @@ counting them into one message (weir.scheduler.framework), sentences for people 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from weir.objects.core import NodeSelectorRequirement, Taint, Toleration
 from weir.selectors.node import Match
+from weir.taints.operators import UNREADABLE
 from weir.taints.toleration import Outcome
 
 
@@ -86,6 +87,16 @@ class Attempt:
         return data | {key: value for key, value in more.items() if value}
 
 
+#: What a message adds when no toleration tolerates a taint and one could not be compared with it.
+UNREAD_WORDS: Final = {
+    Outcome.NOT_AN_INTEGER: "its value is not an integer",
+    Outcome.NOT_A_VERSION: "its value is not a version",
+    Outcome.TOLERATION_NOT_AN_INTEGER: "the toleration's value is not an integer",
+    Outcome.TOLERATION_NOT_A_VERSION: "the toleration's value is not a version",
+    Outcome.EXPRESSION_FAILED: "the toleration's expression fails for it",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class UntoleratedTaint(Reason):
     """No toleration tolerates this taint; each one was asked."""
@@ -98,7 +109,10 @@ class UntoleratedTaint(Reason):
     attempts: tuple[Attempt, ...] = ()
 
     def message(self) -> str:
-        return f"node(s) had untolerated taint {{{self.taint.key}: {self.taint.value}}}"
+        """Return the words of the KEPs, and why the taint's value could not even be compared, if so."""
+        text = f"node(s) had untolerated taint {{{self.taint.key}: {self.taint.value}}}"
+        unread = next((each.outcome for each in self.attempts if each.outcome in UNREADABLE), None)
+        return text if unread is None else f"{text} ({UNREAD_WORDS[unread]})"
 
     def data(self) -> dict[str, Any]:
         return {

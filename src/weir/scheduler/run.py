@@ -37,6 +37,7 @@ from weir.scheduler.claim_writes import deallocate
 from weir.scheduler.cluster_state import ClusterState, Namespace
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.decision_log import DecisionLog, ref
 from weir.scheduler.framework import Diagnosis, NoNodes, PluginError, Reservation
 from weir.scheduler.metrics import SAMPLE, SchedulerMetrics
 from weir.scheduler.plugins.claim_reservation import ClaimReservation
@@ -48,6 +49,7 @@ from weir.scheduler.preemption_eviction import Budget, disruption_budgets, evict
 from weir.scheduler.queue import QueuedPod
 from weir.scheduler.queueing_hints import ClusterEvent
 from weir.scheduler.status_reporter import PODS, StatusReporter
+from weir.taints.expression import Expressions
 from weir.taints.operators import NUMERIC
 
 NODES = by_kind("v1", "Node")
@@ -82,7 +84,10 @@ class Scheduler:
         self.metrics = metrics or SchedulerMetrics()
         publish_features(self.metrics.registry, gates)
         self.identity = identity
-        self._log = log
+        self._log = log or Log("weir.scheduler")
+        self._decision_log = DecisionLog(self._log, clock)
+        self.expressions = Expressions()  # one cache, shared by all plugins
+        self.metrics.cel.watch("scheduler", self.expressions)
         self._rng = random.Random(seed)
         self._seed = seed
         self._begin()
@@ -92,7 +97,14 @@ class Scheduler:
         """Start from nothing: a scheduler that is elected anew reads what the cluster is then."""
         client, clock, gates, seed = self.client, self.clock, self.gates, self._seed
         self.state = ClusterState(
-            client, clock, gates, self.config, self.metrics, seed, self._report_rule_problem
+            client,
+            clock,
+            gates,
+            self.config,
+            self.metrics,
+            seed,
+            self._report_rule_problem,
+            self.expressions.evaluate,
         )
         self._decisions = 0
         self._absent: set[str] = set()  #: kinds that the server does not have
@@ -141,11 +153,12 @@ class Scheduler:
         tasks += [asyncio.ensure_future(recorder.run()) for recorder in self.recorders.values()]
         try:
             self._absent = await self.state.informers.unserved()
-            if self._absent and self._log is not None:
+            if self._absent:
                 self._log.info(
                     "claims are not looked at: kinds are not served", kinds=",".join(sorted(self._absent))
                 )
             await wait_all_synced(each for kind, each in self.informers.items() if kind not in self._absent)
+            self._log.v(1, "Caches populated", kinds=len(self.informers))
             self.state.informers.listen()
             self.informers["namespaces"].cache.listen(self.state.namespace_changed)
             self.informers["nodes"].cache.listen(self.state.node_changed)
@@ -215,7 +228,7 @@ class Scheduler:
         rule = self.informers["DeviceTaintRule"].cache.get(ObjectKey("", problem.rule))
         if problem.reason and rule is not None:
             self._reporter.record_rule_event(rule.metadata, problem.reason, problem.message)
-        elif self._log is not None:
+        else:
             self._log.info("device taint rule not applied", rule=problem.rule, error=problem.message)
 
     # ── one attempt ──────────────────────────────────────────────────────────────────────────────
@@ -224,12 +237,14 @@ class Scheduler:
         """Decide for one pod and start what follows; the room taken for it is given back then."""
         pod, started = item.pod, self.clock.monotonic()
         if pod.metadata.deletion_timestamp:
+            self._log.v(3, "Skip schedule deleting pod", pod=ref(pod))
             self._reporter.record_event(
                 pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}"
             )
             self._end_turn(item)
             self._room.release()
             return
+        self._log.v(3, "Attempting to schedule pod", pod=ref(pod))
         engine = self.state.engines[pod.spec.scheduler_name]
         nominated = self._nominated_pods(pod, engine)
         began = perf_counter()
@@ -245,6 +260,7 @@ class Scheduler:
             self._start(self._fail(item, f"{type(error).__name__}: {error}", started))
             return
         self._note_decision(engine, pod, answer, perf_counter() - began)
+        self._decision_log.note(engine, pod, answer)
         if isinstance(answer, Placement):
             engine.assume(pod.key, pod, answer.node)
             self.state.assumed[pod.key] = answer.node
@@ -333,6 +349,7 @@ class Scheduler:
         self.metrics.sli_duration.child(attempts).observe(max(waited, 0.0))
         if any(toleration.operator in NUMERIC for toleration in pod.tolerations):
             self.metrics.numeric_tolerations.child(profile).inc()
+        self._log.v(2, "Successfully bound pod to node", pod=ref(pod), node=node, attempts=item.attempts)
         note = f"Successfully assigned {pod.key} to {node}"
         self._reporter.record_event(pod, "Normal", "Scheduled", "Binding", note)
 
@@ -345,6 +362,7 @@ class Scheduler:
     ) -> None:
         """Take back a binding that failed: free the node and let the pod try again."""
         key = item.key
+        self._log.v(1, "Failed to bind pod", pod=ref(item.pod), node=node, err=error)
         if promises:
             await self._prebind.take_back(promises)
             status = msgspec.structs.replace(item.pod.status, nominated_node_name=node)
@@ -386,6 +404,7 @@ class Scheduler:
         if self._waits_no_more(item):
             return
         profile = item.pod.spec.scheduler_name
+        self._log.error("Error scheduling pod; retrying", err=why, pod=ref(item.pod))
         self.metrics.attempts.child("error", profile).inc()
         self.metrics.attempt_duration.child("error", profile).observe(self.clock.monotonic() - started)
         self.state.queue.failed(item, self.clock.monotonic())
@@ -432,6 +451,14 @@ class Scheduler:
             else:
                 promised = found.node
                 self.metrics.preemption_victims.child().observe(len(found.victims))
+                for victim in found.victims:
+                    self._log.v(
+                        2,
+                        "Preemptor pod preempts victim pod",
+                        preemptor=ref(item.pod),
+                        victim=ref(victim),
+                        node=promised,
+                    )
                 self.state.nominated[item.key] = (promised, item.pod)
                 self.state.queue.held[item.key] = "waiting for the preemption for this pod to be finished"
                 await evict_victims(
@@ -453,6 +480,7 @@ class Scheduler:
             return
         if DYNAMIC_RESOURCES in diagnosis.plugins:
             self.state.claims.note_waiting(item.pod)
+        self._log.v(2, "Unable to schedule pod; no fit; waiting", pod=ref(item.pod), err=message)
         self.state.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
         self.state.work.set()
         self._reporter.record_event(item.pod, "Warning", "FailedScheduling", "Scheduling", message)

@@ -18,7 +18,7 @@ from weir.errors import NotFound, WeirError
 from weir.objects.core import ObjectMeta, Pod
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
-from weir.observe.logs import Log
+from weir.observe.logs import Log, ObjectRef
 
 PODS = by_kind("v1", "Pod")
 
@@ -29,7 +29,8 @@ class StatusReporter:
     def __init__(
         self, client: Client, clock: Clock, recorders: Mapping[str, SeriesRecorder], log: Log | None = None
     ) -> None:
-        self._client, self._clock, self._recorders, self._log = client, clock, recorders, log
+        self._client, self._clock, self._recorders = client, clock, recorders
+        self._log = log or Log("weir.scheduler")
 
     def record_event(
         self, pod: Pod, type: str, reason: str, action: str, note: str, reporter: str | None = None
@@ -73,6 +74,8 @@ class StatusReporter:
         if promised is not None and promised != pod.status.nominated_node_name:
             status["nominatedNodeName"] = promised or None
         if status:
+            about = ObjectRef(pod.metadata.namespace, pod.metadata.name)
+            self._log.v(3, "Updating pod condition", pod=about, conditionStatus="False", reason=reason)
             await self.patch_status(pod, status)
 
     async def patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
@@ -95,7 +98,7 @@ class StatusReporter:
             )
         except (WeirError, OSError, TimeoutError) as error:
             # The next attempt writes it again; a pod that is gone needs no status.
-            if self._log is not None and not isinstance(error, NotFound):
+            if not isinstance(error, NotFound):
                 self._log.info("pod status not written", pod=pod.key, error=str(error))
 
 

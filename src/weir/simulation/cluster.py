@@ -40,6 +40,7 @@ from weir.gates import GatesLike
 from weir.objects.kinds import KINDS, Kind, by_kind, find_kind, hub_of
 from weir.objects.pod_usage import UsageModel
 from weir.objects.times import format_time
+from weir.observe.metrics import render_together
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.pod_class import PodClass
 from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
@@ -358,9 +359,12 @@ class Cluster:
         found = [each for each in self.list("Event", namespace) if not reason or each["reason"] == reason]
         return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
-    def metrics(self) -> str:
-        """Return the API server's metrics, as it serves them."""
-        return self._wait(self.client.call("GET", "/metrics")).decode()
+    def metrics(self, component: str = "") -> str:
+        """Return the metrics of all components on one page, or one component's as it serves them itself."""
+        registries = self.plane.registries()
+        if component and component not in registries:
+            raise ValueError(f"no component is called {component!r}: there are {', '.join(registries)}")
+        return (registries[component].render() if component else render_together(registries)).decode()
 
     def follow(self, kind: str, listener: Listener) -> None:
         """Call *listener* with (before, after) for every object of a kind, those there now first."""

@@ -28,7 +28,9 @@ from weir.controllers.storage.volume_provisioner import NAME as PROVISIONER
 from weir.gates import ALL_FEATURES, Gates, GatesLike
 from weir.objects.kinds import by_kind
 from weir.objects.times import format_time
-from weir.observe.features import publish_component_features
+from weir.observe.endpoint import Page, Pages, pages
+from weir.observe.features import publish_component_features, publish_features
+from weir.observe.metrics import CONTENT_TYPE, Registry, render_together
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.pod_class import PodClass
 from weir.scheduler.run import Scheduler
@@ -122,7 +124,8 @@ class ControlPlane:
             return local_client(running, clock, agent, older=component in gates.older)
 
         others = {name: getattr(gates, name) for name in READERS}
-        publish_component_features(running.registry, others)
+        self._running = running
+        publish_component_features(running.metrics.registry, others)
         config = replace(scheduler or SchedulerConfig(), leader_elect=False)
         self.scheduler = Scheduler(
             client("scheduler", "kube-scheduler"), gates.scheduler, clock, config=config, seed=seed
@@ -135,6 +138,7 @@ class ControlPlane:
         self.controllers = Controllers(
             client("controllers", "kube-controller-manager"), clock, chosen, seed=seed + 100
         )
+        publish_features(self.controllers.metrics.registry, gates.controllers)
         self.kubelets = Kubelets(
             client("kubelet", "kubelet"),
             gates.kubelet,
@@ -149,6 +153,26 @@ class ControlPlane:
         """Let every component begin."""
         parts = (self.scheduler, self.controllers, self.kubelets)
         self._tasks = [asyncio.ensure_future(part.run()) for part in parts]
+
+    def registries(self) -> dict[str, Registry]:
+        """Return the metrics of every component, the API server's among them, up to date."""
+        self._running.metrics.measure()
+        self.scheduler.measure()
+        return {
+            "apiserver": self._running.metrics.registry,
+            "scheduler": self.scheduler.metrics.registry,
+            "controllers": self.controllers.metrics.registry,
+            "kubelet": self.kubelets.metrics.registry,
+        }
+
+    def pages(self) -> Pages:
+        """Return what one port serves of all components: /metrics, each one's below it, and health."""
+
+        def of(component: str) -> Page:
+            return Page(200, CONTENT_TYPE, self.registries()[component].render())
+
+        each = {f"/metrics/{name}": partial(of, name) for name in ("apiserver", *READERS)}
+        return {**pages(lambda: render_together(self.registries()), self.controllers.is_well), **each}
 
     def check(self) -> None:
         """Raise what ended a component that should still run."""

@@ -9,8 +9,11 @@ Not here: the language (weir.cel), where a message is reported (weir.validate.to
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from time import perf_counter
 from typing import Final
 
 from weir.cel import ast, types
@@ -97,14 +100,20 @@ class Expressions:
 
     def __init__(self, capacity: int = CACHE_CAPACITY) -> None:
         self.programs: Final = ProgramCache(capacity)
+        self.counts: Counter[Outcome] = Counter()  #: evaluations by what came of them
+        self.timed: Callable[[float], None] | None = None  #: told how many seconds each evaluation took
 
     def evaluate(self, expression: str, taint: Taint) -> Outcome:
         """Return whether *expression* is true for *taint*; anything but true is no match."""
+        began = perf_counter()
         try:
-            value = self.programs.compile(expression, ENV).evaluate({"taint": taint})
+            outcome = _outcome(self.programs.compile(expression, ENV).evaluate({"taint": taint}))
         except CelError:
-            return Outcome.EXPRESSION_FAILED
-        return _outcome(value)
+            outcome = Outcome.EXPRESSION_FAILED
+        self.counts[outcome] += 1
+        if self.timed is not None:
+            self.timed(perf_counter() - began)
+        return outcome
 
     def judge(self, expression: str, taint: Taint) -> Judgement:
         """Return the same answer with its reasons."""

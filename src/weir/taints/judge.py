@@ -8,7 +8,7 @@ them together; the figure that pays for it is "50 classes mixed, 5,000 nodes" of
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -17,13 +17,15 @@ import numpy.typing as npt
 
 from weir.gates import Gates
 from weir.objects.core import Taint, Toleration
-from weir.taints.operators import NUMERIC
+from weir.taints.operators import NUMERIC, UNREADABLE, Outcome
 from weir.taints.toleration import Evaluate, tolerates
 from weir.values.integer import IntegerError, parse_integer
 
 Bools = npt.NDArray[np.bool_]
 #: So many distinct tolerations keep their answers; beyond, all are judged again when asked about.
 MOST_TOLERATIONS: Final = 4096
+#: So many comparisons that failed are kept until somebody looks at them.
+MOST_UNREADABLE: Final = 64
 
 
 _Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], dict[str, Bools], dict[str, Bools]]
@@ -80,6 +82,8 @@ class TaintJudge:
         self.comparisons = 0  #: how many times a toleration was held against a taint
         #: numeric comparisons made, by operator and result: match, no_match, parse_error
         self.numeric: Counter[tuple[str, str]] = Counter()
+        #: comparisons with a value that could not be read, until somebody takes them out
+        self.unreadable: deque[tuple[Toleration, Taint, Outcome]] = deque(maxlen=MOST_UNREADABLE)
         self._gates, self._evaluate = gates, evaluate
         self._numbers: dict[tuple[str, str, str], int] = {}
         self._by_key: dict[str, _Key] = {}
@@ -132,8 +136,11 @@ class TaintJudge:
     def _each(self, entry: Toleration, numbers: Iterable[int], flags: Bools) -> None:
         for number in numbers:
             self.comparisons += 1
-            if tolerates(entry, self.taints[number], self._gates, self._evaluate):
+            outcome = tolerates(entry, self.taints[number], self._gates, self._evaluate)
+            if outcome is Outcome.TOLERATED:
                 flags[number] = True
+            elif outcome in UNREADABLE:
+                self.unreadable.append((entry, self.taints[number], outcome))
 
     def _all_at_once(self, entry: Toleration, key: _Key, flags: Bools, start: int) -> None:
         self.comparisons += len(key.numbers)
@@ -146,6 +153,9 @@ class TaintJudge:
             limit = parse_integer(entry.value)
         except IntegerError:
             self.numeric[entry.operator, "parse_error"] += asked
+            if asked:
+                taint = self.taints[int(numbers[there[entry.effect] & new][0])]
+                self.unreadable.append((entry, taint, Outcome.TOLERATION_NOT_AN_INTEGER))
             return
         compared = readable[entry.effect]
         holds = compared & (values > limit if entry.operator == "Gt" else values < limit)
@@ -154,3 +164,6 @@ class TaintJudge:
         self.numeric[entry.operator, "match"] += matched
         self.numeric[entry.operator, "no_match"] += made - matched
         self.numeric[entry.operator, "parse_error"] += asked - made
+        if asked != made:
+            lost = numbers[there[entry.effect] & new & ~compared][:MOST_UNREADABLE]
+            self.unreadable.extend((entry, self.taints[n], Outcome.NOT_AN_INTEGER) for n in lost.tolist())

@@ -41,6 +41,14 @@ class Outcome(enum.Enum):
         return self is Outcome.TOLERATED
 
 
+#: What says that a value could not be read; no match, and worth a word to whoever set it.
+UNREADABLE: Final = (
+    Outcome.NOT_AN_INTEGER,
+    Outcome.NOT_A_VERSION,
+    Outcome.TOLERATION_NOT_AN_INTEGER,
+    Outcome.TOLERATION_NOT_A_VERSION,
+    Outcome.EXPRESSION_FAILED,
+)
 Compare = Callable[[str, str, Gates], Outcome]
 
 

@@ -16,13 +16,14 @@ from typing import Final
 
 from weir.gates import Gates
 from weir.objects.core import Taint, Toleration
-from weir.taints.operators import OPERATORS, Outcome, unknown
+from weir.taints.operators import NUMERIC, OPERATORS, SEMVER, Outcome, unknown
 
 __all__ = [
     "BLOCKING",
     "EVICTING",
     "SCORING",
     "Outcome",
+    "compares",
     "find_tolerating",
     "matching_tolerations",
     "tolerates",
@@ -63,6 +64,11 @@ def _shared_evaluate() -> Evaluate:
     from weir.taints.expression import evaluate
 
     return evaluate
+
+
+def compares(toleration: Toleration) -> bool:
+    """Return whether *toleration* reads the taint's value, so that it may meet one it cannot read."""
+    return bool(toleration.expression) or toleration.operator in NUMERIC or toleration.operator in SEMVER
 
 
 def find_tolerating(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from weir.observe.metrics import FOLD_AT, Registry, add_process_metrics
+from weir.observe.metrics import FOLD_AT, Registry, add_process_metrics, render_together
 
 BUCKETS = (0.1, 1, 10)
 
@@ -86,3 +86,18 @@ def test_the_process_tells_about_itself():
     assert samples["process_cpu_seconds_total", ()] > 0
     assert samples["process_resident_memory_bytes", ()] > 1_000_000
     assert samples["process_open_fds", ()] >= 3
+
+
+def test_several_components_share_one_page_that_prometheus_reads():
+    scheduler, kubelet = Registry(), Registry()
+    for registry in (scheduler, kubelet):
+        add_process_metrics(registry)
+        registry.counter("hits_total", "How often.", ["code"]).child("200").inc()
+        registry.histogram("took_seconds", "How long.", buckets=(1, 2)).child().observe(1.5)
+    kubelet.gauge("own", "Has a label of this name.", ["component"]).child("apiserver").set(3)
+    page = render_together({"scheduler": scheduler, "kubelet": kubelet}).decode()
+    found = {family.name: family for family in text_string_to_metric_families(page)}
+    assert {s.labels["component"]: s.value for s in found["hits"].samples} == {"scheduler": 1, "kubelet": 1}
+    assert [s.labels for s in found["own"].samples] == [{"component": "apiserver"}]
+    assert len(found["process_start_time_seconds"].samples) == 1
+    assert {s.labels["component"] for s in found["took_seconds"].samples} == {"scheduler", "kubelet"}

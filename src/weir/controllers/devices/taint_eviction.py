@@ -29,6 +29,7 @@ from weir.controllers.devices.taint_eviction_steps import EVENT_REASON, EvictPod
 from weir.controllers.runtime.actions import Action, Patch, Record, Steps, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import PODS, Listers
+from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import Evicted
 from weir.controllers.runtime.views import Pod
 from weir.devices.eviction import Eviction, claim_eviction, pod_eviction
@@ -37,6 +38,8 @@ from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Gates
 from weir.objects.core import View, ViewError, read
 from weir.objects.kinds import Kind, by_kind
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceClaim, ResourceSlice
+from weir.observe.logs import ObjectRef
+from weir.taints.expression import Expressions
 from weir.taints.toleration import EVICTING, Evaluate
 
 _VERSION: Final = "resource.k8s.io/v1"
@@ -73,10 +76,8 @@ class DeviceTaintEviction(Controller):
     name = "device-taint-eviction-controller"
 
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
-        if evaluate is None:
-            from weir.taints.expression import Expressions
-
-            evaluate = Expressions().evaluate
+        self.expressions = Expressions()
+        evaluate = evaluate or self.expressions.evaluate
         self._gates, self._evaluate = gates, evaluate
         self.workers = WORKERS
         kinds: list[Kind] = [SLICES, CLAIMS, PODS] if gates.enabled(DEVICE_TAINTS) else []
@@ -93,6 +94,9 @@ class DeviceTaintEviction(Controller):
         self._rules: dict[str, DeviceTaintRule] = {}
         self._stats: Counter[str] = Counter()  # pods evicted, by the uid of the rule
         self._reported: dict[str, tuple[str, str]] = {}  # the last problem of each rule
+
+    def register_metrics(self, metrics: ControllerMetrics) -> None:
+        metrics.cel.watch(self.name, self.expressions)
 
     # ── which changes matter ─────────────────────────────────────────────────────────────────────
 
@@ -208,6 +212,12 @@ class DeviceTaintEviction(Controller):
             self._evicted.popitem(last=False)
         if outcome is Evicted.GONE:
             return  # not by us
+        self.log.v(
+            2,
+            "Evicted pod because of device taints",
+            pod=ObjectRef(action.pod.namespace, action.pod.name),
+            rules=" ".join(name for name, _ in action.rules) or None,
+        )
         for name, uid in action.rules:
             if name in self._rules and self._rules[name].metadata.uid == uid:
                 self._stats[uid] += 1

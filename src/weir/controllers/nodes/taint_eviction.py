@@ -20,12 +20,16 @@ from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Evict, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import PodEviction
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
 from weir.objects.core import Taint
 from weir.objects.kinds import Kind
+from weir.observe.logs import ObjectRef
+from weir.observe.unreadable import UnreadableValues
 from weir.taints.eviction import stay
+from weir.taints.expression import Expressions
 from weir.taints.toleration import EVICTING, Evaluate
 
 EVENT_REASON: Final = "TaintManagerEviction"
@@ -73,15 +77,16 @@ class TaintEviction(Controller):
     kinds: Sequence[Kind] = (NODES, PODS)
 
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
-        if evaluate is None:
-            from weir.taints.expression import Expressions
-
-            evaluate = Expressions().evaluate  # a cache of its own, as every component has
-        self._gates, self._evaluate = gates, evaluate
+        self.expressions = Expressions()  # a cache of its own, as every component has
+        self._gates, self._evaluate = gates, evaluate or self.expressions.evaluate
+        self._unreadable = UnreadableValues(self.log)
         self.timers: dict[TimerKey, Timer] = {}
         self._deleting: set[TimerKey] = set()  # deletions under way
         # what each deletion at once was decided on, until the pod is gone
         self._begun: dict[TimerKey, object] = {}
+
+    def register_metrics(self, metrics: ControllerMetrics) -> None:
+        metrics.cel.watch(self.name, self.expressions)
 
     def eviction_ended(self, action: Evict) -> None:
         """A deletion has ended, successful or not."""
@@ -145,11 +150,16 @@ class TaintEviction(Controller):
             yield WakeAt(key, timer.fire_at)
             return
         del self.timers[key]
+        self.log.v(2, "Toleration seconds are over, evicting pod", pod=ObjectRef(key.namespace, key.name))
         yield from self._evict(key, timer.uid, timer.fire_at)
 
     def _process(self, pod: Pod, taints: tuple[Taint, ...], now: datetime) -> Iterator[Action]:
         key = timer_key(pod)
         allowed = stay(taints, pod.tolerations, self._gates, self._evaluate)
+        about, node = ObjectRef(key.namespace, key.name), pod.spec.node_name
+        self._unreadable.look(
+            pod.tolerations, taints, self._gates, self._evaluate, now=now.timestamp(), pod=about, node=node
+        )
         if allowed.for_ever:
             yield from self._cancel(key)
             return
@@ -159,6 +169,9 @@ class TaintEviction(Controller):
             if self._begun.get(key) == decided_on:
                 return  # seen by its node already, as every pod is when the controller starts
             yield from self._cancel(key)
+            self.log.v(
+                2, "Not all taints are tolerated, evicting pod", pod=about, node=node, taint=allowed.taint
+            )
             yield from self._evict(key, pod.metadata.uid, now)
             self._begun[key] = decided_on
             return
@@ -170,6 +183,14 @@ class TaintEviction(Controller):
             yield from self._cancel(key)
         if key in self._deleting:
             return
+        self.log.v(
+            2,
+            "Pod tolerates taint for a limited time",
+            pod=about,
+            node=node,
+            taint=allowed.taint,
+            seconds=allowed.limit.total_seconds(),
+        )
         if not allowed.limit:
             yield from self._evict(key, pod.metadata.uid, now)
             return
@@ -180,6 +201,7 @@ class TaintEviction(Controller):
         self._deleting.discard(key)
         self._begun.pop(key, None)
         if self.timers.pop(key, None) is not None:
+            self.log.v(2, "Cancelling deletion of pod", pod=ObjectRef(key.namespace, key.name))
             yield _record(key, f"Cancelling deletion of Pod {key.namespace}/{key.name}")
 
     def _evict(self, key: TimerKey, uid: str, due: datetime) -> Iterator[Action]:

@@ -15,6 +15,7 @@ from weir.controllers.runtime.actions import Action, Evict, Steps
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.objects.kinds import Kind
+from weir.observe.logs import Log
 
 WORKERS: Final = 8
 
@@ -27,6 +28,7 @@ class Controller(abc.ABC):
     event_source: str = ""
     first_keys: Sequence[Hashable] = ()  #: reconciled once when the controller starts
     workers: int = WORKERS  #: how many keys are reconciled at the same time
+    log: Log = Log("weir.controllers")  #: for why something is done; the runner logs what is done
 
     @abc.abstractmethod
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterable[Hashable]:

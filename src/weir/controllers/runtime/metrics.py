@@ -5,6 +5,7 @@ Spec: core.md 4.5 "Metrics", dra.md 6.4 and 7.7.
 
 from __future__ import annotations
 
+from weir.observe.expressions import ExpressionMetrics
 from weir.observe.metrics import CounterChild, HistogramChild, Registry, exponential
 
 
@@ -110,6 +111,7 @@ class ControllerMetrics:
         self.zone_evictions = counter(
             "node_collector_evictions_total", "Nodes that were given a NoExecute taint, by zone.", ("zone",)
         )
+        self.cel = ExpressionMetrics(self.registry)
         self.reconciles = counter(
             "weir_controllers_reconciles_total", "Items looked at, by outcome.", ("controller", "outcome")
         )

@@ -43,7 +43,7 @@ from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.pod_eviction import Evicted, evict_pod
 from weir.objects.kinds import Kind
 from weir.observe.endpoint import Pages, pages
-from weir.observe.logs import Log
+from weir.observe.logs import Log, ObjectRef
 
 EVICTIONS_AT_ONCE: Final = 32
 EVICTION_TRIES: Final = 5
@@ -131,6 +131,7 @@ class Controllers:
         tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers.values()]
         try:
             await wait_all_synced(self.informers.values())
+            self._log.v(1, "Caches populated", kinds=len(self.informers))
             for worker in self.workers:
                 worker.start()
                 tasks += worker.tasks
@@ -221,6 +222,7 @@ class _Worker:
     async def _reconcile(self, key: Hashable) -> None:
         started = self._clock.monotonic()
         name = self.controller.name
+        self._owner._log.v(5, "Reconciling", controller=name, key=str(key))
         seen: list[asyncio.Future[None]] = []
         refused = False
         stopped: Exception | None = None
@@ -285,7 +287,7 @@ class _Worker:
         if isinstance(error, errors.Conflict | Unreachable | ComesAgain):
             return  # another client was faster, the server is away, or it is too early: the next try sees
         if isinstance(error, errors.WeirError):
-            self._owner._log.debug("will be tried again", controller=name, key=str(key), error=str(error))
+            self._owner._log.v(4, "will be tried again", controller=name, key=str(key), err=str(error))
             return
         try:
             raise error
@@ -295,6 +297,14 @@ class _Worker:
     def _report_refusal(self, action: Create, error: errors.ApiError) -> None:
         reason = error.reason or "Unknown"
         self._owner.metrics.refusals.child(self.controller.name, reason).inc()
+        self._owner._log.v(
+            2,
+            "API server refused to create object",
+            controller=self.controller.name,
+            kind=action.kind.kind,
+            owner=ObjectRef(action.about.namespace, action.about.name) if action.about else None,
+            err=str(error),
+        )
         if action.about is not None:
             text = str(error)
             metadata = action.document.get("metadata", {})
@@ -342,6 +352,7 @@ class _Worker:
         except errors.AlreadyExists:
             return []
         name = made["metadata"]["name"]
+        self._say("Created object", action.kind, action.namespace, name)
         if action.about is not None:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
             message = action.event_message or f"Created {noun}: {name}"
@@ -370,6 +381,7 @@ class _Worker:
             if action.uid:
                 return []  # another object of the same name: not the one meant
             raise
+        self._say("Deleted object", action.kind, action.namespace, action.name)
         if action.about is not None:
             noun = action.kind.kind.lower() if action.kind is PODS else action.kind.kind
             message = action.event_message or f"Deleted {noun}: {action.name}"
@@ -395,7 +407,14 @@ class _Worker:
             )
         except errors.NotFound:
             return []
+        self._say("Patched object", action.kind, action.namespace, action.name)
         return self._expectations.version(action.kind, made) if action.held else []
+
+    def _say(self, what: str, kind: Kind, namespace: str, name: str) -> None:
+        """Log what was done, from `-v 4` on."""
+        if self._owner._log.shows(4):
+            about = ObjectRef(namespace, name)
+            self._owner._log.v(4, what, controller=self.controller.name, kind=kind.kind, object=about)
 
     # ── eviction ─────────────────────────────────────────────────────────────────────────────────
 
@@ -425,6 +444,15 @@ class _Worker:
     async def _evict_once(self, action: Evict) -> None:
         if await evict_pod(self._client, self._clock, self.recorder, action.eviction) is Evicted.GONE:
             return
+        gone = action.eviction
+        self._owner._log.v(
+            2,
+            "Evicted pod",
+            controller=self.controller.name,
+            pod=ObjectRef(gone.namespace, gone.name),
+            reason=gone.reason,
+            message=gone.event[1] if gone.event else gone.message,
+        )
         late = (self._clock.now() - action.due).total_seconds()
         self._owner.metrics.pod_deletions.child().inc()
         self._owner.metrics.pod_deletion_duration.child().observe(max(late, 0.0))

@@ -18,6 +18,7 @@ from weir.controllers.runtime.actions import Action, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.controller_refs import Claimants, claim
 from weir.controllers.runtime.listers import NODES, PODS, Listers
+from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Node, Pod
 from weir.controllers.workloads.controller_revisions import REVISIONS, hash_of, history
 from weir.controllers.workloads.daemon_nodes import ShouldRun, node_of, should_run, spec_for, template_pod
@@ -34,6 +35,9 @@ from weir.controllers.workloads.pod_control import (
 from weir.gates import Gates
 from weir.objects import core
 from weir.objects.kinds import Kind, by_kind
+from weir.observe.logs import ObjectRef
+from weir.observe.unreadable import UnreadableValues
+from weir.taints.expression import Expressions
 from weir.taints.toleration import Evaluate
 
 DAEMONSETS: Final = by_kind("apps/v1", "DaemonSet")
@@ -65,13 +69,14 @@ class DaemonSets(Controller):
     kinds: Sequence[Kind] = (DAEMONSETS, REVISIONS, PODS, NODES)
 
     def __init__(self, gates: Gates, evaluate: Evaluate | None = None) -> None:
-        if evaluate is None:
-            from weir.taints.expression import Expressions
-
-            evaluate = Expressions().evaluate
-        self._gates, self._evaluate = gates, evaluate
+        self.expressions = Expressions()
+        self._gates, self._evaluate = gates, evaluate or self.expressions.evaluate
+        self._unreadable = UnreadableValues(self.log)
         self._claimants = Claimants()
         self.replacements = Replacements()
+
+    def register_metrics(self, metrics: ControllerMetrics) -> None:
+        metrics.cel.watch(self.name, self.expressions)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[Key]:
         """Yield what a change of an object makes worth looking at."""
@@ -102,7 +107,17 @@ class DaemonSets(Controller):
             return
         yield from _Round(self, daemonset, pattern, listers, now).actions()
 
-    def judge(self, pattern: core.Pod, node: Node) -> ShouldRun:
+    def judge(self, pattern: core.Pod, node: Node, whose: ObjectRef, now: datetime) -> ShouldRun:
+        """Return whether *node* runs the pod of the DaemonSet *whose*, and tell of values it could not read."""
+        self._unreadable.look(
+            pattern.tolerations,
+            node.taints,
+            self._gates,
+            self._evaluate,
+            now=now.timestamp(),
+            pod=whose,
+            node=node.name,
+        )
         return should_run(pattern, node, self._gates, self._evaluate)
 
 
@@ -137,7 +152,10 @@ class _Round:
     def actions(self) -> Iterator[Action]:
         yield from self._claimed.changes
         yield from self._history.changes
-        should = {node.name: self._controller.judge(self._pattern, node) for node in self._nodes}
+        whose = ObjectRef(self._set["metadata"]["namespace"], self._set["metadata"]["name"])
+        should = {
+            node.name: self._controller.judge(self._pattern, node, whose, self._now) for node in self._nodes
+        }
         desired = sum(answer.run for answer in should.values())
         surge = scaled(self._rolling.get("maxSurge", 0), desired, up=True) if self._rolls else 0
         for node in self._nodes:

@@ -31,7 +31,7 @@ from weir.scheduler.pod_class import PodClass
 from weir.scheduler.queueing_hints import NODE_ADD, NODE_TAINT, OWN_TOLERATION, ClusterEvent, always
 from weir.scheduler.reasons import Attempt, Reason, UntoleratedTaint
 from weir.taints.judge import TaintJudge
-from weir.taints.toleration import BLOCKING, SCORING, Evaluate, Outcome, tolerates, untolerated
+from weir.taints.toleration import BLOCKING, SCORING, Evaluate, Outcome, compares, tolerates, untolerated
 
 NAME = "TaintToleration"
 #: So many distinct taints keep the reasons for which a class does not tolerate them.
@@ -122,6 +122,9 @@ class BoundTaintToleration(FilterPlugin, ScorePlugin):
         self._tolerations = pod.tolerations
         # PreScore keeps the entries that can be about PreferNoSchedule; an expression has no effect and stays.
         self._soft = tuple(t for t in pod.tolerations if t.effect in ("", "PreferNoSchedule"))
+        self._comparing = tuple(
+            t for t in pod.tolerations if compares(t)
+        )  # what may not be able to read a value
         self._codes: Ids = np.zeros(0, np.int32)
         self._raw: Ids = np.zeros(0, np.int32)
         self._codes_version = self._raw_version = -1  #: the table's taint_version they are for
@@ -141,8 +144,11 @@ class BoundTaintToleration(FilterPlugin, ScorePlugin):
 
     def status(self, code: int) -> Status:
         taint = self._taints.judge.taints[code - 1]
-        text = UntoleratedTaint.words if self._upstream_reason else UntoleratedTaint(taint).message()
-        return Status(Code.UNRESOLVABLE, (text,), NAME)
+        if self._upstream_reason:
+            return Status(Code.UNRESOLVABLE, (UntoleratedTaint.words,), NAME)
+        gates, evaluate = self._taints.gates, self._taints.evaluate
+        tried = (Attempt(each, tolerates(each, taint, gates, evaluate)) for each in self._comparing)
+        return Status(Code.UNRESOLVABLE, (UntoleratedTaint(taint, tuple(tried)).message(),), NAME)
 
     def reasons(self, row: int, code: int) -> tuple[Reason, ...]:
         """Return every taint of the node that is not tolerated: the first is the one `status` names."""

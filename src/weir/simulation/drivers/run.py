@@ -98,7 +98,7 @@ class Drivers:
                 await self._client.list(SLICES, limit=1)
                 return
             except (errors.ApiError, Unreachable) as error:
-                self._log.debug("devices cannot be published", error=str(error))
+                self._log.v(2, "devices cannot be published", err=str(error))
             await self._clock.sleep(ASK_AGAIN_SECONDS)
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────
@@ -158,7 +158,7 @@ class Drivers:
                     self._record(node, INVALID, str(error))
             return
         if isinstance(error, errors.WeirError):
-            self._log.debug("will be tried again", pool="/".join(key), error=str(error))
+            self._log.v(4, "will be tried again", pool="/".join(key), err=str(error))
             return
         try:
             raise error

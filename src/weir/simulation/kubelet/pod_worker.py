@@ -27,11 +27,16 @@ from weir.objects.core import Node, PersistentVolume, Pod, ViewError, read
 from weir.objects.kinds import by_kind
 from weir.objects.resource import ResourceClaim
 from weir.objects.times import format_time
+from weir.observe.logs import Log, ObjectRef
+from weir.observe.unreadable import UnreadableValues
 from weir.simulation.kubelet import claim_preparation, volume_mounts
 from weir.simulation.kubelet.admit import Admission, admit, needs_admission
 from weir.simulation.kubelet.behaviour import Behaviour, Life
+from weir.simulation.kubelet.metrics import KubeletMetrics
 from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife
 from weir.simulation.kubelet.pod_status import status_of
+from weir.taints.expression import Expressions
+from weir.taints.toleration import EVICTING
 
 PODS: Final = by_kind("v1", "Pod")
 CLAIMS: Final = by_kind("resource.k8s.io/v1", "ResourceClaim")
@@ -63,6 +68,8 @@ class PodWorker:
         recorder: Recorder,
         chance: random.Random,
         life_of: Callable[[Document], Life],
+        log: Log | None = None,
+        metrics: KubeletMetrics | None = None,
     ) -> None:
         """*pods* must have the index `node`; *life_of* says how pods live on a node."""
         self._client, self._gates, self._clock = client, gates, clock
@@ -79,7 +86,14 @@ class PodWorker:
         self._written: dict[str, Document] = {}  # uid → the status last written
         self._deleted: set[str] = set()  # uids of pods whose deletion was asked for
         self._next_address = 0
-        self._expressions: Any = None
+        self.expressions = Expressions()  # a cache of its own, as every component has
+        self._log = log or Log("weir.simulation.kubelet")
+        self._unreadable = UnreadableValues(self._log)
+        self._metrics = metrics or KubeletMetrics()
+        self._metrics.cel.watch("kubelet", self.expressions)
+        self._metrics.running_pods.child().look = lambda: sum(
+            life.sandbox and not life.over for life in self._lives.values()
+        )
 
     def forget(self, uid: str) -> None:
         """A pod was deleted."""
@@ -175,6 +189,8 @@ class PodWorker:
 
     async def _write(self, pod: Document, status: Document) -> None:
         metadata = pod["metadata"]
+        about = ObjectRef(metadata["namespace"], metadata["name"])
+        self._log.v(4, "Status of pod changes", pod=about, phase=status.get("phase"))
         try:
             await self._client.patch(
                 PODS,
@@ -191,6 +207,8 @@ class PodWorker:
     async def _delete(self, pod: Document) -> None:
         """Let the object go: nothing of the pod runs any more."""
         metadata = pod["metadata"]
+        about = ObjectRef(metadata["namespace"], metadata["name"])
+        self._log.v(3, "Pod ended, deleting it", pod=about)
         self._deleted.add(metadata["uid"])
         try:
             await self._client.delete(
@@ -219,15 +237,37 @@ class PodWorker:
             view, node_view = read(Pod, pod), read(Node, node)
             if not needs_admission(view):
                 return True
-            answer = admit(view, node_view, list(self._others(pod)), self._gates, self._evaluate())
+            evaluate = self.expressions.evaluate
+            about = ObjectRef(view.metadata.namespace, view.metadata.name)
+            taints = [taint for taint in node_view.taints if taint.effect in EVICTING]
+            self._unreadable.look(
+                view.tolerations,
+                taints,
+                self._gates,
+                evaluate,
+                now=self._clock.time(),
+                pod=about,
+                node=node_view.name,
+            )
+            answer = admit(view, node_view, list(self._others(pod)), self._gates, evaluate)
         except (ViewError, ValueError) as error:
             answer = Admission(
                 "UnexpectedAdmissionError", f"Unexpected error while attempting to admit: {error}"
             )
+        metadata = pod["metadata"]
+        self._log.v(
+            2,
+            "Admitted pod" if answer else "Rejected pod",
+            pod=ObjectRef(metadata["namespace"], metadata["name"]),
+            node=pod["spec"]["nodeName"],
+            **({} if answer else {"reason": answer.reason, "message": answer.message}),
+        )
         if answer:
             for victim in answer.victims:
                 await self._preempt(victim)
+            self._metrics.started_pods.child().inc()
             return True
+        self._metrics.rejections.child(answer.reason).inc()
         self._record(pod, "Warning", answer.reason, answer.message)
         status = {"phase": "Failed", "reason": answer.reason, "message": answer.status_message}
         await self._write(pod, {**status, "startTime": format_time(self._clock.now())})
@@ -254,13 +294,6 @@ class PodWorker:
         life.end(now, PREEMPTED, 0.0)
         life.advance(now)
         await self._show(life.pod, life)
-
-    def _evaluate(self) -> Any:
-        if self._expressions is None:
-            from weir.taints.expression import Expressions
-
-            self._expressions = Expressions()
-        return self._expressions.evaluate
 
     # ── devices and volumes ──────────────────────────────────────────────────────────────────────
 

@@ -24,11 +24,13 @@ from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.gates import Gates
 from weir.objects.kinds import by_kind
+from weir.observe.features import publish_features
 from weir.observe.logs import Log
 from weir.simulation.drivers.run import Drivers
 from weir.simulation.kubelet.behaviour import Life, LifeError
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.heartbeats import Reports
+from weir.simulation.kubelet.metrics import KubeletMetrics
 from weir.simulation.kubelet.node_classes import LIFE, SIMULATED, is_off
 from weir.simulation.kubelet.pod_worker import PODS, PodKey, PodWorker, pod_key
 
@@ -81,6 +83,8 @@ class Kubelets:
         self._chance = random.Random(seed)
         self._log = log or Log("weir.simulation.kubelet")
         self._queue: WorkQueue[PodKey] = WorkQueue(clock)
+        self.metrics = KubeletMetrics()
+        publish_features(self.metrics.registry, gates)
         self._recorder = Recorder(client, clock, "kubelet")
         self._nodes: Informer[Document] = Informer(
             client, NODES, clock, decode_described, label_selector=self._hosts.selector, seed=seed
@@ -89,6 +93,7 @@ class Kubelets:
             client, PODS, clock, decode_described, field_selector="spec.nodeName!=", seed=seed + 1
         )
         self._pods.cache.add_index("node", _node_of)
+        self.metrics.nodes.child().look = lambda: len(self._nodes.cache)
         self._drivers = Drivers(client, clock, self._nodes, self._recorder, self._log)
         self.reports = Reports(
             client, clock, self._nodes.cache, self._chance, failed=self._failed, ledger=ledger
@@ -102,6 +107,8 @@ class Kubelets:
             self._recorder,
             self._chance,
             self._hosts.life,
+            self._log,
+            self.metrics,
         )
 
     async def run(self) -> None:
@@ -112,6 +119,7 @@ class Kubelets:
         tasks = [asyncio.ensure_future(part) for part in parts]
         try:
             await wait_all_synced([self._nodes, self._pods])
+            self._log.v(1, "Caches populated", kinds=2)
             self._nodes.cache.listen(self._node_changed)
             self._pods.cache.listen(self._pod_changed)
             tasks += [
@@ -157,7 +165,7 @@ class Kubelets:
 
     def _failed(self, key: Hashable, error: Exception) -> None:
         if isinstance(error, errors.WeirError):
-            self._log.debug("will be tried again", key=str(key), error=str(error))
+            self._log.v(4, "will be tried again", key=str(key), err=str(error))
             return
         try:
             raise error

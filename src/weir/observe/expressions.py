@@ -1,0 +1,55 @@
+"""How well do a component's CEL caches work, and what do expressions cost? KEP-5500 asks for cache hit rates.
+
+Upstream has no such metrics; the names are weir's own. Each component that matches tolerations has a cache of its own
+(KEP-5500 "Other Affected Plugins and Components"), told apart by the label `cache`.
+Not here: the cache (weir.cel.cache), the API server's compilations (weir.apiserver.metrics).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.observe.metrics import Registry, exponential
+from weir.taints.expression import Expressions
+from weir.taints.operators import Outcome
+
+_RESULTS: Final = {
+    "true": Outcome.TOLERATED,
+    "false": Outcome.EXPRESSION_FALSE,
+    "error": Outcome.EXPRESSION_FAILED,
+}
+
+
+class ExpressionMetrics:
+    """The metrics of the expression caches of one component."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._requests = registry.counter(
+            "weir_cel_cache_requests_total",
+            "Compiled toleration expressions asked of a cache, by whether it had them.",
+            ("cache", "result"),
+        )
+        self._entries = registry.gauge(
+            "weir_cel_cache_entries", "Toleration expressions a cache holds.", ("cache",)
+        )
+        self._evaluations = registry.counter(
+            "weir_cel_evaluations_total",
+            "Toleration expressions evaluated against a taint, by result.",
+            ("cache", "result"),
+        )
+        self._duration = registry.histogram(
+            "weir_cel_evaluation_duration_seconds",
+            "How long compiling (unless cached) and evaluating a toleration expression took.",
+            ("cache",),
+            buckets=exponential(1e-6, 4, 10),
+        )
+
+    def watch(self, cache: str, expressions: Expressions) -> None:
+        """Publish what *expressions* does from now on under the name *cache*."""
+        programs = expressions.programs
+        self._requests.child(cache, "hit").look = lambda: programs.hits
+        self._requests.child(cache, "miss").look = lambda: programs.misses
+        self._entries.child(cache).look = lambda: len(programs)
+        for result, outcome in _RESULTS.items():
+            self._evaluations.child(cache, result).look = lambda outcome=outcome: expressions.counts[outcome]
+        expressions.timed = self._duration.child(cache).observe

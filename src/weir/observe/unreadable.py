@@ -1,0 +1,107 @@
+"""Which values could not be compared? The log lines by which an administrator finds a misconfigured node.
+
+Spec: core.md 1.6; KEP-5471 "Taint Misconfiguration Detection", KEP-5721 "Node-Side Handling",
+KEP-5500 "Troubleshooting". Sentences and their level (error) are upstream's; beside the value they name the taint's
+key, the pod and the node. A toleration and a taint that could not be compared are told of once in five minutes,
+however many pods and nodes carry them.
+Not here: what such a value means for the pod (no match: weir.taints.operators), the event (weir.scheduler.reasons).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from weir.gates import Gates
+from weir.objects.core import Taint, Toleration
+from weir.observe.logs import Log, ObjectRef
+from weir.taints.operators import UNREADABLE, Outcome
+from weir.taints.toleration import Evaluate, compares, tolerates
+
+AGAIN_SECONDS: Final = 300.0
+#: So many pairs are remembered; beyond, all are forgotten and may be told of again.
+MOST_PAIRS: Final = 4096
+
+_SENTENCES: Final = {
+    Outcome.NOT_AN_INTEGER: "failed to parse taint value as int64",
+    Outcome.NOT_A_VERSION: "failed to parse taint value as semantic version",
+    Outcome.TOLERATION_NOT_AN_INTEGER: "failed to parse toleration value as int64",
+    Outcome.TOLERATION_NOT_A_VERSION: "failed to parse toleration value as semantic version",
+    Outcome.EXPRESSION_FAILED: "CEL expression failed for taint",
+}
+_ERRORS: Final = {
+    Outcome.NOT_AN_INTEGER: "not a signed 64-bit integer in canonical form",
+    Outcome.NOT_A_VERSION: "not a semantic version",
+    Outcome.TOLERATION_NOT_AN_INTEGER: "not a signed 64-bit integer in canonical form",
+    Outcome.TOLERATION_NOT_A_VERSION: "not a semantic version",
+}
+
+
+class UnreadableValues:
+    """What one component has told of already."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._told: dict[tuple[object, ...], float] = {}
+
+    def look(
+        self,
+        tolerations: Iterable[Toleration],
+        taints: Iterable[Taint],
+        gates: Gates,
+        evaluate: Evaluate | None,
+        *,
+        now: float,
+        pod: ObjectRef,
+        node: str,
+    ) -> None:
+        """Compare what can be unreadable and was not compared lately, and tell of what is; *now* in seconds."""
+        comparing = [toleration for toleration in tolerations if compares(toleration)]
+        if not comparing:
+            return
+        for taint in taints:
+            for toleration in comparing:
+                if not self._is_due(toleration, taint, now):
+                    continue
+                outcome = tolerates(toleration, taint, gates, evaluate)
+                if outcome in UNREADABLE:
+                    self._tell(toleration, taint, outcome, pod, node)
+
+    def tell(
+        self,
+        toleration: Toleration,
+        taint: Taint,
+        outcome: Outcome,
+        *,
+        now: float,
+        pod: ObjectRef,
+        node: Callable[[], str],
+    ) -> None:
+        """Tell of a comparison that was made and failed, unless that was told of lately."""
+        if self._is_due(toleration, taint, now):
+            self._tell(toleration, taint, outcome, pod, node())
+
+    def _is_due(self, toleration: Toleration, taint: Taint, now: float) -> bool:
+        pair = (toleration.identity, taint.key, taint.value, taint.effect)
+        if now - self._told.get(pair, now - AGAIN_SECONDS) < AGAIN_SECONDS:
+            return False
+        if len(self._told) >= MOST_PAIRS:
+            self._told.clear()
+        self._told[pair] = now
+        return True
+
+    def _tell(
+        self, toleration: Toleration, taint: Taint, outcome: Outcome, pod: ObjectRef, node: str
+    ) -> None:
+        about: dict[str, object] = {"key": taint.key, "effect": taint.effect, "pod": pod, "node": node}
+        if outcome is Outcome.EXPRESSION_FAILED:
+            from weir.taints.expression import decide
+
+            error = decide(toleration.expression, taint).error
+            about = {"err": error, "expression": toleration.expression, "taint": taint.value, **about}
+        elif outcome in (Outcome.TOLERATION_NOT_AN_INTEGER, Outcome.TOLERATION_NOT_A_VERSION):
+            about = {"err": _ERRORS[outcome], "toleration": toleration.value, **about}
+        else:
+            asks = f"{toleration.operator} {toleration.value}"
+            about = {"err": _ERRORS[outcome], "taint": taint.value, "toleration": asks, **about}
+        self._log.error(_SENTENCES[outcome], **about)

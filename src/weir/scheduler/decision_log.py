@@ -1,0 +1,107 @@
+"""What does the scheduler log about a decision? Values it could not read, and on request why each node was refused.
+
+Spec: core.md 1.6 (an unreadable taint value is an error line), 3.7.4 (an unreadable label is verbosity 10).
+Level 5 names every node that refused the pod, level 10 also every label that could not be compared.
+Not here: the outcome of an attempt, said where it is carried out (weir.scheduler.run); events (.status_reporter).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from weir.clock import Clock
+from weir.objects.core import Node, NodeSelectorRequirement, Pod, Taint
+from weir.observe.logs import Log, ObjectRef
+from weir.observe.unreadable import UnreadableValues
+from weir.scheduler.cycle import Engine, Placement
+from weir.scheduler.framework import Diagnosis
+from weir.selectors.node import Match, match_requirement
+
+_UNREAD = {
+    Match.NOT_A_VERSION: "Parse semver failed for value in label",
+    Match.NOT_AN_INTEGER: "ParseInt failed for value in label",
+}
+
+
+def ref(pod: Pod) -> ObjectRef:
+    """Return *pod* as a log line names it."""
+    return ObjectRef(pod.metadata.namespace, pod.metadata.name)
+
+
+class DecisionLog:
+    """The lines about decisions of one scheduler."""
+
+    def __init__(self, log: Log, clock: Clock) -> None:
+        self._log, self._clock = log, clock
+        self._unreadable = UnreadableValues(log)
+
+    def note(self, engine: Engine, pod: Pod, answer: Placement | Diagnosis) -> None:
+        """Say what deciding *answer* for *pod* brought to light."""
+        lost = engine.judged_taints.judge.unreadable
+        while lost:
+            toleration, taint, outcome = lost.popleft()
+            self._unreadable.tell(
+                toleration,
+                taint,
+                outcome,
+                now=self._clock.monotonic(),
+                pod=ref(pod),
+                node=partial(_node_with, engine, taint),
+            )
+        if isinstance(answer, Diagnosis) and self._log.shows(5):
+            for name, status in answer.statuses.items():
+                self._log.v(
+                    5,
+                    "Node refused pod",
+                    pod=ref(pod),
+                    node=name,
+                    plugin=status.plugin,
+                    reason=status.message,
+                )
+        if self._log.shows(10):
+            self._note_labels(engine, pod)
+
+    def _note_labels(self, engine: Engine, pod: Pod) -> None:
+        asked = _requirements(pod)
+        gates = engine.judged_taints.gates
+        for node in engine.table.nodes if asked else ():
+            for requirement in asked if node is not None else ():
+                assert isinstance(node, Node)
+                match = match_requirement(requirement, node.labels, gates)
+                if match in _UNREAD:
+                    self._log.v(
+                        10,
+                        _UNREAD[match],
+                        value=node.labels.get(requirement.key, ""),
+                        label=requirement.key,
+                        requirement=f"{requirement.operator} {' '.join(requirement.values or ())}",
+                        node=node.name,
+                        pod=ref(pod),
+                    )
+
+
+def _requirements(pod: Pod) -> list[NodeSelectorRequirement]:
+    """Return what the pod's node affinity compares, required and preferred."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    if affinity is None:
+        return []
+    terms = list(affinity.required.node_selector_terms or ()) if affinity.required else []
+    terms += [each.preference for each in affinity.preferred or ()]
+    compared = ("Gt", "Lt", "SemverGt", "SemverLt", "SemverEq")
+    return [
+        requirement
+        for term in terms
+        for requirement in term.match_expressions or ()
+        if requirement.operator in compared
+    ]
+
+
+def _node_with(engine: Engine, taint: Taint) -> str:
+    """Return the name of a node that carries *taint*, and how many others do."""
+    wanted = (taint.key, taint.value, taint.effect)
+    names = [
+        node.name
+        for node in engine.table.nodes
+        if node is not None and any((t.key, t.value, t.effect) == wanted for t in node.taints)
+    ]
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names)

@@ -1,0 +1,136 @@
+"""Claims about deploy/: every query of the dashboard and of the alerts names a metric that is there, and moves."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from weir.simulation.cluster import Cluster
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+WORDS = {"sum", "rate", "increase", "histogram_quantile", "max", "by", "and", "or", "unless", "on", "le"}
+
+
+def queries():
+    """Yield every query of the files, with where it stands."""
+    for group in yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())["groups"]:
+        for rule in group["rules"]:
+            yield f"alert {rule['alert']}", rule["expr"]
+    board = json.loads((DEPLOY / "grafana" / "extended-tolerations.json").read_text())
+    for panel in board["panels"]:
+        for target in panel.get("targets", ()):
+            yield f"panel {panel['title']}", target["expr"]
+
+
+def selectors(query):
+    """Yield the metric names of a query with the labels each is selected by, and the labels it is summed by."""
+    for name, labels in re.findall(r"\b([a-z_]+[a-z])(?:\{([^}]*)\})?(?=\[|\)|\s|$)", query):
+        if name not in WORDS and "_" in name:
+            yield name, re.findall(r'(\w+)(=~|=)"([^"]*)"', labels)
+
+
+def samples(page):
+    found = {}
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+POD = {"containers": [{"name": "c", "image": "i"}]}
+
+
+def pod(name, **spec):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {**POD, **spec}}
+
+
+def deployment(name, **spec):
+    template = {"metadata": {"labels": {"app": name}}, "spec": {**POD, **spec}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": template},
+    }
+
+
+@pytest.fixture(scope="module")
+def pages():
+    """The metrics of a cluster at its beginning, after everything the queries ask about, and after a gate went off."""
+    with Cluster(nodes=2) as cluster:
+        cluster.add_node("spot", taints=["sla=800:NoExecute"])
+        cluster.add_node("odd", taints=["sla=high:NoSchedule"])
+        cluster.add_node("gpu", devices=1)
+        before = samples(cluster.metrics())
+        reliable = {"key": "sla", "operator": "Gt", "value": "700"}
+        cluster.apply(pod("numeric", tolerations=[reliable], nodeSelector={"kubernetes.io/hostname": "spot"}))
+        cel = {"expression": "int(taint.value) > 700"}
+        cluster.apply(pod("cel", tolerations=[cel], nodeSelector={"kubernetes.io/hostname": "spot"}))
+        cluster.apply(pod("cel-2", tolerations=[{**cel, "tolerationSeconds": 900}]))
+        cluster.apply(pod("waits", nodeSelector={"kubernetes.io/hostname": "odd"}))
+        cluster.apply(pod("rejected", nodeName="spot"))
+        cluster.apply(deployment("refused", tolerations=[reliable]))
+        for number in range(10):  # plugins are timed in every tenth attempt
+            cluster.apply(pod(f"plain-{number}"))
+        cluster.apply(
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": {"name": "gpu"},
+                "spec": {
+                    "devices": {
+                        "requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.example.com"}}]
+                    }
+                },
+            },
+            pod("with-gpu", resourceClaims=[{"name": "g", "resourceClaimName": "gpu"}]),
+        )
+        cluster.advance(30)
+        cluster.taint("spot", "sla=600:NoExecute")
+        rule = {"taint": {"key": "hot", "effect": "NoExecute"}, "deviceSelector": {}}
+        cluster.apply(
+            {
+                "apiVersion": "resource.k8s.io/v1beta2",
+                "kind": "DeviceTaintRule",
+                "metadata": {"name": "hot"},
+                "spec": rule,
+            }
+        )
+        cluster.advance(60)
+        after = samples(cluster.metrics())
+        cluster.set_gates({"apiserver": {"TaintTolerationComparisonOperators": False}})
+        cluster.patch("Deployment", "refused", {"spec": {"replicas": 3}})
+        cluster.advance(60)
+        later = samples(cluster.metrics())
+    return before, after, later
+
+
+@pytest.mark.parametrize(("where", "query"), [pytest.param(*each, id=each[0]) for each in queries()])
+def test_every_query_names_a_metric_that_is_there_and_moves(pages, where, query):
+    before, *later = pages
+    named = list(selectors(query))
+    assert named, query
+    for name, labels in named:
+        found = [each for page in later for each in page.get(name, ())]
+        assert found, f"there is no {name}"
+        for label, how, value in labels:
+            matches = re.compile(value if how == "=~" else re.escape(value)).fullmatch
+            assert any(matches(dict(each).get(label, "")) for each in found), (name, label, value)
+        for label in [w for part in re.findall(r"by \(([^)]*)\)", query) for w in part.split(", ")]:
+            assert all(label in dict(each) for each in found), (name, label)
+        assert any(page.get(name) != before.get(name) for page in later), f"{name} does not move"
+
+
+def test_every_alert_says_what_is_wrong():
+    rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())["groups"][0]["rules"]
+    assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] for rule in rules)
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+
+
+def test_the_dashboard_has_no_two_panels_in_one_place():
+    board = json.loads((DEPLOY / "grafana" / "extended-tolerations.json").read_text())
+    places = [tuple(panel["gridPos"].values()) for panel in board["panels"]]
+    assert len(set(places)) == len(places) and len({panel["id"] for panel in board["panels"]}) == len(places)
