@@ -18,7 +18,7 @@ from weir.devices.allocation import Allocator
 from weir.devices.claims import claim_names, claims_of, owned_by, reserved_for
 from weir.devices.eviction import Reason, claim_eviction, moment
 from weir.devices.pool import PoolKey
-from weir.devices.tracker import Problem, Tracker, Update
+from weir.devices.tracker import Tracker, Update
 from weir.devices.usage import InUse
 from weir.gates import DEVICE_TAINTS, Gates
 from weir.objects.core import Pod, read
@@ -320,12 +320,6 @@ class Claims:
     def waiting_for(self, claim: ResourceClaim) -> frozenset[str]:
         """Return the waiting pods that use *claim*."""
         return frozenset(self._users.get(claim.key, ()))
-
-
-def problem_text(problem: Problem) -> str:
-    """Return what is logged about a rule that could not be applied."""
-    text = problem.message
-    return text if text.startswith("DeviceTaintRule") else f"DeviceTaintRule {problem.rule}: {text}"
 
 
 def reservable(claim: ResourceClaim) -> bool:

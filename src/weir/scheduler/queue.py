@@ -390,18 +390,6 @@ class SchedulingQueue:
             self._wake(item, ClusterEvent(TIMEOUT), now)
         return moved + len(stale)
 
-    def next_tick(self, now: float) -> float | None:
-        """Return when something will be due by time alone, or None when nothing waits for it."""
-        times = [
-            item.expiry + (1.0 if self._pop_from_backoff else 0.0)
-            for heap in (self._backoff, self._error_backoff)
-            if (item := heap.peek()) is not None
-        ]
-        times += [
-            item.timestamp + LONGEST_SLEEP_SECONDS for item in self._asleep.values() if not item.gated_by
-        ]
-        return min(times, default=None)
-
     # ── looking in ───────────────────────────────────────────────────────────────────────────────
 
     @property

@@ -25,7 +25,6 @@ __all__ = [
     "Outcome",
     "compares",
     "find_tolerating",
-    "matching_tolerations",
     "tolerates",
     "untolerated",
 ]
@@ -94,19 +93,3 @@ def untolerated(
         for taint in taints
         if taint.effect in effects and find_tolerating(tolerations, taint, gates, evaluate) is None
     ]
-
-
-def matching_tolerations(
-    taints: Iterable[Taint],
-    tolerations: Sequence[Toleration],
-    gates: Gates,
-    evaluate: Evaluate | None = None,
-) -> list[Toleration] | None:
-    """Return the toleration used for each taint (the first that tolerates it), or None if one has none."""
-    used: list[Toleration] = []
-    for taint in taints:
-        toleration = find_tolerating(tolerations, taint, gates, evaluate)
-        if toleration is None:
-            return None
-        used.append(toleration)
-    return used

@@ -36,13 +36,10 @@ from weir.validate.request_references import (
     validate_references,
 )
 from weir.validate.resource_slice import validate_binding_conditions
-from weir.validate.valid_cache import caches_valid
 from weir.values.quoting import quote
 
 MOST_CONDITIONS: Final = 8
 NOT_INTERFACE_ADDRESS: Final = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
-
-_validate_selector = caches_valid(validate_node_selector)
 
 
 def validate_claim_status(new: Document, old: Document, options: Options, *, slashes: bool = False) -> Errors:
@@ -102,7 +99,7 @@ def _validate_allocation(allocation: Document, spec: Document, options: Options,
             yield from validate_references(config.get("requests") or [], names, f"{at}.config[{i}].requests")
             yield from validate_opaque(config, f"{at}.config[{i}]")
     if (selector := allocation.get("nodeSelector")) is not None:
-        yield from _validate_selector(selector, "status.allocation.nodeSelector", options)
+        yield from validate_node_selector(selector, "status.allocation.nodeSelector", options)
 
 
 def _validate_result(result: Document, names: Names, at: str, options: Options, slashes: bool) -> Errors:

@@ -38,7 +38,6 @@ from weir.validate.field import (
 from weir.validate.meta import same
 from weir.validate.ratchet import Options
 from weir.validate.tolerations import validate_comparison
-from weir.validate.valid_cache import caches_valid
 from weir.values.names import (
     byte_length,
     check_dns1123_label,
@@ -229,7 +228,6 @@ def taint_effect(taint: Document, at: str, kept: Collection[str]) -> Errors:
 # ── claims, templates and classes ────────────────────────────────────────────────────────────────
 
 
-@caches_valid
 def declared_claim(devices: Document, at: str, options: Options) -> Errors:
     """Yield what the declared rules say about what a claim asks for."""
     requests, where = devices.get("requests") or [], f"{at}.requests"
@@ -282,7 +280,6 @@ def _asked(request: Document, at: str, options: Options) -> Errors:
     yield from tolerations(request.get("tolerations") or [], f"{at}.tolerations", options)
 
 
-@caches_valid
 def tolerations(listed: list[Document], at: str, options: Options) -> Errors:
     """Yield what is wrong with keys, operators and effects of tolerations."""
     if len(listed) > MOST_TOLERATIONS:

@@ -23,7 +23,6 @@ from weir.validate.field import (
 )
 from weir.validate.ratchet import Options
 from weir.validate.tolerations import EMPTY_KEY, validate_comparison, validate_expression
-from weir.validate.valid_cache import caches_valid
 from weir.values.names import byte_length, check_label_key, check_label_value
 from weir.values.quoting import compact_json
 
@@ -56,7 +55,6 @@ def validate_json_object(value: Any, at: str) -> Errors:
         yield invalid(at, OMITTED, "must be a valid JSON object")
 
 
-@caches_valid
 def validate_device_tolerations(tolerations: list[Document], at: str, options: Options) -> Errors:
     """Yield what is wrong with the tolerations of one request, besides keys, operators and effects."""
     if len(tolerations) > MOST_TOLERATIONS:

@@ -35,7 +35,6 @@ from weir.validate.request_references import (
     validate_configs,
     validate_references,
 )
-from weir.validate.valid_cache import caches_valid
 from weir.values.names import check_dns1123_subdomain
 
 ONE_FORM: Final = "exactly one of `exactly` or `firstAvailable` is required"
@@ -97,7 +96,6 @@ def _validate_class(new: Document, old: Document | None, context: Context) -> Er
 # ── the spec of a claim ──────────────────────────────────────────────────────────────────────────
 
 
-@caches_valid
 def validate_claim(devices: Document, at: str, options: Options) -> Errors:
     """Yield what is wrong with what a claim asks for."""
     requests, constraints = devices.get("requests") or [], devices.get("constraints") or []

@@ -11,7 +11,7 @@ from weir.gates import ALL_FEATURES
 from weir.objects.core import Taint, Toleration, read
 from weir.taints.eviction import stay
 from weir.taints.operators import Outcome
-from weir.taints.toleration import find_tolerating, matching_tolerations, tolerates, untolerated
+from weir.taints.toleration import find_tolerating, tolerates, untolerated
 
 VECTORS = yaml.safe_load((Path(__file__).parents[2] / "vectors" / "tolerations.yaml").read_text())
 
@@ -76,10 +76,9 @@ class TestLists:
 
     def test_the_first_tolerating_entry_of_each_taint_is_used(self):
         wide, narrow = Toleration("", "Exists"), Toleration("a", "Equal", "1")
-        assert matching_tolerations([self.a, self.b], [narrow, wide], ALL_FEATURES) == [narrow, wide]
-
-    def test_one_taint_without_a_toleration_spoils_the_list(self):
-        assert matching_tolerations([self.a, self.b], [Toleration("a", "Exists")], ALL_FEATURES) is None
+        assert find_tolerating([narrow, wide], self.a, ALL_FEATURES) == narrow
+        assert find_tolerating([narrow, wide], self.b, ALL_FEATURES) == wide
+        assert find_tolerating([narrow], self.b, ALL_FEATURES) is None
 
 
 class TestStay:

@@ -19,7 +19,7 @@ import msgspec
 
 from weir.apiserver.registry.conversion import convert_value, from_storage, to_storage
 from weir.objects.kinds import KINDS, Kind, hub_of
-from weir.store import KeyValue, Store, StoreError, Watch
+from weir.store import Store, StoreError, Watch
 
 __all__ = ["Reader", "decode", "encode", "served"]
 
@@ -174,8 +174,3 @@ class Reader:
     async def list(self, kind: Kind, namespace: str | None = None) -> list[Mapping[str, Any]]:
         """Return the objects of a kind, of one namespace or of all."""
         return self.list_now(kind, namespace)
-
-
-def document_of(kind: Kind, found: KeyValue) -> Document:
-    """Return one version of one key as a document that may be edited."""
-    return decode(kind, found.value)

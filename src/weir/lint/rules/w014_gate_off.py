@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
+from weir.gates import SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON
 from weir.lint.rule import Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
 from weir.taints.operators import NUMERIC, SEMVER
@@ -46,11 +46,6 @@ def _off(subject: Subject, word: str, gate: str) -> str:
     if subject.owns_pods:
         return f"{effect}; {subject.name} would loop, its controller creating pods that are refused"
     return effect
-
-
-def uses_gated_feature(subject: Subject, gates: Gates) -> bool:
-    """Return whether *subject* uses a feature that *gates* has off."""
-    return any(not gates.enabled(gate) for _, _, gate in gated_uses(subject))
 
 
 RULE = Rule(

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from weir.simulation.demo.history import Life
-from weir.simulation.demo.story import Outcome, find_path, parse_time
+from weir.simulation.demo.story import ExpectedOutcome, find_path, parse_time
 
 NEVER: Final = "never"
 
@@ -25,7 +25,7 @@ NEVER: Final = "never"
 class Judged:
     """One outcome: what was seen, where that differs from what is specified, and why it is so."""
 
-    outcome: Outcome
+    outcome: ExpectedOutcome
     facts: Mapping[str, Any]
     differences: tuple[str, ...]
     lives: tuple[Life, ...] = ()
@@ -64,7 +64,7 @@ def workload_facts(lives: Sequence[Life]) -> dict[str, Any]:
 
 
 def judge(
-    outcome: Outcome,
+    outcome: ExpectedOutcome,
     facts: Mapping[str, Any],
     document: Mapping[str, Any] | None,
     events: Sequence[str] = (),

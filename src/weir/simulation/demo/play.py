@@ -23,7 +23,7 @@ from weir.scheduler.reasons import Reason, WrongLabel
 from weir.simulation.cluster import Cluster, ComponentGates
 from weir.simulation.demo.history import History, Life
 from weir.simulation.demo.judge import Judged, judge, pod_facts, workload_facts
-from weir.simulation.demo.story import WARM_UP, Document, NodeOf, Outcome, StepOf, Story, split_object
+from weir.simulation.demo.story import WARM_UP, Document, ExpectedOutcome, NodeOf, StepOf, Story, split_object
 from weir.simulation.drivers.device_models import read_all
 from weir.simulation.drivers.faults import POOL
 from weir.simulation.kubelet.node_classes import CLASSES, FAILED, ClassError
@@ -192,14 +192,14 @@ class _Stage:
         unexpected = tuple(text for key, text in self.refused.items() if key[1:] not in expected)
         return judged, unexpected
 
-    def _key(self, outcome: Outcome) -> tuple[str, str, str]:
+    def _key(self, outcome: ExpectedOutcome) -> tuple[str, str, str]:
         if outcome.object:
             kind, namespace, name = split_object(outcome.object)
             return (kind, "" if kind == "Node" else namespace, name)
         namespace, _, name = outcome.about.rpartition("/")
         return "Pod" if outcome.pod else "", namespace or "default", name
 
-    def _judge(self, outcome: Outcome) -> Judged:
+    def _judge(self, outcome: ExpectedOutcome) -> Judged:
         kind, namespace, name = self._key(outcome)
         facts: dict[str, Any] = {
             "refused": next((t for k, t in self.refused.items() if k[1:] == (namespace, name)), None)
@@ -225,7 +225,7 @@ class _Stage:
         events = self.history.events_about(kind, namespace, name)
         return judge(outcome, facts, document, events, lives, self._why(outcome, name, lives))
 
-    def _why(self, outcome: Outcome, name: str, lives: list[Life]) -> tuple[str, ...]:
+    def _why(self, outcome: ExpectedOutcome, name: str, lives: list[Life]) -> tuple[str, ...]:
         """Return why each node took the pod (of a workload: its latest) or did not, in explain's words."""
         if outcome.object or isinstance(outcome.refused, str):
             return ()

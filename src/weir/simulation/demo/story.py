@@ -62,7 +62,7 @@ class Patch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     merge: Document
 
 
-class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExpectedOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What must be seen of one object at the end of a step; what is not named is not looked at.
 
     Exactly one of `pod`, `workload` and `object` says of what. All facts are read from the cluster's objects.
@@ -130,7 +130,7 @@ class StepOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Document, ...
     ] = ()  #: pods of which each node is asked for one copy (nodeSelector by name)
     after: str = "10s"
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ExpectedOutcome, ...] = ()
 
     @property
     def lasts(self) -> timedelta:
@@ -233,7 +233,7 @@ def _check(step: StepOf) -> None:
         _check_outcome(outcome)
 
 
-def _check_outcome(outcome: Outcome) -> None:
+def _check_outcome(outcome: ExpectedOutcome) -> None:
     named = [name for name in ("pod", "workload", "object") if getattr(outcome, name)]
     if len(named) != 1:
         raise StoryError("an outcome is about a pod, a workload or an object: name exactly one")

@@ -8,7 +8,7 @@ import pytest
 
 from weir.simulation.demo.history import Life
 from weir.simulation.demo.judge import judge, pod_facts, workload_facts
-from weir.simulation.demo.story import Outcome
+from weir.simulation.demo.story import ExpectedOutcome
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -49,7 +49,7 @@ FACTS = pod_facts(life(), T0 + timedelta(seconds=20))
 )
 def test_a_fact_that_differs_is_a_difference_and_one_that_agrees_is_not(right, wrong):
     found = [
-        bool(judge(Outcome(pod="p", **asked), FACTS, life().document, ["Killing: because of it"]))
+        bool(judge(ExpectedOutcome(pod="p", **asked), FACTS, life().document, ["Killing: because of it"]))
         for asked in (right, wrong)
     ]
     assert found == [True, False]
@@ -57,16 +57,16 @@ def test_a_fact_that_differs_is_a_difference_and_one_that_agrees_is_not(right, w
 
 def test_a_pod_that_never_left_has_not_left_at_any_time():
     facts = pod_facts(life(terminating_at=None), T0)
-    assert not judge(Outcome(pod="p", left="0s"), facts, None)
+    assert not judge(ExpectedOutcome(pod="p", left="0s"), facts, None)
 
 
 def test_a_fact_nobody_saw_is_a_difference():
-    assert not judge(Outcome(pod="p", phase="Running"), pod_facts(None, T0), None)
+    assert not judge(ExpectedOutcome(pod="p", phase="Running"), pod_facts(None, T0), None)
 
 
 def test_a_pod_told_to_go_before_the_step_did_not_leave_because_of_it():
     facts = pod_facts(life(), T0 + timedelta(seconds=31))
-    assert not judge(Outcome(pod="p", left="0s"), facts, None)
+    assert not judge(ExpectedOutcome(pod="p", left="0s"), facts, None)
 
 
 def test_pods_on_their_way_out_are_made_but_not_counted_as_there():
@@ -77,8 +77,8 @@ def test_pods_on_their_way_out_are_made_but_not_counted_as_there():
 def test_made_is_a_lower_bound_and_nodes_have_no_order():
     facts = {"made": 5, "nodes": ["b", "a"]}
     wanted = [
-        Outcome(workload="w", made=4),
-        Outcome(workload="w", made=6),
-        Outcome(pod="p", nodes=("a", "b")),
+        ExpectedOutcome(workload="w", made=4),
+        ExpectedOutcome(workload="w", made=6),
+        ExpectedOutcome(pod="p", nodes=("a", "b")),
     ]
     assert [bool(judge(each, facts, None)) for each in wanted] == [True, False, True]
