@@ -36,6 +36,7 @@ from weir.apiserver.auth.create_authz import CreateRights
 from weir.apiserver.auth.escalation import EscalationCheck
 from weir.apiserver.auth.reviews import Reviews
 from weir.apiserver.auth.tokens import Signer, Verifier, key_set, openid_configuration
+from weir.apiserver.blocking import Blocking
 from weir.apiserver.bootstrap.objects import bootstrap, furnish
 from weir.apiserver.encryption.at_rest import AtRest
 from weir.apiserver.file_changes import FileChanges
@@ -46,6 +47,7 @@ from weir.apiserver.registry import codec
 from weir.apiserver.registry.verbs import Parts
 from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.transport.connections import Connections
+from weir.apiserver.transport.http import Handler
 from weir.apiserver.transport.limits import InFlight
 from weir.apiserver.webhooks.client import WebhookClient
 from weir.apiserver.webhooks.dispatch import Webhooks
@@ -105,6 +107,7 @@ class Options:
     etcd_user: str = ""  #: name:password
     usage: UsageModel | None = None  #: answer for metrics.k8s.io, about pods that are simulated
     random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
+    debug_blocking: bool = False  #: measure how long each request holds the event loop
 
 
 @dataclass
@@ -123,6 +126,7 @@ class Running:
     port: int = 0
     metrics: Metrics = field(default_factory=Metrics)
     files: FileChanges = field(default_factory=FileChanges)
+    blocking: Blocking | None = None
     serving: ssl.SSLContext | None = None
     _admin: tuple[pki.KeyPair, bytes] | None = None
 
@@ -190,6 +194,7 @@ class Running:
         for chore in self.chores:
             chore.cancel()
         await asyncio.gather(*self.chores, return_exceptions=True)
+        self.server.verbs.off_loop.stop()
         await self.webhook_client.close()
         await self.store.close()
 
@@ -312,14 +317,17 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         signer=signer,
     )
     address = f"{options.bind_address}:{options.secure_port}"
-    public = {}
+    public: dict[str, Callable[[], dict[str, Any]]] = {}
     if signer is not None:
-        public = {
+        public |= {
             "/openid/v1/jwks": lambda: key_set([signer.public]),
             "/.well-known/openid-configuration": lambda: openid_configuration(
                 "https://kubernetes.default.svc", f"https://{address}"
             ),
         }
+    blocking = Blocking(registry) if options.debug_blocking else None
+    if blocking is not None:
+        public["/debug/blocking"] = blocking.document
     server = ApiServer(
         Parts(store, reader, chain, options.gates, clock, options.random_bytes, options.event_ttl_seconds),
         security,
@@ -337,7 +345,10 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
 
     server.after_create(furnish_namespace)
     return Running(
-        server, store, options, credentials, admin_token, webhook_client, metrics=metrics, files=files
+        *(server, store, options, credentials, admin_token, webhook_client),
+        metrics=metrics,
+        files=files,
+        blocking=blocking,
     )
 
 
@@ -345,7 +356,11 @@ async def serve(running: Running, clock: Clock) -> None:
     """Listen, and write the kubeconfig that reaches this server."""
     options, credentials = running.options, running.credentials
     loop = asyncio.get_running_loop()
-    connections = running.connections = Connections(running.server.handle, running.server.prove)
+    handle: Handler = running.server.handle
+    if running.blocking is not None:
+        handle = running.blocking.measured(running.server.handle)
+    connections = running.connections = Connections(handle, running.server.prove)
+    running.server.verbs.off_loop.start()
     context: ssl.SSLContext | None = None
     if not options.insecure and credentials is not None:
         context = running.serving = pki.serving_context(credentials)

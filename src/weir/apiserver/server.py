@@ -9,7 +9,6 @@ Not here: sockets and TLS (weir.apiserver.run), what the verbs do (.verbs, .list
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import secrets
 import time
@@ -28,17 +27,18 @@ from weir.apiserver.auth.impersonation import impersonate
 from weir.apiserver.auth.tokens import Signer
 from weir.apiserver.metrics import VERBS, Metrics
 from weir.apiserver.nonresource import NO_CACHE, Pages, not_found_page
+from weir.apiserver.off_loop import LARGE_BYTES
 from weir.apiserver.patches.apply import update_managed_fields
 from weir.apiserver.printers import tables
-from weir.apiserver.registry import codec
 from weir.apiserver.registry.deletion import Deletion, deletion_warnings
 from weir.apiserver.registry.identity import check_namespace
-from weir.apiserver.registry.lists import Lists, Page, list_body, parse_list_version
+from weir.apiserver.registry.lists import Lists, parse_list_version
 from weir.apiserver.registry.patching import Patching
 from weir.apiserver.registry.scale import SCALE, Scales
 from weir.apiserver.registry.subresources import STREAMS, Subresources
 from weir.apiserver.registry.verbs import Parts, Verbs, WriteResult
 from weir.apiserver.registry.watch import Watches
+from weir.apiserver.rendering import Renderer
 from weir.apiserver.request_log import RequestLog
 from weir.apiserver.resource_metrics import ResourceMetrics
 from weir.apiserver.transport import paths, protobuf
@@ -46,7 +46,6 @@ from weir.apiserver.transport.bodies import (
     JSON_TYPES,
     UNKNOWN_BODY,
     YAML_TYPES,
-    decode,
     manager_of,
     media_type,
 )
@@ -59,12 +58,11 @@ from weir.apiserver.transport.negotiation import (
     MediaTypeOptions,
     check_shape,
     negotiate,
-    pretty,
     to_yaml,
-    wants_pretty,
 )
 from weir.apiserver.transport.options import DeleteOptions, ListOptions, parse_bool
 from weir.apiserver.transport.paths import RequestInfo
+from weir.apiserver.transport.warnings import warning_headers
 from weir.objects import document
 from weir.objects.kinds import KINDS, RESOURCE_METRICS, Kind
 from weir.objects.pod_usage import UsageModel
@@ -76,7 +74,6 @@ __all__ = ["ApiServer", "Security"]
 
 log = Log("weir.apiserver")
 Document = dict[str, Any]
-GZIP_FROM_BYTES = 128 * 1024
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _OBJECT_SUBRESOURCES = frozenset({"status", "ephemeralcontainers", "resize", "finalize"})
 _encode = msgspec.json.Encoder().encode
@@ -124,6 +121,7 @@ class ApiServer:
         self.deletion = Deletion(self.verbs)
         self.subresources = Subresources(self.verbs, self.deletion, security.signer)
         self.scales = Scales(self.verbs)
+        self.rendered = Renderer(parts.clock, self.verbs.off_loop)
         self.ready = True
         self._log, self._clock = RequestLog(), parts.clock
         if metrics is not None:
@@ -189,6 +187,9 @@ class ApiServer:
                 self._metrics.authorization_allowed.value += 1
             if request.too_large or len(request.body) > BODY_BYTES:
                 raise too_large()
+            if len(request.body) >= LARGE_BYTES:
+                request.turn = self.verbs.off_loop.turn(user.name)
+                await self.verbs.off_loop.run(request.turn, document.check_values, request.body)
             answer = await self._act(request, info, warnings)
             if self._store_failed and info.verb in _WRITES and answer.code < 300:
                 self._store_failed = "dryRun" in params
@@ -210,7 +211,8 @@ class ApiServer:
         finally:
             if lane is not None:
                 InFlight.leave(lane)
-        self._finish(request, answer, audit_id, warnings)
+        await self.rendered.compress(request, answer)
+        self._finish(answer, audit_id, warnings)
         if self._log.shows:
             name = user.name if user else ""
             self._log.answered(request, info.verb, answer, time.perf_counter() - started, name)
@@ -298,9 +300,7 @@ class ApiServer:
             if self._metrics is not None:
                 self._metrics.audit_errors.inc()
 
-    def _finish(
-        self, request: Request, answer: Response | Stream, audit_id: bytes, warnings: list[str]
-    ) -> None:
+    def _finish(self, answer: Response | Stream, audit_id: bytes, warnings: list[str]) -> None:
         """Add the headers every answer has."""
         headers = answer.headers
         if headers is None:
@@ -309,18 +309,16 @@ class ApiServer:
             headers.append((b"Audit-Id", audit_id))
             if not any(name == b"Cache-Control" for name, _ in headers):
                 headers.append((b"Cache-Control", NO_CACHE))
-        for text in warnings:
-            headers.append((b"Warning", warning_header(text)))
-        if (
-            isinstance(answer, Response)
-            and len(answer.body) >= GZIP_FROM_BYTES
-            and b"gzip" in request.headers.get(b"accept-encoding", b"")
-        ):
-            answer.body = gzip.compress(answer.body, 1)
-            headers += [(b"Content-Encoding", b"gzip"), (b"Vary", b"Accept-Encoding")]
+        if warnings:
+            headers += [(b"Warning", header) for header in warning_headers(warnings)]
 
     async def _act(self, request: Request, info: RequestInfo, warnings: list[str]) -> Response | Stream:
         if not info.is_resource:
+            if info.path.startswith("/openapi") or b"yaml" in request.headers.get(b"accept", b""):
+                turn = self.verbs.off_loop.turn(
+                    request.user.name
+                )  # documents of megabytes, made when first asked for
+                return await self.verbs.off_loop.run(turn, self.pages.answer, request, info)
             return self.pages.answer(request, info)
         kind = info.kind
         if kind is None or kind.group in self._off:
@@ -363,11 +361,11 @@ class ApiServer:
         elif verb == "patch":
             outcome = await self.patching.patch(request, kind, namespace, name, "", warnings)
         elif verb == "delete":
-            options = DeleteOptions.parse(request.params, _json_body(request))
+            options = await self._delete_options(request)
             warnings.extend(deletion_warnings(kind, options))
             outcome = await self.deletion.delete(kind, namespace, name, options, request.user, warnings)
         else:
-            options = DeleteOptions.parse(request.params, _json_body(request))
+            options = await self._delete_options(request)
             warnings.extend(deletion_warnings(kind, options))
             check_shape(form, kind.group, kind.kind, listed=True)
             include = (
@@ -376,8 +374,8 @@ class ApiServer:
             page = await self.deletion.collection(
                 kind, namespace, self.lists, request.params, options, request.user, warnings
             )
-            return self._page(request, kind, page, form, include)
-        return self._render(request, kind, outcome, form)
+            return await self.rendered.page(request, kind, page, form, include)
+        return await self.rendered.object(request, kind, outcome, form)
 
     async def _create(
         self, request: Request, info: RequestInfo, kind: Kind, namespace: str, warnings: list[str]
@@ -393,11 +391,15 @@ class ApiServer:
             return await self.subresources.bind(request, namespace, "", warnings)
         if self._security.review is None:
             raise errors.NotFound.resource()
-        document, found = decode(request, kind, request.params.get("fieldValidation") or "Warn")
+        document, found = await self.verbs.decode(
+            request, kind, request.params.get("fieldValidation") or "Warn"
+        )
         warnings.extend(found)
         check_namespace(kind, document.setdefault("metadata", {}), namespace)
         manager = request.params.get("fieldManager") or manager_of(request)
-        update_managed_fields(document, None, kind, manager=manager, subresource="", now=self.verbs.now)
+        now = self.verbs.now
+        own = partial(update_managed_fields, document, None, kind, manager=manager, subresource="", now=now)
+        await self.verbs.off_loop.run(request.turn, own) if request.turn else own()
         answer = self._security.review(kind, document, request.user, namespace, self.verbs.now)
         return WriteResult(201, _encode(answer))
 
@@ -430,7 +432,14 @@ class ApiServer:
                 outcome = await self.patching.patch(request, kind, namespace, name, sub.name, warnings)
         else:
             outcome = await self.subresources.create(request, kind, namespace, name, sub.name, warnings)
-        return self._render(request, shown, outcome, form)
+        return await self.rendered.object(request, shown, outcome, form)
+
+    async def _delete_options(self, request: Request) -> DeleteOptions:
+        if request.turn is None:
+            return DeleteOptions.parse(request.params, _json_body(request))
+        return await self.verbs.off_loop.run(
+            request.turn, lambda: DeleteOptions.parse(request.params, _json_body(request))
+        )
 
     def _measured(
         self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions
@@ -445,7 +454,7 @@ class ApiServer:
             found = self._usage.select(kind, namespace, options.label_selector, options.field_selector, now)
         if form.shape == "Table":
             found = self._usage.table(found, form.meta)
-        return self._bytes(request, 200, _encode(found), form)
+        return self.rendered.in_form(request, 200, _encode(found), form)
 
     # -------------------------------------------------------------------------------------- collections
 
@@ -465,32 +474,10 @@ class ApiServer:
         options = ListOptions.parse(request.params, watch=False)
         check_shape(form, kind.group, kind.kind, listed=True)
         page = await self.lists.page(kind, namespace, options)
-        if form == JSON and not request.query:
-            return Response(200, list_body(kind, page))
         include = (
             tables.check_include(request.params.get("includeObject", "")) if form.shape == "Table" else ""
         )
-        return self._page(request, kind, page, form, include)
-
-    def _page(
-        self, request: Request, kind: Kind, page: Page, form: MediaTypeOptions, include: str
-    ) -> Response:
-        if not form.shape:
-            return self._bytes(request, 200, list_body(kind, page), form)
-        documents = [codec.decode(kind, item.value) for item in page.items]
-        if form.shape == "Table":
-            now = self.verbs.clock.time()
-            shown = tables.table(
-                kind, documents, page.metadata(), include=include, now=now, version=form.meta
-            )
-        else:
-            shown = {
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": form.meta,
-                "metadata": page.metadata(),
-                "items": [tables.partial(document, kind, form.meta) for document in documents] or None,
-            }
-        return self._bytes(request, 200, _encode(shown), form)
+        return await self.rendered.page(request, kind, page, form, include)
 
     async def _watch(
         self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions
@@ -502,35 +489,6 @@ class ApiServer:
         if form.yaml:
             raise errors.NotAcceptable(ONLY + errors.STREAMS, details=None)
         return await self.watches.start(kind, namespace, name, options, form.shape, include)
-
-    # --------------------------------------------------------------------------------------- rendering
-
-    def _render(self, request: Request, kind: Kind, outcome: WriteResult, form: MediaTypeOptions) -> Response:
-        code, body = outcome
-        if form is JSON and not request.query:
-            return Response(code, body)
-        if form.shape and (kind.stored or form.shape != "Table" or kind is SCALE):
-            document = msgspec.json.decode(body)
-            if document.get("kind") == kind.kind:
-                check_shape(form, kind.group, kind.kind, listed=False)
-                metadata = {"resourceVersion": document["metadata"].get("resourceVersion", "")}
-                if form.shape == "Table":
-                    include = tables.check_include(request.params.get("includeObject", ""))
-                    now = self.verbs.clock.time()
-                    shown = tables.table(
-                        kind, [document], metadata, include=include, now=now, version=form.meta
-                    )
-                    body = _encode(shown)
-                else:
-                    body = _encode(tables.partial(document, kind, form.meta))
-        return self._bytes(request, code, body, form)
-
-    def _bytes(self, request: Request, code: int, body: bytes, form: MediaTypeOptions) -> Response:
-        if form.yaml:
-            return Response(code, to_yaml(msgspec.json.decode(body)), YAML)
-        if request.query and wants_pretty(request.params.get("pretty")):
-            body = pretty(body)
-        return Response(code, body)
 
 
 def _stored(store: Store) -> list[tuple[str, str, int]]:
@@ -622,17 +580,6 @@ def _scope(info: RequestInfo) -> str:
     if info.name:
         return "resource"
     return "namespace" if info.namespace else "cluster"
-
-
-def warning_header(text: str) -> bytes:
-    r"""Return a warning as the header clients print.
-
-    >>> warning_header('unknown field "spec.bogus"')
-    b'299 - "unknown field \\"spec.bogus\\""'
-    """
-    escaped = "".join(char if char.isprintable() else " " for char in text)
-    escaped = escaped.replace("\\", "\\\\").replace('"', '\\"')
-    return f'299 - "{escaped}"'.encode()
 
 
 def deprecation(kind: Kind) -> str:

@@ -110,6 +110,11 @@ def _seconds(context: click.Context, option: click.Parameter, text: str) -> floa
     is_flag=True,
     help="Read it again whenever it changes.",
 )
+@click.option(
+    "--debug-blocking",
+    is_flag=True,
+    help="Measure how long each request holds up the others; the worst are at /debug/blocking.",
+)
 @logging_options()
 def apiserver(
     state: State,
@@ -136,6 +141,7 @@ def apiserver(
     event_ttl_seconds: float,
     encryption_config: Path | None,
     encryption_reload: bool,
+    debug_blocking: bool,
 ) -> None:
     """Serve the Kubernetes API."""
     from weir.apiserver.admission.chain import PluginError, Settings
@@ -188,6 +194,7 @@ def apiserver(
             usage=UsageModel() if simulate_metrics else None,
             max_reading=max_requests_inflight,
             max_writing=max_mutating_requests_inflight,
+            debug_blocking=debug_blocking,
         )
         run_loop(run(options, ready=ready))
     except (PluginError, ModeError, PkiError, ConfigurationError, PolicyError, TokenFileError) as error:

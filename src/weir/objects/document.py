@@ -13,22 +13,36 @@ from typing import Any, Final, NoReturn, Protocol
 
 import msgspec
 
-from weir.errors import BadRequest, DecodeError
+from weir.errors import BadRequest, DecodeError, RequestTooLarge
 from weir.objects import fast_decoder, schema
-from weir.objects.jsontext import TOO_DEEP, JsonError, Pairs, may_be_too_deep, parse_json, plain, too_deep
-from weir.objects.manifest import ManifestError, read_manifest
+from weir.objects.jsontext import (
+    MOST_VALUES,
+    TOO_DEEP,
+    JsonError,
+    Pairs,
+    holds_more_than,
+    may_be_too_deep,
+    parse_json,
+    plain,
+    too_deep,
+)
+from weir.objects.manifest import ManifestError
 from weir.objects.strict_decoder import Unreadable, decode_exactly
+from weir.objects.yaml_values import TooManyValues, YamlValue, read_yaml
 from weir.values.quoting import quote
 
 __all__ = [
     "as_json",
     "check",
+    "check_values",
     "copied",
     "decode",
     "decode_fast",
     "may_have_duplicates",
     "parse_yaml",
+    "read_documents",
     "root_of",
+    "too_many_values",
     "yaml_to_json",
 ]
 
@@ -239,20 +253,41 @@ def _parse(body: bytes, kind: str) -> Any:
 def parse_yaml(body: bytes, kind: str) -> tuple[Any, list[str]]:
     """Return the first YAML document of *body* (JSON included) as pairs, and its doubled keys as problems."""
     try:
-        documents = read_manifest(body, "body")
+        documents = read_documents(body)
     except ManifestError as error:
         _refuse(body, kind, f"yaml: {error.in_go_words}")
     if not documents:
         return None, []
     first = documents[0]
-    doubled = [
-        f"line {place.line}: key {quote(str(path[-1]))} already set in map"
-        for path, place in first.duplicates
-        if path
-    ]
+    doubled = [f"line {line}: key {quote(key)} already set in map" for key, line in first.duplicates]
     if doubled:
         doubled = [f"{YAML_PROBLEMS}\n  " + "\n  ".join(doubled)]
     return _pairs(as_json(first.value)), doubled
+
+
+def read_documents(body: bytes) -> list[YamlValue]:
+    """Return the YAML documents of a request body; raises ManifestError, and 413 when they hold too much."""
+    try:
+        return read_yaml(body)
+    except TooManyValues:
+        raise too_many_values() from None
+
+
+def check_values(body: bytes) -> None:
+    """Refuse a JSON text with more values than the server reads (413); what is no JSON is left to its reader."""
+    if len(body) <= MOST_VALUES or body.count(b",") + body.count(b"{") + body.count(b"[") < MOST_VALUES:
+        return
+    try:
+        value = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return
+    if holds_more_than(value, MOST_VALUES):
+        raise too_many_values()
+
+
+def too_many_values() -> RequestTooLarge:
+    """Return the 413 for a body of more values than any object has."""
+    return RequestTooLarge(f"Request entity too large: limit is {MOST_VALUES} values")
 
 
 def as_json(value: Any) -> Any:
@@ -273,7 +308,7 @@ def as_json(value: Any) -> Any:
 def yaml_to_json(body: bytes) -> bytes:
     """Return a YAML body as JSON; raises 400."""
     try:
-        documents = read_manifest(body, "body")
+        documents = read_documents(body)
     except ManifestError as error:
         raise BadRequest(f"yaml: {error.in_go_words}") from None
     return msgspec.json.encode(as_json(documents[0].value) if documents else None)

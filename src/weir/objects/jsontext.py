@@ -9,15 +9,18 @@ Not here: the fast reader (weir.objects.fast_decoder), YAML (weir.objects.docume
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 from weir.values.quoting import quote
 
 __all__ = [
+    "MOST_VALUES",
     "Fraction",
     "JsonError",
     "Pairs",
     "duplicate_fields",
+    "holds_more_than",
     "may_be_too_deep",
     "parse_json",
     "plain",
@@ -26,6 +29,10 @@ __all__ = [
 
 #: Objects are a few dozen levels deep. Deeper text is refused, so that no walk ever runs out of stack.
 DEEPEST: Final = 200
+#: An object of 1.5 MiB, the largest that is stored, has some tens of thousands of values.
+MOST_VALUES: Final = 150_000
+#: From this size on a text that is wrong is searched for its fault without building what it holds.
+_LARGE_BYTES: Final = 64 * 1024
 TOO_DEEP: Final = "exceeded max depth"
 _WHITE: Final = " \t\r\n"
 _LONGEST_INTEGER: Final = 20
@@ -62,12 +69,14 @@ def parse_json(body: bytes) -> Any:
     weir.objects.jsontext.JsonError: invalid character '}' in literal true (expecting 'e')
     """
     text = body.decode("utf-8", "replace")
+    if len(text) > _LARGE_BYTES and (problem := _Scanner(text).problem()):
+        raise JsonError(problem)
     try:
         value = _DECODER.decode(text)
     except RecursionError:
         raise JsonError(TOO_DEEP) from None
     except ValueError:
-        raise JsonError(_Scanner(text).problem()) from None
+        raise JsonError(_Scanner(text).problem() or "unexpected end of JSON input") from None
     if too_deep(value):
         raise JsonError(TOO_DEEP)
     return value
@@ -101,6 +110,25 @@ def too_deep(value: Any) -> bool:
             return False
         level = below
     return True
+
+
+def holds_more_than(value: Any, most: int) -> bool:
+    """Whether *value*, with all it holds, is more than *most* values.
+
+    >>> holds_more_than({"a": [1, 2]}, 4), holds_more_than({"a": [1, 2]}, 3)
+    (False, True)
+    """
+    count, level = 1, [value]
+    while level and count <= most:
+        below: list[Any] = []
+        for item in level:
+            inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+            count += len(inner)
+            if count > most:
+                return True
+            below += [each for each in inner if isinstance(each, dict | list)]
+        level = below
+    return count > most
 
 
 def duplicate_fields(value: Any, path: str = "") -> list[str]:
@@ -159,12 +187,18 @@ _DECODER: Final = json.JSONDecoder(
 )
 
 
+_BLANKS: Final = re.compile(f"[{_WHITE}]*+")
+#: What may stand in a string: any character but these, and escapes.
+_ORDINARY: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
+_DIGITS: Final = re.compile("[0-9]*+")
+
+
 class _Problem(Exception):
     """What the scanner ran into."""
 
 
 class _Scanner:
-    """Finds the first place where *text* stops being JSON. Only called for text that is known to be wrong."""
+    """Finds the first place where *text* stops being JSON."""
 
     def __init__(self, text: str) -> None:
         self._text = text + " "  # Go's scanner ends its input with a blank
@@ -172,6 +206,7 @@ class _Scanner:
         self._at = 0
 
     def problem(self) -> str:
+        """Return what is wrong, "" when nothing is."""
         try:
             self._skip_white()
             self._value()
@@ -182,7 +217,7 @@ class _Scanner:
             return str(problem)
         except RecursionError:
             return TOO_DEEP
-        return "unexpected end of JSON input"
+        return ""
 
     def _peek(self) -> str:
         if self._at > self._end:
@@ -190,8 +225,8 @@ class _Scanner:
         return self._text[self._at]
 
     def _skip_white(self) -> None:
-        while self._at < self._end and self._text[self._at] in _WHITE:
-            self._at += 1
+        if self._text[self._at] in _WHITE:
+            self._at = min(_BLANKS.match(self._text, self._at).end(), self._end)  # type: ignore[union-attr]
 
     def _need(self) -> str:
         """Return the next character that is not white space; the end of input is its own problem."""
@@ -257,7 +292,7 @@ class _Scanner:
                 return
 
     def _string(self) -> None:
-        self._at += 1
+        self._at = _ORDINARY.match(self._text, self._at + 1).end()  # type: ignore[union-attr]
         while (char := self._peek()) != '"':
             if ord(char) < 0x20:
                 raise self._unexpected("in string literal")
@@ -268,6 +303,7 @@ class _Scanner:
                 self._at += 1
                 if self._text[self._at - 1] == "u":
                     self._hex()
+            self._at = _ORDINARY.match(self._text, self._at).end()  # type: ignore[union-attr]
         self._at += 1
 
     def _hex(self) -> None:
@@ -285,8 +321,7 @@ class _Scanner:
     def _digits(self, context: str) -> None:
         if not ("0" <= self._peek() <= "9"):
             raise self._unexpected(context)
-        while "0" <= self._peek() <= "9":
-            self._at += 1
+        self._at = _DIGITS.match(self._text, self._at).end()  # type: ignore[union-attr]
 
     def _number(self) -> None:
         if self._peek() == "-":

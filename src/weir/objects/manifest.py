@@ -141,7 +141,7 @@ def read_manifest(text: str | bytes, file: str = "<stdin>") -> list[Document]:
     Traceback (most recent call last):
     weir.objects.manifest.ManifestError: pod.yaml:1:1: found character that cannot start any token
     """
-    decoded = _decode(text, file)
+    decoded = decode_text(text, file)
     lines = decoded.split("\n")
     _refuse_deep_nesting(decoded, file)
     documents: list[Document] = []
@@ -162,7 +162,7 @@ def read_values(text: str | bytes, file: str = "<stdin>") -> list[Any]:
             return [msgspec.json.decode(raw)]
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             pass  # the slow way says what is wrong, and where
-    decoded = _decode(text, file)
+    decoded = decode_text(text, file)
     values = read_dump(decoded, plain_scalar, _read_item)
     return [document.value for document in read_manifest(decoded, file)] if values is None else values
 
@@ -176,7 +176,8 @@ def _read_item(text: str) -> Any:
     return document.value
 
 
-def _decode(text: str | bytes, file: str) -> str:
+def decode_text(text: str | bytes, file: str) -> str:
+    """Return *text* as characters; raises when it is no text."""
     if isinstance(text, str):
         decoded = text
     else:
@@ -209,7 +210,7 @@ def _refuse_deep_nesting(text: str, file: str) -> None:
         return  # an upper bound already says it is shallow
     depth = 0
     try:
-        for event in yaml.parse(text, Loader=_loader_class()):
+        for event in yaml.parse(text, Loader=_LOADER):
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > DEEPEST:
@@ -218,23 +219,24 @@ def _refuse_deep_nesting(text: str, file: str) -> None:
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
     except yaml.YAMLError as error:
-        raise _as_manifest_error(error, file) from None
+        raise as_manifest_error(error, file) from None
 
 
 def _compose(text: str, file: str) -> Iterator[yaml.Node]:
-    loader = _loader_class()(text)
+    loader = new_loader(text)
     try:
         while loader.check_node():
             node = loader.get_node()
             if node is not None:
                 yield node
     except yaml.YAMLError as error:
-        raise _as_manifest_error(error, file) from None
+        raise as_manifest_error(error, file) from None
     finally:
         loader.dispose()
 
 
-def _as_manifest_error(error: yaml.YAMLError, file: str) -> ManifestError:
+def as_manifest_error(error: yaml.YAMLError, file: str) -> ManifestError:
+    """Return what the parser complains of as an error with its place."""
     problem = str(getattr(error, "problem", None) or str(error).split("\n", 1)[0])
     mark = getattr(error, "problem_mark", None)
     context = getattr(error, "context", None)
@@ -259,9 +261,9 @@ def _place(file: str, mark: Any) -> Place:
     return Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
 
 
-def _loader_class() -> Any:
-    """Return a loader that composes nodes without resolving their tags: resolving is ours."""
-    return _LOADER
+def new_loader(text: str) -> Any:
+    """Return a loader of *text* that composes nodes without resolving their tags, which is ours; `dispose` ends it."""
+    return _LOADER(text)
 
 
 class _Unresolved:
@@ -317,7 +319,7 @@ class _Builder:
     def build(self, node: yaml.Node, path: tuple[PathPart, ...], depth: int) -> Any:
         if isinstance(node, yaml.ScalarNode):
             self._count += 1
-            return _scalar(node)
+            return scalar_of(node)
         if depth > DEEPEST:
             raise self._error(node, f"nested more than {DEEPEST} levels deep")
         identity = id(node)
@@ -357,7 +359,7 @@ class _Builder:
                 self.duplicates.append(((*path, key), _place(self.file, key_node.start_mark)))
             if value_node.__class__ is yaml.ScalarNode:  # most values: without the cost of a call and a path
                 self._count += 1
-                own[key] = _scalar(value_node)
+                own[key] = scalar_of(value_node)
             else:
                 own[key] = self.build(value_node, (*path, key), depth + 1)
         return {**merged, **own} if merged else own
@@ -387,7 +389,7 @@ _LONGEST_NUMBER: Final = 400
 _NUMERIC: Final = frozenset("0123456789+-.")
 
 
-def _scalar(node: yaml.ScalarNode) -> Any:
+def scalar_of(node: yaml.ScalarNode) -> Any:
     """Return the value of a scalar by Kubernetes' YAML rules; quoted text is always text."""
     text: str = node.value
     if node.style:
@@ -428,7 +430,7 @@ def _integer(digits: str) -> int:
 
 def key_of(node: yaml.ScalarNode) -> str:
     """Return a mapping key as JSON needs it: text."""
-    value = _scalar(node)
+    value = scalar_of(node)
     if isinstance(value, str):
         return value
     if value is None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.auth.node_authorizer import NODES_GROUP, NodeAuthorizer
-from weir.apiserver.auth.rbac import NO_OPINION, Action, Decision, Policy
+from weir.apiserver.auth.rbac import NO_OPINION, Action, Compiled, Decision, Policy
 from weir.apiserver.auth.rule_coverage import EVERYTHING
 from weir.apiserver.bootstrap.policy import node_rules
 from weir.errors import Forbidden
@@ -68,6 +68,7 @@ class Authorizer:
             raise ModeError(f"authorization modes are {', '.join(MODES)}; got {', '.join(unknown) or 'none'}")
         self._reader = reader
         self._policy: tuple[tuple[int, ...], Policy] | None = None
+        self._compiled = Compiled()
         nodes = NodeAuthorizer(reader, node_rules())
         known: Mapping[str, Callable[[User, Action], Decision]] = {
             "AlwaysAllow": lambda user, action: _ALLOWED,
@@ -115,6 +116,7 @@ class Authorizer:
                 read(ROLE, None),
                 read(CLUSTER_ROLE_BINDING, None),
                 read(ROLE_BINDING, None),
+                self._compiled,
             )
             self._policy = (versions, policy)
         return self._policy[1]

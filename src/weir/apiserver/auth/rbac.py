@@ -15,18 +15,21 @@ into a role (weir.apiserver.auth.escalation), the roles of a new cluster (weir.a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from weir.apiserver.auth.authn import User
+from weir.caches import LONGEST_KEY
 from weir.selectors import labels
 
 Document = Mapping[str, Any]
 ALL = "*"
 CACHED_DECISIONS = 20_000
+MOST_CACHED_GROUPS = 64  # a user in more groups is decided about anew each time
+Made = TypeVar("Made")
 
 
 class Action(NamedTuple):
@@ -127,15 +130,50 @@ class Grant:
     missing: str = ""  # the role the binding refers to, when there is no such role
 
 
+class _Bound(NamedTuple):
+    """One binding: whom it names, and what each is called."""
+
+    namespace: str
+    role_ref: Document
+    called: str
+    users: dict[str, str]
+    groups: dict[str, str]
+
+
+class Compiled:
+    """What was made of roles and bindings, kept as long as the documents are the same objects.
+
+    After a write one document is new and all others are not: to make the policy again costs what changed.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Document, Any]] = {}
+        self._used: dict[int, tuple[Document, Any]] = {}
+
+    def of(self, document: Document, compile: Callable[[Document], Made]) -> Made:
+        """Return what *compile* makes of *document*."""
+        entry = self._known.get(id(document))
+        if entry is None or entry[0] is not document:
+            entry = (document, compile(document))
+        self._used[id(document)] = entry
+        made: Made = entry[1]
+        return made
+
+    def forget_unused(self) -> None:
+        """Drop what was not asked for since the last call."""
+        self._known, self._used = self._used, {}
+
+
 @dataclass(slots=True)
 class Policy:
     """The roles and bindings of one moment."""
 
-    _grants: dict[tuple[str, str], list[Grant]] = field(default_factory=dict)
+    _bindings: list[_Bound] = field(default_factory=list)
     _of_user: dict[tuple[str, tuple[str, ...]], tuple[Grant, ...]] = field(default_factory=dict)
     _decided: dict[tuple[str, tuple[str, ...], Action], Decision] = field(default_factory=dict)
     _cluster_roles: dict[str, tuple[Document, ...]] = field(default_factory=dict)
     _roles: dict[tuple[str, str], tuple[Document, ...]] = field(default_factory=dict)
+    _rules: dict[tuple[str, str, str], tuple[Rule, ...]] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -144,18 +182,18 @@ class Policy:
         roles: Iterable[Document] = (),
         cluster_role_bindings: Iterable[Document] = (),
         role_bindings: Iterable[Document] = (),
+        compiled: Compiled | None = None,
     ) -> Policy:
+        compiled = compiled or Compiled()
         policy = cls()
         policy._cluster_roles = aggregated(cluster_roles)
         policy._roles = {
             (r["metadata"].get("namespace", ""), r["metadata"]["name"]): tuple(r.get("rules") or ())
             for r in roles
         }
-        compiled: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
-        for binding in cluster_role_bindings:
-            policy._bind(binding, "", compiled)
-        for binding in role_bindings:
-            policy._bind(binding, binding["metadata"].get("namespace", ""), compiled)
+        policy._bindings = [compiled.of(binding, _bound) for binding in cluster_role_bindings]
+        policy._bindings += [compiled.of(binding, _bound) for binding in role_bindings]
+        compiled.forget_unused()
         return policy
 
     def authorize(self, user: User, action: Action) -> Decision:
@@ -163,9 +201,11 @@ class Policy:
         key = (user.name, user.groups, action)
         decision = self._decided.get(key)
         if decision is None:
-            if len(self._decided) >= CACHED_DECISIONS:
-                self._decided.clear()
-            decision = self._decided[key] = self._decide(user, action)
+            decision = self._decide(user, action)
+            if len(user.groups) <= MOST_CACHED_GROUPS and sum(map(len, action)) <= LONGEST_KEY:
+                if len(self._decided) >= CACHED_DECISIONS:
+                    self._decided.clear()
+                self._decided[key] = decision
         return decision
 
     def rules_for(self, user: User, namespace: str) -> list[Document]:
@@ -179,16 +219,13 @@ class Policy:
             return self._cluster_roles.get(name)
         return self._roles.get((namespace, name))
 
-    def missing_roles(self, user: User, namespace: str) -> list[str]:
-        """Return what to say about bindings of *user* whose role does not exist."""
-        return list(dict.fromkeys(g.missing for g in self._granted(user, namespace) if g.missing))
-
     def _decide(self, user: User, action: Action) -> Decision:
-        for grant in self._granted(user, action.namespace):
+        grants = list(self._granted(user, action.namespace))
+        for grant in grants:
             for rule in grant.rules:
                 if rule.allows(action):
                     return Decision(True, f"RBAC: allowed by {grant.because}")
-        missing = self.missing_roles(user, action.namespace)
+        missing = list(dict.fromkeys(grant.missing for grant in grants if grant.missing))
         if not missing:
             return NO_OPINION
         text = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
@@ -199,32 +236,52 @@ class Policy:
         key = (user.name, user.groups)
         grants = self._of_user.get(key)
         if grants is None:
-            if len(self._of_user) >= CACHED_DECISIONS:
-                self._of_user.clear()
-            subjects = [("User", user.name), *(("Group", group) for group in user.groups)]
-            found = [grant for subject in subjects for grant in self._grants.get(subject, ())]
-            grants = self._of_user[key] = tuple(sorted(found, key=lambda grant: bool(grant.namespace)))
+            grants = self._grants_of(user)
+            if len(user.groups) <= MOST_CACHED_GROUPS:
+                if len(self._of_user) >= CACHED_DECISIONS:
+                    self._of_user.clear()
+                self._of_user[key] = grants
         for grant in grants:
             if not grant.namespace or grant.namespace == namespace:
                 yield grant
 
-    def _bind(self, binding: Document, namespace: str, compiled: dict[Any, tuple[Rule, ...]]) -> None:
-        role_ref = binding.get("roleRef") or {}
-        kind, name = role_ref.get("kind", ""), role_ref.get("name", "")
-        wire = self.role_rules(role_ref, namespace)
-        key = (kind, "" if kind == "ClusterRole" else namespace, name)
-        if key not in compiled:
-            compiled[key] = tuple(Rule.of(rule) for rule in wire or ())
+    def _grants_of(self, user: User) -> tuple[Grant, ...]:
+        """Return what all bindings give to *user*: what holds everywhere first, then in the order of subjects."""
+        groups = frozenset(user.groups)
+        found = []
+        for number, bound in enumerate(self._bindings):
+            subjects = [("Group", group) for group in bound.groups.keys() & groups]
+            if user.name in bound.users:
+                subjects.append(("User", user.name))
+            for kind, name in subjects:
+                place = user.groups.index(name) + 1 if kind == "Group" else 0
+                found.append((bool(bound.namespace), place, number, (kind, name)))
+        return tuple(self._grant(self._bindings[number], subject) for _, _, number, subject in sorted(found))
+
+    def _grant(self, bound: _Bound, subject: tuple[str, str]) -> Grant:
+        kind, name = bound.role_ref.get("kind", ""), bound.role_ref.get("name", "")
+        wire = self.role_rules(bound.role_ref, bound.namespace)
+        key = (kind, "" if kind == "ClusterRole" else bound.namespace, name)
+        if key not in self._rules:
+            self._rules[key] = tuple(Rule.of(rule) for rule in wire or ())
         missing = f'{kind.lower()}.rbac.authorization.k8s.io "{name}" not found' if wire is None else ""
-        own = binding["metadata"]["name"]
-        called = f'RoleBinding "{own}/{namespace}"' if namespace else f'ClusterRoleBinding "{own}"'
-        for subject in binding.get("subjects") or ():
-            to = _subject(subject, namespace)
-            if to is not None:
-                key_of_user, described = to
-                because = f'{called} of {kind} "{name}" to {described}'
-                grant = Grant(namespace, compiled[key], because, wire or (), missing)
-                self._grants.setdefault(key_of_user, []).append(grant)
+        described = (bound.users if subject[0] == "User" else bound.groups)[subject[1]]
+        because = f'{bound.called} of {kind} "{name}" to {described}'
+        return Grant(bound.namespace, self._rules[key], because, wire or (), missing)
+
+
+def _bound(binding: Document) -> _Bound:
+    own = binding["metadata"]["name"]
+    namespace = binding["metadata"].get("namespace", "")
+    called = f'RoleBinding "{own}/{namespace}"' if namespace else f'ClusterRoleBinding "{own}"'
+    users: dict[str, str] = {}
+    groups: dict[str, str] = {}
+    for subject in binding.get("subjects") or ():
+        named = _subject(subject, namespace)
+        if named is not None:
+            (kind, name), described = named
+            (users if kind == "User" else groups)[name] = described
+    return _Bound(namespace, binding.get("roleRef") or {}, called, users, groups)
 
 
 def _subject(subject: Document, namespace: str) -> tuple[tuple[str, str], str] | None:

@@ -39,9 +39,9 @@ from weir.apiserver.patches.overlay import ensure_named, overlay, remove_fields
 from weir.apiserver.patches.structure import Node, root_node
 from weir.errors import BadRequest, Conflict, DecodeError, InternalError
 from weir.objects import fast_decoder
-from weir.objects.document import KindRow, as_json, check, copied, parse_yaml, root_of
+from weir.objects.document import KindRow, as_json, check, copied, parse_yaml, read_documents, root_of
 from weir.objects.jsontext import TOO_DEEP, may_be_too_deep, too_deep
-from weir.objects.manifest import ManifestError, read_manifest
+from weir.objects.manifest import ManifestError
 from weir.values.quoting import quote
 
 __all__ = ["apply", "apply_configuration", "parse", "update_managed_fields"]
@@ -113,7 +113,7 @@ def parse(body: bytes) -> dict[str, Any]:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         try:
-            documents = read_manifest(body, "body")
+            documents = read_documents(body)
         except ManifestError as error:
             # What looks like JSON is not turned into JSON first, and fails a step later.
             step = "decoding patch: error converting YAML to JSON" if body[:1] == b"{" else "encoding patch"

@@ -105,6 +105,10 @@ class Following:
             self.watch.cancel()
 
 
+#: Kinds of which every object is needed again whenever one changed: those of unchanged ones stay decoded.
+_KEPT_GROUP = "rbac.authorization.k8s.io"
+
+
 class Reader:
     """Read-only access to stored objects for admission, authorization and strategies.
 
@@ -115,6 +119,7 @@ class Reader:
         self._store = store
         self._cache: dict[str, tuple[int, Document]] = {}
         self._versions: dict[str, int] = {}
+        self._kept: dict[str, dict[str, tuple[int, Document]]] = {}
         store.watch("/registry/", store.revision, self._changed)
 
     def _changed(self, events: Iterable[Any]) -> None:
@@ -147,7 +152,17 @@ class Reader:
     def list_now(self, kind: Kind, namespace: str | None = None) -> list[Mapping[str, Any]]:
         """Return the objects of a kind, of one namespace or of all."""
         under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
-        return [decode(kind, item.value) for item in self._store.range(under).items]
+        items = self._store.range(under).items
+        if kind.group != _KEPT_GROUP or namespace:
+            return [decode(kind, item.value) for item in items]
+        known = self._kept.get(kind.prefix, {})
+        kept = self._kept[kind.prefix] = {
+            item.key: found
+            if (found := known.get(item.key)) is not None and found[0] == item.mod_revision
+            else (item.mod_revision, decode(kind, item.value))
+            for item in items
+        }
+        return [document for _, document in kept.values()]
 
     def follow(
         self, kind: Kind, namespace: str, changed: Callable[[str, Mapping[str, Any] | None], None]

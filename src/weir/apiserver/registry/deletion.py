@@ -177,7 +177,7 @@ class Deletion:
         warnings: list[str],
     ) -> Page:
         """Delete everything the selectors choose; the answer is the list as it was before."""
-        selected = lists.select(kind, namespace, params)
+        selected = await lists.select(kind, namespace, params)
         for found in selected.items:
             metadata = msgspec.json.decode(found.value)["metadata"]
             try:

@@ -28,6 +28,7 @@ from weir.values.quoting import quote
 
 __all__ = ["Lists", "Matcher", "matcher"]
 
+TURN = 500  # objects held against a plain selector before others have their turn
 FUTURE_WAIT_SECONDS = 3.0
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list "
@@ -106,6 +107,16 @@ def matcher(kind: Kind, label_selector: str, field_selector: str) -> Matcher | N
     return matches
 
 
+def turn_after(options: ListOptions) -> int:
+    """Return how many objects may be held against the selectors of *options* before others have their turn.
+
+    >>> turn_after(ListOptions()), turn_after(ListOptions(label_selector="a,b,c,d"))
+    (500, 125)
+    """
+    requirements = 1 + options.label_selector.count(",") + options.field_selector.count(",")
+    return max(1, TURN // requirements) if requirements > 1 else TURN
+
+
 class Page:
     """One page of a list: the chosen objects and what its metadata says."""
 
@@ -157,7 +168,7 @@ class Lists:
         else:
             await self._store.fresh()
         try:
-            return self._read(under, matches, limit, start, revision)
+            return await self._read(under, matches, limit, start, revision, turn_after(options))
         except Compacted:
             if not options.continue_token:
                 raise errors.Gone("The resourceVersion for the provided list is too old.") from None
@@ -168,7 +179,10 @@ class Lists:
         finally:
             del inconsistent
 
-    def _read(self, under: str, matches: Matcher | None, limit: int, start: str, revision: int) -> Page:
+    async def _read(
+        self, under: str, matches: Matcher | None, limit: int, start: str, revision: int, turn: int
+    ) -> Page:
+        """Return a page; whoever else is on the loop has a turn after every *turn* objects that were looked at."""
         if matches is None:
             page = self._store.range(under, start=start, limit=limit, revision=revision)
             if not page.remaining:
@@ -180,12 +194,14 @@ class Lists:
         while True:
             page = self._store.range(under, start=start, limit=chunk, revision=revision)
             revision = page.revision
-            for position, item in enumerate(page.items):
+            for position, item in enumerate(page.items, 1):
+                if position % turn == 0:
+                    await asyncio.sleep(0)
                 if not matches(item.value):
                     continue
                 chosen.append(item)
                 if limit and len(chosen) == limit:
-                    more = page.remaining or position + 1 < len(page.items)
+                    more = page.remaining or position < len(page.items)
                     token = encode_token(revision, "/" + item.key.removeprefix(under) + "\0") if more else ""
                     return Page(chosen, revision, token)
             if not page.remaining:
@@ -203,12 +219,12 @@ class Lists:
         if not happened:
             raise too_large(revision, self._store.revision)
 
-    def select(self, kind: Kind, namespace: str, params: dict[str, str]) -> Page:
+    async def select(self, kind: Kind, namespace: str, params: dict[str, str]) -> Page:
         """Return what the selectors choose right now."""
         options = ListOptions.parse(params, watch=False)
         matches = matcher(kind, options.label_selector, options.field_selector)
         under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
-        return self._read(under, matches, 0, "", 0)
+        return await self._read(under, matches, 0, "", 0, turn_after(options))
 
 
 def list_body(kind: Kind, page: Page) -> bytes:

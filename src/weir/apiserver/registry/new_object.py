@@ -7,10 +7,12 @@ pods, of which thousands have the same spec (.pod_spec_cache).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from weir import errors
+from weir.apiserver.off_loop import OffLoop, Turn
 from weir.apiserver.patches import apply as server_side
 from weir.apiserver.registry import codec, conversion
 from weir.apiserver.strategies import for_kind
@@ -19,6 +21,7 @@ from weir.objects import defaults, v1alpha4
 from weir.objects.kinds import Kind, hub_of
 from weir.objects.zero_value import zero
 from weir.validate import validate_served
+from weir.validate.field import FieldError
 
 __all__ = ["NewObject"]
 
@@ -36,6 +39,13 @@ class NewObject:
     def metadata(self) -> Document:
         found: Document = self.document.setdefault("metadata", {})
         return found
+
+    def complete(self, now: str, manager: str | None) -> None:
+        """Fill in the defaults, note *manager* as owner (None: owners are settled), turn it into the stored version."""
+        self.default(now)
+        if manager is not None:
+            self.own(manager, now)
+        self.convert()
 
     def default(self, now: str) -> None:
         """Fill in the defaults."""
@@ -57,18 +67,28 @@ class NewObject:
 
     def check(self, context: Context) -> Iterable[str]:
         """Prepare the object as its kind does and return the warnings about it; raises 422."""
+        problems, validate = self._prepare(context)
+        return self._judge([*problems, *validate()])
+
+    async def check_beside(self, context: Context, off_loop: OffLoop, turn: Turn) -> Iterable[str]:
+        """Do as `check` for a large object: what looks at it alone is done beside the loop."""
+        problems, validate = self._prepare(context)
+        return await off_loop.run(turn, lambda: self._judge([*problems, *validate()]))
+
+    def _prepare(self, context: Context) -> tuple[list[FieldError], Callable[[], list[FieldError]]]:
+        """Prepare the object; return what its strategy finds wrong, and how to find the rest."""
         kind, new, strategy = self.kind, self.document, for_kind(self.kind)
         strategy.prepare_create(kind, new, context)
         if kind.has_status and "status" not in new and "status" in (empty := zero(kind)):
             new["status"] = dict(empty["status"])
         relaxed = self.served.version == v1alpha4.VERSION or strategy.relaxes(kind, new, context)
-        problems = [
-            *strategy.problems(kind, new, None, context),
-            *validate_served(new, None, kind, context.gates, relaxed=relaxed),
-        ]
+        validate = partial(validate_served, new, None, kind, context.gates, relaxed=relaxed)
+        return [*strategy.problems(kind, new, None, context)], validate
+
+    def _judge(self, problems: list[FieldError]) -> Iterable[str]:
         if problems:
-            raise errors.Invalid.from_field_errors(kind, self.metadata.get("name", ""), problems)
-        return strategy.warnings(kind, new)
+            raise errors.Invalid.from_field_errors(self.kind, self.metadata.get("name", ""), problems)
+        return for_kind(self.kind).warnings(self.kind, self.document)
 
     def shown(self) -> Document:
         """Return the document in the client's version."""

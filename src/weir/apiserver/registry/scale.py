@@ -32,7 +32,7 @@ from weir.apiserver.registry.identity import check_name, check_namespace, check_
 from weir.apiserver.registry.patching import APPLY_PATCH, PATCHES, check_patched, patched
 from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
 from weir.apiserver.registry.write_request import WriteRequest
-from weir.apiserver.transport.bodies import decode, media_type
+from weir.apiserver.transport.bodies import media_type
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
 from weir.objects.kinds import Kind, by_kind
@@ -71,7 +71,7 @@ class Scales:
         write.options, write.owned = {"kind": options_kind, **options.document}, True
         sent: Document = {}
         if not patching:
-            sent, found = decode(request, SCALE, options.field_validation)
+            sent, found = await self._verbs.decode(request, SCALE, options.field_validation)
             warnings.extend(found)
             check_namespace(kind, sent.setdefault("metadata", {}), namespace)
             check_name(sent["metadata"], name)

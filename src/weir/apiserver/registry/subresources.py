@@ -19,7 +19,7 @@ from weir.apiserver.registry import codec
 from weir.apiserver.registry.deletion import Deletion, success
 from weir.apiserver.registry.identity import check_namespace, uid_text
 from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
-from weir.apiserver.transport.bodies import decode, manager_of
+from weir.apiserver.transport.bodies import manager_of
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import DeleteOptions, WriteOptions
 from weir.objects.kinds import Kind, by_kind
@@ -69,7 +69,7 @@ class Subresources:
         """Assign a pod to a node; without a name in the URL the body names the pod."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         kind = by_kind("v1", "Binding")
-        binding, found = decode(request, kind, options.field_validation)
+        binding, found = await self._verbs.decode(request, kind, options.field_validation)
         warnings.extend(found)
         metadata = binding.setdefault("metadata", {})
         check_namespace(kind, metadata, namespace)
@@ -133,7 +133,7 @@ class Subresources:
         """Delete a pod unless a disruption budget forbids it."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         kind = by_kind("policy/v1", "Eviction")
-        eviction, found = decode(request, kind, options.field_validation)
+        eviction, found = await self._verbs.decode(request, kind, options.field_validation)
         warnings.extend(found)
         given = (eviction.get("metadata") or {}).get("name")
         if given and given != name:
@@ -212,7 +212,7 @@ class Subresources:
         """Issue a token for a service account."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         row = by_kind("authentication.k8s.io/v1", "TokenRequest")
-        asked, found = decode(request, row, options.field_validation)
+        asked, found = await self._verbs.decode(request, row, options.field_validation)
         warnings.extend(found)
         sent = asked.get("spec") or {}
         account = codec.decode(kind, self._verbs.find(kind, namespace, name).value)

@@ -13,14 +13,16 @@ subresources that are not the object itself (.subresources).
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from weir import errors
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
+from weir.apiserver.off_loop import LARGE_BYTES, OffLoop
 from weir.apiserver.patches import apply as server_side
 from weir.apiserver.registry import codec, conversion
 from weir.apiserver.registry.identity import (
@@ -86,6 +88,7 @@ class Parts(NamedTuple):
     clock: Clock
     random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
     event_ttl_seconds: float | None = None  #: how long Events are kept; None: as the kind says
+    off_loop: OffLoop | None = None  #: where large documents are worked on; None: one of its own
 
 
 def body_of(document: Document) -> bytes:
@@ -97,15 +100,10 @@ class Verbs:
     """The verbs on one object."""
 
     def __init__(self, parts: Parts) -> None:
-        (
-            self.store,
-            self.reader,
-            self.admission,
-            self.gates,
-            self.clock,
-            self.random_bytes,
-            self._event_ttl,
-        ) = parts
+        self.store, self.reader, self.admission = parts.store, parts.reader, parts.admission
+        self.gates, self.clock, self.random_bytes = parts.gates, parts.clock, parts.random_bytes
+        self._event_ttl = parts.event_ttl_seconds
+        self.off_loop = parts.off_loop or OffLoop()
         self.pod_specs: PodSpecCache | None = PodSpecCache()  #: None: every pod is read anew
         self._entropy = bytearray()
         self._second, self._now = -1, ""
@@ -126,6 +124,12 @@ class Verbs:
         if not kind.ttl_seconds:
             return 0.0
         return float(kind.ttl_seconds) if self._event_ttl is None else self._event_ttl
+
+    async def decode(self, request: Request, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
+        """Return the body of *request* as a checked document with the warnings it earned."""
+        if request.turn is None:
+            return decode(request, kind, field_validation)
+        return await self.off_loop.run(request.turn, decode, request, kind, field_validation)
 
     def documents(self, kind: Kind) -> list[Document]:
         """Every stored object of *kind*, all namespaces."""
@@ -150,22 +154,20 @@ class Verbs:
         """Create the object the body describes."""
         options = WriteOptions.parse(request.params, "CreateOptions")
         write = WriteRequest.of(request, kind, namespace, "", "", options, warnings)
-        if kind is POD and self.pod_specs is not None and media_type(request) in JSON_TYPES:
+        large = request.turn is not None
+        if kind is POD and self.pod_specs is not None and not large and media_type(request) in JSON_TYPES:
             known = self.pod_specs.read(request.body)
             if known is not None:
                 return await self._create(write, known)
-        document, found = decode(request, kind, options.field_validation)
+        document, found = await self.decode(request, kind, options.field_validation)
         warnings.extend(found)
         return await self.create_document(write, document)
 
     async def create_document(self, write: WriteRequest, document: Document) -> WriteResult:
         """Create a decoded object."""
-        return await self._create(write, self._new(document, write.kind))
-
-    def _new(self, document: Document, kind: Kind) -> NewObject:
-        if kind is POD and self.pod_specs is not None:
-            return NewPod(document, self.pod_specs)
-        return NewObject(document, kind)
+        if write.kind is POD and self.pod_specs is not None and write.turn is None:
+            return await self._create(write, NewPod(document, self.pod_specs))
+        return await self._create(write, NewObject(document, write.kind))
 
     async def _create(self, write: WriteRequest, new: NewObject) -> WriteResult:
         served, kind, namespace, metadata = new.served, new.kind, write.namespace, new.metadata
@@ -176,10 +178,11 @@ class Verbs:
             metadata.pop(field, None)  # before they become owned
         if served.has_status and not served.status_on_create:
             new.document.pop("status", None)
-        new.default(self.now)
-        if not write.owned:
-            new.own(write.manager, self.now)
-        new.convert()
+        if write.turn is None:
+            new.complete(self.now, None if write.owned else write.manager)
+        else:
+            manager = None if write.owned else write.manager
+            await self.off_loop.run(write.turn, new.complete, self.now, manager)
         metadata = new.metadata
         attributes = write.attributes(CREATE, kind, metadata.get("name") or "", new.document)
         pending = self.admission.mutate(attributes)
@@ -196,7 +199,10 @@ class Verbs:
         metadata["creationTimestamp"] = self.now
         for field in ("generation", "selfLink"):
             metadata.pop(field, None)
-        write.warnings.extend(new.check(self))
+        if write.turn is None:
+            write.warnings.extend(new.check(self))
+        else:
+            write.warnings.extend(await new.check_beside(self, self.off_loop, write.turn))
         pending = self.admission.validate(attributes)
         if pending is not None:
             await pending
@@ -206,7 +212,8 @@ class Verbs:
             if self.store.get(key) is not None:
                 raise errors.AlreadyExists.object(kind, name)
             return WriteResult(201, body_of(new.shown()))
-        stored = Write(key, new.encode(), 0, codec.STAMP, self.ttl_seconds(kind))
+        value = new.encode() if write.turn is None else await self.off_loop.run(write.turn, new.encode)
+        stored = Write(key, value, 0, codec.STAMP, self.ttl_seconds(kind))
         (result,) = await self.store.commit((stored,))
         if result.error is not None:
             raise errors.AlreadyExists.object(kind, name)
@@ -222,7 +229,7 @@ class Verbs:
         """Replace the object with the one in the body."""
         options = WriteOptions.parse(request.params, "UpdateOptions")
         write = WriteRequest.of(request, kind, namespace, name, subresource, options, warnings)
-        new, found = decode(request, kind, options.field_validation)
+        new, found = await self.decode(request, kind, options.field_validation)
         warnings.extend(found)
         metadata = new.setdefault("metadata", {})
         check_namespace(kind, metadata, namespace)
@@ -237,7 +244,10 @@ class Verbs:
         strategy = for_kind(kind)
         if live is not None and strategy.remembers:
             strategy.recall(new, codec.decode(kind, live.value))
-        defaults.default(new, kind, self.now)
+        if write.turn is None:
+            defaults.default(new, kind, self.now)
+        else:
+            await self.off_loop.run(write.turn, defaults.default, new, kind, self.now)
 
         if live is None:
             if not (kind.create_on_update and subresource == ""):
@@ -266,9 +276,15 @@ class Verbs:
                 found = self.find(kind, namespace, name)
                 if found.mod_revision != expected:
                     raise errors.Conflict.object(kind, name)
-            old = codec.decode(kind, found.value)
             before = len(write.warnings)
-            result = await self._replace(write, found, old, compute(old))
+            if write.turn is None and len(found.value) >= LARGE_BYTES:
+                write.turn = self.off_loop.turn(write.user.name)
+            if write.turn is None:
+                old = codec.decode(kind, found.value)
+                new = compute(old)
+            else:
+                old, new = await self.off_loop.run(write.turn, _computed, kind, found.value, compute)
+            result = await self._replace(write, found, old, new)
             if result is not None:
                 return result
             del write.warnings[before:]
@@ -285,9 +301,14 @@ class Verbs:
         strategy = for_kind(kind)
         strategy.restrict(kind, new, old, subresource)
         if not write.owned:
-            server_side.update_managed_fields(
-                new, old, kind, manager=write.manager, subresource=subresource, now=self.now
+            own = partial(
+                server_side.update_managed_fields,
+                *(new, old, kind),
+                manager=write.manager,
+                subresource=subresource,
+                now=self.now,
             )
+            await self.off_loop.run(write.turn, own) if write.turn else own()
         served, kind = kind, hub_of(kind)
         if served is not kind:
             new, old = conversion.to_storage(served, new), conversion.to_storage(served, old)
@@ -300,17 +321,26 @@ class Verbs:
             check_namespace(kind, metadata, write.namespace)
         strategy.prepare_update(kind, new, old, self)
         relaxed = served.version == v1alpha4.VERSION or strategy.relaxes(kind, new, self)
-        problems = [
-            *strategy.problems(kind, new, old, self),
-            *validate_served(new, old, kind, self.gates, subresource=subresource, relaxed=relaxed),
-        ]
-        if problems:
-            raise errors.Invalid.from_field_errors(kind, metadata.get("name") or name, problems)
-        write.warnings.extend(strategy.warnings(kind, new, old))
+        found_problems = strategy.problems(kind, new, old, self)
+
+        def judge() -> Iterable[str]:
+            """Return the warnings about the object; raises 422."""
+            problems = [
+                *found_problems,
+                *validate_served(new, old, kind, self.gates, subresource=subresource, relaxed=relaxed),
+            ]
+            if problems:
+                raise errors.Invalid.from_field_errors(kind, metadata.get("name") or name, problems)
+            return strategy.warnings(kind, new, old)
+
+        write.warnings.extend(await self.off_loop.run(write.turn, judge) if write.turn else judge())
         pending = self.admission.validate(attributes)
         if pending is not None:
             await pending
-        defaults.settle(new, kind)
+        if write.turn is None:
+            defaults.settle(new, kind)
+        else:
+            await self.off_loop.run(write.turn, defaults.settle, new, kind)
         if new == old and (write.dry_run or not await self.store.stale(found.key)):
             return WriteResult(200, codec.served(served, found.value))
         shown = new if served is kind else conversion.from_storage(served, new)
@@ -321,9 +351,12 @@ class Verbs:
             return (
                 None if isinstance(result.error, store_errors.Conflict) else WriteResult(200, body_of(shown))
             )
-        stored = Write(
-            found.key, codec.encode(new, kind), found.mod_revision, codec.STAMP, self.ttl_seconds(kind)
+        value = (
+            await self.off_loop.run(write.turn, codec.encode, new, kind)
+            if write.turn
+            else codec.encode(new, kind)
         )
+        stored = Write(found.key, value, found.mod_revision, codec.STAMP, self.ttl_seconds(kind))
         (result,) = await self.store.commit((stored,))
         if result.error is not None:
             if isinstance(result.error, store_errors.Missing):
@@ -335,6 +368,12 @@ class Verbs:
         event = result.check()
         assert event.now is not None
         return WriteResult(200, codec.served(served, event.now.value))
+
+
+def _computed(kind: Kind, value: bytes, compute: Callable[[Document], Document]) -> tuple[Document, Document]:
+    """Return the stored document, and what *compute* makes of it."""
+    old = codec.decode(kind, value)
+    return old, compute(old)
 
 
 def _check_preconditions(write: WriteRequest, key: str, metadata: Document, was: Document) -> bool:

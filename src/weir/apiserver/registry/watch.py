@@ -19,7 +19,7 @@ from weir import errors
 from weir.apiserver.metrics import Metrics, WatchMetrics
 from weir.apiserver.printers import tables
 from weir.apiserver.registry import codec
-from weir.apiserver.registry.lists import Lists, Matcher, matcher
+from weir.apiserver.registry.lists import Lists, Matcher, matcher, turn_after
 from weir.apiserver.transport.http import Sink, Stream
 from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
@@ -274,7 +274,11 @@ class Watches:
             if from_state:
                 await self._store.fresh()
                 page = self._store.range(under)
-                watcher.initial(page.items)
+                turn = turn_after(options)
+                for at in range(0, len(page.items), turn):
+                    watcher.initial(page.items[at : at + turn])
+                    if at + turn < len(page.items):
+                        await asyncio.sleep(0)
                 after = page.revision
                 if options.send_initial_events and options.bookmarks:
                     watcher.send(chunk(frame("BOOKMARK", view.bookmark(after, initial_end=True))))

@@ -11,6 +11,7 @@ from typing import Any
 
 from weir.apiserver.admission.attributes import Attributes
 from weir.apiserver.auth.authn import User
+from weir.apiserver.off_loop import Turn
 from weir.apiserver.transport.bodies import manager_of
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
@@ -36,6 +37,7 @@ class WriteRequest:
     warnings: list[str] = field(default_factory=list)  #: for the client; verbs add to them
     owned: bool = False  #: managedFields of the object are settled already (apply, scale)
     patched: bool = False  #: a patch made the object: a uid in it is a change like others, not a precondition
+    turn: Turn | None = None  #: of a large document, which is worked on beside the loop
 
     @classmethod
     def of(
@@ -60,6 +62,7 @@ class WriteRequest:
             options.dry_run,
             options.document,
             warnings,
+            turn=request.turn,
         )
 
     def attributes(

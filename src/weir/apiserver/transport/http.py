@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 if TYPE_CHECKING:
     from weir.apiserver.auth.authn import User
+    from weir.apiserver.off_loop import Turn
     from weir.apiserver.transport.paths import RequestInfo
 
 __all__ = ["Handler", "Query", "Request", "Response", "Sink", "Stream"]
@@ -59,6 +60,7 @@ class Request:
         "proven",
         "query",
         "too_large",
+        "turn",
         "user",
     )
 
@@ -84,6 +86,8 @@ class Request:
         self.proven: User | None = None
         #: the body is longer than the server reads, and is not here
         self.too_large = False
+        #: of a large body among others; None for an ordinary one
+        self.turn: Turn | None = None
 
     @property
     def params(self) -> Query:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weir.apiserver.auth.authn import User
-from weir.apiserver.auth.rbac import Action, Policy, Rule, aggregated
+from weir.apiserver.auth.rbac import Action, Compiled, Policy, Rule, aggregated
 
 JANE = User("jane", groups=("dev", "system:authenticated"))
 
@@ -304,3 +304,24 @@ def test_what_the_listed_rules_allow_is_what_is_allowed(world, who, action):
     policy = Policy.build(*world)
     listed = policy.rules_for(who, action.namespace)
     assert any(Rule.of(rule).allows(action) for rule in listed) is bool(policy.authorize(who, action))
+
+
+def test_long_questions_and_users_in_many_groups_are_answered_but_not_kept():
+    policy = Policy.build([role("r", READ_PODS)], [], [binding("b", "ClusterRole", "r", group("dev"))])
+    crowd = User("u", "", (*(f"g{number}" for number in range(1000)), "dev"), {})
+    assert policy.authorize(crowd, Action("get", resource="pods", name="x")).allowed
+    for number in range(50):
+        long = Action("get", resource="pods", name=f"{number}" * 1000)
+        assert policy.authorize(User("v", "", ("dev",), {}), long).allowed
+    assert not policy._decided
+    assert len(policy._of_user) == 1
+
+
+def test_after_a_write_only_what_changed_is_read_again():
+    compiled, first = Compiled(), binding("b", "ClusterRole", "r", group("dev"))
+    Policy.build([role("r", READ_PODS)], [], [first], compiled=compiled)
+    kept = compiled.of(first, lambda document: pytest.fail("read again"))
+    again = Policy.build(
+        [role("r", READ_PODS)], [], [first, binding("c", "ClusterRole", "r")], compiled=compiled
+    )
+    assert again._bindings[0] is kept

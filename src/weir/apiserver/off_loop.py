@@ -1,0 +1,125 @@
+"""Where is work done that would hold up everybody else? On a thread beside the loop, one piece at a time.
+
+Spec: decision 13. All requests share one event loop, so nobody is answered while one body of a megabyte is read and
+judged. What is pure (reading, defaults, ownership, validation, rendering) is done here for large documents: the loop
+goes on meanwhile, because Python hands the interpreter over often. What looks at shared state stays on the loop.
+Users take turns (start-time fair queuing): somebody who sends a hundred large bodies delays another's by one. A request
+that has begun goes before those that have not, so that few large documents are in memory at a time.
+Without `start` (a server without sockets, virtual time) the work is done where it is asked for.
+Not here: how large a document may be (weir.apiserver.transport.limits, weir.objects.jsontext).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from heapq import heappop, heappush
+from typing import Any, ParamSpec, TypeVar
+
+__all__ = ["LARGE_BYTES", "OffLoop", "Turn"]
+
+#: Documents of this size and more are worked on beside the loop; a large pod has four KiB.
+LARGE_BYTES = 16 * 1024
+MOST_USERS = 1024  # whose last turn is remembered
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+#: The place of a request in the queue.
+Turn = tuple[int, int]
+
+
+class OffLoop:
+    """One thread, and the queue before it."""
+
+    def __init__(self) -> None:
+        self._wake = threading.Condition()
+        self._queue: list[tuple[Turn, int, asyncio.Future[Any], Callable[[], Any]]] = []
+        self._count = 0  # of pieces
+        self._requests = 0
+        self._now = 0  # the turn that was served last
+        self._last: dict[str, int] = {}  # the last turn of each user
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        """Begin to work beside the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._work, name="weir-large-documents", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begin nothing more; what waits is left."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+
+    def turn(self, user: str) -> Turn:
+        """Return the place of a new request of *user*: behind one of each other user, not behind all their requests."""
+        turn = max(self._now, self._last.get(user, 0)) + 1
+        if len(self._last) >= MOST_USERS:
+            self._last = {name: at for name, at in self._last.items() if at > self._now}
+        self._last[user] = turn
+        self._requests += 1
+        return turn, self._requests
+
+    async def run(
+        self,
+        turn: Turn,
+        work: Callable[Arguments, Answer],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Answer:
+        """Return what *work* returns, or raise what it raises."""
+        if self._thread is None or self._loop is None:
+            return work(*arguments, **named)
+        done: asyncio.Future[Answer] = self._loop.create_future()
+        self._count += 1
+        with self._wake:
+            heappush(self._queue, (turn, self._count, done, lambda: work(*arguments, **named)))
+            self._wake.notify()
+        return await done
+
+    async def run_aside(
+        self, work: Callable[Arguments, Answer], *arguments: Arguments.args, **named: Arguments.kwargs
+    ) -> Answer:
+        """Return what *work* returns; it leaves the interpreter to others by itself, and needs no turn."""
+        if self._thread is None:
+            return work(*arguments, **named)
+        return await asyncio.to_thread(work, *arguments, **named)
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                while not self._queue and not self._stopping:
+                    self._wake.wait()
+                if self._stopping:
+                    return
+                (turn, _), _, done, piece = heappop(self._queue)
+                self._now = max(self._now, turn)
+            if not done.cancelled():
+                self._answer(done, piece)
+            del done, piece
+
+    def _answer(self, done: asyncio.Future[Any], piece: Callable[[], Any]) -> None:
+        assert self._loop is not None
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            try:
+                answer = piece()
+            except BaseException as error:
+                self._loop.call_soon_threadsafe(_fail, done, error)
+            else:
+                self._loop.call_soon_threadsafe(_succeed, done, answer)
+
+
+def _succeed(done: asyncio.Future[Any], answer: Any) -> None:
+    if not done.done():
+        done.set_result(answer)
+
+
+def _fail(done: asyncio.Future[Any], error: BaseException) -> None:
+    if not done.done():
+        # A RecursionError and the like are the request's own failure; an interpreter that ends is not.
+        done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
