@@ -9,10 +9,10 @@ Not here: the edits and their costs (weir.explain.edits).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from itertools import combinations, islice, product
+from itertools import chain, combinations, islice, product
 from typing import Any, Final
 
 from weir.explain.admission import Admission
@@ -28,6 +28,7 @@ from weir.world import World
 #: How many candidates are tried before giving up, and up to how many edits every part is tried.
 _MOST_CANDIDATES: Final = 120
 _MOST_EDITS_IN_FULL: Final = 10
+_SMALL_PART: Final = 2
 _MOST_ALTERNATIVES: Final = 3
 #: Of the combinations of answers for one group of nodes, how many are made and how many kept.
 _MOST_COMBINED: Final = 2000
@@ -128,18 +129,21 @@ class Case:
         ]
 
     def smallest(self, edits: Edits) -> Edits:
-        """Return the smallest part of *edits* that still helps; *edits* itself when every part is needed."""
-        if len(edits) <= _MOST_EDITS_IN_FULL:
-            for size in range(len(edits)):
-                for part in combinations(edits, size):
-                    if self.helps(part):
-                        return part
-            return edits
-        for index in range(len(edits)):
-            part = edits[:index] + edits[index + 1 :]
-            if self.helps(part):
-                return self.smallest(part)
-        return edits
+        """Return the smallest part of *edits* that still helps; *edits* itself when every part is needed.
+
+        Parts of one or two edits are tried first; else edits are left out one after the other as long as the rest
+        helps, and at last every part of what is left is tried: every part of ten is 1,023 questions.
+        """
+        few = len(edits) <= _MOST_EDITS_IN_FULL
+        small = _parts(edits, range(min(len(edits), _SMALL_PART + 1))) if few else ()
+        fewer_by_one = (edits[:index] + edits[index + 1 :] for index in range(len(edits)))
+        between = _parts(edits, range(_SMALL_PART + 1, len(edits) - 1)) if few else ()
+        part = next(filter(self.helps, chain(small, fewer_by_one, between)), None)
+        return edits if part is None else self.smallest(part)
+
+
+def _parts(edits: Edits, sizes: Iterable[int]) -> Iterator[Edits]:
+    return chain.from_iterable(combinations(edits, size) for size in sizes)
 
 
 def _together(choice: Sequence[Edits]) -> Edits:

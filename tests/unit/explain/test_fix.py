@@ -317,3 +317,19 @@ def test_of_a_long_list_each_edit_is_left_out_once():
     case = Needs(*range(count))
     case.smallest(tuple(range(count)))
     assert case.asked == count
+
+
+def test_what_can_be_left_out_of_ten_edits_is_found_with_few_questions():
+    case = Needs(*range(3, 10))
+    assert case.smallest(tuple(range(10))) == tuple(range(3, 10))
+    assert case.asked < 300
+
+
+def test_a_part_that_helps_although_nothing_between_does_is_found():
+    """An edit may spoil what another one does; every part of a short list is tried before it is proposed."""
+
+    class Odd(Needs):
+        def helps(self, edits: Any) -> bool:
+            return set(edits) in ({0, 1, 2, 3, 4, 5}, {0, 2, 4})
+
+    assert Odd().smallest(tuple(range(6))) == (0, 2, 4)
