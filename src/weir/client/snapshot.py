@@ -51,6 +51,7 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "VolumeAttachment": ("storage.k8s.io/v1",),
     "Service": ("v1",),
     "ControllerRevision": ("apps/v1",),
+    "HorizontalPodAutoscaler": ("autoscaling/v2",),
 }
 PLACEMENT: Final = tuple(list(VERSIONS)[:6])
 DEVICES: Final = tuple(list(VERSIONS)[6:11])

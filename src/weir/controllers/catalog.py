@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from weir.controllers.autoscaling.horizontal_pod_autoscaler import HorizontalPodAutoscalers
 from weir.controllers.cluster.garbage_collector import GarbageCollector
 from weir.controllers.cluster.namespace import Namespaces
 from weir.controllers.cluster.node_ttl import NodeTtl
@@ -46,6 +47,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "job": Jobs,
     "ttl-after-finished": TtlAfterFinished,
     "cronjob": CronJobs,
+    "horizontal-pod-autoscaler": HorizontalPodAutoscalers,
     "endpoints": Endpoints,
     "endpointslice": EndpointSlices,
     "endpointslice-mirroring": EndpointMirror,

@@ -23,9 +23,11 @@ from weir.objects.core import ViewError
 from weir.objects.defaults import default
 from weir.objects.document import check
 from weir.objects.kinds import KINDS, Kind, by_kind, find_kind
+from weir.objects.pod_usage import PREFIX, RESOURCES
 from weir.objects.times import format_time
 from weir.selectors.labels import from_object
 from weir.simulation.kubelet.node_classes import FAILED
+from weir.values.quantity import Quantity, find_quantity
 from weir.world import flatten
 
 Document = dict[str, Any]
@@ -178,6 +180,7 @@ class _Snapshot:
         self._nodes()
         for pod in self._of("Pod").values():
             self._around(pod)
+        self._loads()
         for held in self._held.values():
             for _, document in sorted(held.items()):
                 yield document
@@ -240,6 +243,20 @@ class _Snapshot:
                 }
         if unmeasured:
             self.notes.append(f"how much room there is on {unmeasured} nodes that do not say it")
+
+    def _loads(self) -> None:
+        """Let the pods of an autoscaler's target use together what it last measured: the load stays as it was."""
+        for (namespace, _), autoscaler in self._of("HorizontalPodAutoscaler").items():
+            reference, status = autoscaler["spec"]["scaleTargetRef"], autoscaler.get("status") or {}
+            target = self._of(reference.get("kind", "")).get((namespace, reference.get("name", "")))
+            for metric in status.get("currentMetrics") or ():
+                measured = metric.get("resource") or {}
+                value = find_quantity(str((measured.get("current") or {}).get("averageValue")))
+                if target is None or value is None or measured.get("name") not in RESOURCES:
+                    continue
+                total = Quantity(value.milli_value * (status.get("currentReplicas") or 0), -3)
+                annotations = target["metadata"].setdefault("annotations", {})
+                annotations.setdefault(f"{PREFIX}{measured['name']}-load", str(total))
 
     # ── owners ───────────────────────────────────────────────────────────────────────────────────
 

@@ -27,6 +27,7 @@ from weir.gates import Gates
 from weir.objects.core import Pod, read
 from weir.objects.core import Taint as TaintView
 from weir.objects.kinds import find_kind
+from weir.objects.pod_usage import UsageModel
 from weir.scheduler.node_table import ALLOC_CPU, ALLOC_MEMORY, ALLOC_PODS, USED_CPU, USED_MEMORY, USED_PODS
 from weir.simulation.cluster import Cluster
 from weir.simulation.kubelet.behaviour import Life
@@ -145,6 +146,7 @@ def _run(
         holding=copied.documents,
         hosts=hosts,
         seats=divided.seats,
+        usage=UsageModel(share=None),  # what nobody measured is not known in the copy either
     ) as cluster:
         run = _Run(cluster, copied.documents, changes, asked, tick or (lambda done, total: None))
         found = run.forecast(copied.notes, divided)
