@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from docs import coverage
 from weir.apiserver.metrics import Metrics
 from weir.cli.main import weir
 from weir.controllers.runtime.metrics import ControllerMetrics
@@ -31,6 +32,7 @@ def main() -> None:
     functions = [sys.executable, "-m", "weir.cli.main", "cel", "functions", "-o", "markdown"]
     (REFERENCE / "cel.md").write_bytes(subprocess.run(functions, check=True, capture_output=True).stdout)
     (REFERENCE / "cli.md").write_text(cli_page())
+    (REFERENCE / "kep-coverage.md").write_text(coverage.page())
     for page, registry in metric_registries().items():
         path = REFERENCE / f"metrics-{page}.md"
         head, _, _ = path.read_text().partition("| Metric |")
