@@ -12,7 +12,7 @@ TESTS ?=
 export PYTHONHASHSEED ?= 0
 
 .PHONY: help setup demo test test-fresh mutants test-newest test-old-kubectl check e2e bench docs changelog release tools kubernetes \
-  test-kubernetes clean
+  test-kubernetes test-stock clean
 
 help:
 	@echo "make demo             live through every story of the KEPs (STORY=word for some of them)"
@@ -30,6 +30,7 @@ help:
 	@echo "make generate         make the tables taken from Kubernetes' own code again (needs Go)"
 	@echo "make kubernetes       build a real Kubernetes for tests (needs Go, minutes, once)"
 	@echo "make test-kubernetes  run the tests that need it"
+	@echo "make test-stock       change taints under 3,000 running pods of a stock Kubernetes (FLIPS=n for each situation)"
 
 $(READY): pyproject.toml constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo "weir needs Python 3.11 or newer, and found none. Set PYTHON=/path/to/it"; exit 1; }
@@ -108,6 +109,9 @@ kubernetes:
 
 test-kubernetes: $(READY) tools
 	@sh tests/kubernetes/run $(BIN)/python
+
+test-stock: $(READY) tools
+	@binaries=$$(tests/kubernetes/build) && KUBERNETES_BIN=$$binaries $(BIN)/python -m tests.stock $(or $(FLIPS),500)
 
 clean:
 	rm -rf $(VENV) .venv-* dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from weir.client.cache import Cache, ObjectKey
+from weir.client.cache import Cache
 from weir.clock import Clock
 from weir.errors import WeirError
 from weir.lowering.tolerations import extended_verdict
@@ -112,8 +112,7 @@ class Barrier:
 
         async def one(pod: LoweredPod) -> tuple[LoweredPod, Written]:
             async with room:
-                key = ObjectKey(pod.metadata.namespace, pod.metadata.name)
-                return pod, await self._entries.add(key, lambda: triples, "barrier")
+                return pod, await self._entries.add(pod, lambda: triples, "barrier")
 
         return list(await asyncio.gather(*(one(pod) for pod in pods)))
 

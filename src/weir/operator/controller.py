@@ -170,7 +170,7 @@ class Controller:
             node = self._nodes.get(ObjectKey("", pod.node))
             if pod.label or not lacks(pod, triples_of(node), native):
                 return
-            written = await self._entries.add(ObjectKey(*key), lambda: triples_of(node), "repair")
+            written = await self._entries.add(pod, lambda: triples_of(node), "repair")
             if written.added:
                 self._metrics.repairs.child("entries").inc()
                 self._log.warning(
@@ -179,7 +179,7 @@ class Controller:
             return
         if not pod.gated:
             if lacks(pod, self._known.known, native):
-                await self._entries.add(ObjectKey(*key), lambda: self._known.known, "repair")
+                await self._entries.add(pod, lambda: self._known.known, "repair")
             return
         if pod.label:
             if not self._daemon_may_run(pod):
@@ -191,9 +191,7 @@ class Controller:
             if hash_ in self._rules.labels.requirements:
                 await self._label_nodes()
                 break
-        await self._entries.add(
-            ObjectKey(*key), lambda: () if pod.label else self._known.known, "release", release=True
-        )
+        await self._entries.add(pod, lambda: () if pod.label else self._known.known, "release", release=True)
 
     def _daemon_may_run(self, pod: LoweredPod) -> bool:
         node = self._nodes.get(ObjectKey("", pod.target))

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from weir import errors
 from weir.client.api import Client
-from weir.client.cache import ObjectKey
 from weir.client.events import Recorder, reference
 from weir.lowering.names import GATE, OPERATOR
 from weir.lowering.tolerations import Completed, complete, needed, read_originals
@@ -45,9 +44,34 @@ def lacks(pod: LoweredPod, triples: Iterable[Triple], native_numeric: bool) -> t
     return needed(pod.tolerations.entries, pod.tolerations.originals, triples, native_numeric)
 
 
-def _written(pod: Mapping[str, Any], done: Completed) -> Written:
-    node = (pod.get("spec") or {}).get("nodeName") or ""
-    return Written(version_of(pod["metadata"]["resourceVersion"]), node, done.added, done.left_out)
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a patch is made from: a pod as some version of it was."""
+
+    version: str
+    node: str
+    gates: tuple[str, ...]
+    deleting: bool
+    tolerations: list[Document]
+    originals: Mapping[str, Document]
+
+    @classmethod
+    def of_view(cls, pod: LoweredPod) -> _State:
+        found = pod.tolerations
+        entries, originals = (found.entries, found.originals) if found is not None else ([], {})
+        return cls(pod.metadata.resource_version, pod.node, pod.gates, pod.ended, entries, originals)
+
+    @classmethod
+    def of_document(cls, pod: Mapping[str, Any]) -> _State:
+        metadata, spec = pod["metadata"], pod.get("spec") or {}
+        return cls(
+            metadata["resourceVersion"],
+            spec.get("nodeName") or "",
+            tuple(gate.get("name") or "" for gate in spec.get("schedulingGates") or ()),
+            bool(metadata.get("deletionTimestamp")),
+            spec.get("tolerations") or [],
+            read_originals(metadata.get("annotations")),
+        )
 
 
 class Entries:
@@ -58,41 +82,47 @@ class Entries:
         self.native_numeric = False
 
     async def add(
-        self, key: ObjectKey, triples: Callable[[], Iterable[Triple]], why: str, *, release: bool = False
+        self, pod: LoweredPod, triples: Callable[[], Iterable[Triple]], why: str, *, release: bool = False
     ) -> Written:
-        """Add what the pod lacks of *triples*, and with *release* remove its gate. Raises ApiError, Unreachable."""
+        """Add what *pod* lacks of *triples*, and with *release* remove its gate. Raises ApiError, Unreachable.
+
+        The copy we have is good enough for a first try: the server compares its version.
+        """
+        metadata = pod.metadata
+        state: _State | None = _State.of_view(pod)
         for _ in range(_TRIES):
             try:
-                pod = await self._client.get(PODS, key.name, key.namespace)
-                patch, done = self._patch(pod, triples(), release)
+                if state is None:
+                    state = _State.of_document(
+                        await self._client.get(PODS, metadata.name, metadata.namespace)
+                    )
+                patch, done = self._patch(state, triples(), release)
                 if patch is None:
-                    return _written(pod, done)
+                    return Written(version_of(state.version), state.node, done.added, done.left_out)
                 written = await self._client.patch(
-                    PODS, key.name, patch, key.namespace, field_manager=OPERATOR
+                    PODS, metadata.name, patch, metadata.namespace, field_manager=OPERATOR
                 )
             except errors.NotFound:
                 return Written(0)
             except errors.Conflict:
+                state = None
                 continue
             self._metrics.added.child(why).inc(len(done.added))
             self._report(written, done, release)
-            return _written(written, done)
-        raise errors.Conflict(f"pod {key} is changed by others all the time")
+            state = _State.of_document(written)
+            return Written(version_of(state.version), state.node, done.added, done.left_out)
+        raise errors.Conflict(f"pod {metadata.namespace}/{metadata.name} is changed by others all the time")
 
     def _patch(
-        self, pod: Mapping[str, Any], triples: Iterable[Triple], release: bool
+        self, state: _State, triples: Iterable[Triple], release: bool
     ) -> tuple[Document | None, Completed]:
-        metadata, spec = pod["metadata"], pod.get("spec") or {}
-        tolerations = spec.get("tolerations") or []
-        originals = read_originals(metadata.get("annotations"))
-        done = complete(tolerations, originals, triples, self.native_numeric)
+        done = complete(state.tolerations, state.originals, triples, self.native_numeric)
         change: Document = {"tolerations": done.tolerations} if done.added else {}
-        gates = spec.get("schedulingGates") or []
-        if release and any(gate.get("name") == GATE for gate in gates):
-            change["schedulingGates"] = [gate for gate in gates if gate.get("name") != GATE] or None
-        if not change or metadata.get("deletionTimestamp"):
-            return None, done
-        return {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": change}, done
+        if release and GATE in state.gates:
+            change["schedulingGates"] = [{"name": name} for name in state.gates if name != GATE] or None
+        if not change or state.deleting:
+            return None, Completed(state.tolerations, (), done.left_out)
+        return {"metadata": {"resourceVersion": state.version}, "spec": change}, done
 
     def _report(self, pod: Document, done: Completed, release: bool) -> None:
         about = reference(pod, "Pod")

@@ -1,0 +1,224 @@
+"""Taints that change under running pods, while everything around them is disturbed: who is evicted wrongly?
+
+A flip is a running pod whose node gets another value that the pod tolerates: it must stay. Every tenth write of a
+node, and the last, brings a value that it does not: then it must leave. Six situations: idle, churn, a
+kube-controller-manager that is frozen and restarted, two API servers, two kube-controller-managers that fail over,
+operators that are killed in the middle of a barrier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.stock.real import PODS, Plane, Program, installed, plane
+from weir import errors
+from weir.client.api import Unreachable
+
+GT = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}
+NODES, PODS_PER_NODE, MISMATCH_EVERY = 4, 5, 10
+#: A wrong eviction shows at once; this is how long the last writes are watched.
+AFTERWARDS_SECONDS = 2.0
+
+
+@dataclass
+class Result:
+    """What one situation came to."""
+
+    situation: str
+    flips: int = 0
+    wrong: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    writes: list[float] = field(default_factory=list)
+    evictions: int = 0
+
+    def line(self) -> str:
+        cuts = sorted(self.writes)
+        p50, p99 = statistics.median(cuts), cuts[min(len(cuts) - 1, int(len(cuts) * 0.99))]
+        return (
+            f"{self.situation:28} {self.flips:6} flips  {len(self.wrong):3} wrong  {self.evictions:5} evictions due  "
+            f"{len(self.missed):3} missed  node write p50 {p50 * 1000:6.0f} ms  p99 {p99 * 1000:6.0f} ms"
+        )
+
+
+class Situation:
+    """Nodes with pods, and writers that change their taints."""
+
+    def __init__(self, made: Plane, result: Result) -> None:
+        self.plane, self.result = made, result
+        self._values = itertools.count(1_000)
+        self._names = itertools.count()
+        self._pods: dict[str, list[str]] = {}
+        self._due: set[str] = set()
+
+    async def prepare(self) -> None:
+        for number in range(NODES):
+            node = f"n{number}"
+            await self.plane.node(node, ("sla", str(next(self._values)), "NoExecute"))
+            await self._fill(node)
+
+    async def _fill(self, node: str) -> None:
+        names = [f"{node}-{next(self._names)}" for _ in range(PODS_PER_NODE)]
+        for name in names:
+            await _patiently(lambda name=name: self.plane.pod(name, GT, node=node))
+        await self.plane.until(
+            lambda: all(name in self.plane.bound for name in names), f"pods of {node} are bound"
+        )
+        self._pods[node] = names
+
+    async def write(self, node: str, flips: int) -> None:
+        """Change one node's taint until all writers together have made so many flips."""
+        servers = len(self.plane.clients)
+        for turn in itertools.count(1):
+            if self.result.flips >= flips:
+                return
+            if turn % MISMATCH_EVERY == 0:
+                await self._mismatch(node)
+                continue
+            value = str(next(self._values))
+            self.result.writes.append(
+                await self.plane.taint(node, ("sla", value, "NoExecute"), via=turn % servers)
+            )
+            self.result.flips += len(self._pods[node])
+            self._check(node)
+
+    async def _mismatch(self, node: str, *, refill: bool = True) -> None:
+        names = self._pods[node]
+        self._check(node)
+        self._due |= set(names)
+        self.result.evictions += len(names)
+        await self.plane.taint(node, ("sla", str(random.randrange(900)), "NoExecute"))
+        try:
+            await self.plane.until(lambda: all(name in self.plane.gone for name in names), "evictions", 30.0)
+        except AssertionError:
+            self.result.missed += [name for name in names if name not in self.plane.gone]
+        if refill:
+            await self.plane.taint(node, ("sla", str(next(self._values)), "NoExecute"))
+            await self._fill(node)
+
+    def _check(self, node: str) -> None:
+        for name in self._pods[node]:
+            if name in self.plane.gone and name not in self._due:
+                self.result.wrong.append(name)
+                self._due.add(name)
+
+    async def run(self, flips: int) -> None:
+        await asyncio.gather(*(self.write(node, flips) for node in list(self._pods)))
+        await asyncio.sleep(AFTERWARDS_SECONDS)
+        for node in self._pods:
+            self._check(node)
+        await asyncio.gather(*(self._mismatch(node, refill=False) for node in self._pods))
+
+
+async def _patiently(act: Callable[[], Awaitable[None]]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            await act()
+            return
+        except errors.AlreadyExists:
+            return
+        except (errors.ApiError, Unreachable):
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.05)
+
+
+# ── disturbances ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def churn(made: Plane) -> None:
+    """Extended and plain pods come and go, and everybody writes labels."""
+    for number in itertools.count():
+        name = f"churn-{number}"
+        with suppress(errors.ApiError, Unreachable):
+            await made.pod(name, *([GT] if number % 2 else []))
+            await made.client.patch(PODS, name, {"metadata": {"labels": {"a": "b"}}}, "default", read=False)
+        if number >= 20:
+            with suppress(errors.ApiError, Unreachable):
+                await made.client.delete(PODS, f"churn-{number - 20}", "default", grace_period_seconds=0)
+        await asyncio.sleep(0.02)
+
+
+async def freeze_and_restart(made: Plane) -> None:
+    """kube-controller-manager is stopped for a second, goes on, and is killed and started again."""
+    manager = made.managers[0]
+    while True:
+        await asyncio.sleep(1.0)
+        manager.freeze()
+        await asyncio.sleep(1.0)
+        manager.thaw()
+        await asyncio.sleep(1.0)
+        manager.kill()
+        await asyncio.sleep(0.2)
+        manager.start()
+        await asyncio.sleep(2.0)
+
+
+async def fail_over(made: Plane) -> None:
+    """Whichever kube-controller-manager leads is killed; the other takes over and the first comes back."""
+    for number in itertools.count():
+        await asyncio.sleep(3.0)
+        await _kill_for(made.managers[number % 2], 1.0)
+        await asyncio.sleep(4.0)
+
+
+async def kill_operators(made: Plane) -> None:
+    """One operator after the other is killed, wherever it is in a barrier, and comes back."""
+    for number in itertools.count():
+        await asyncio.sleep(random.uniform(0.3, 0.8))
+        await _kill_for(made.operators[number % 2], 0.3)
+        await asyncio.sleep(2.5)
+
+
+async def _kill_for(program: Program, seconds: float) -> None:
+    program.kill()
+    await asyncio.sleep(seconds)
+    program.start()
+
+
+async def nothing(made: Plane) -> None:
+    await asyncio.sleep(3600)
+
+
+@dataclass(frozen=True)
+class Setting:
+    disturb: Callable[[Plane], Awaitable[None]] = nothing
+    servers: int = 1
+    managers: int = 1
+    replicas: int = 1
+
+
+SITUATIONS = {
+    "idle": Setting(),
+    "churn": Setting(churn),
+    "controller manager frozen": Setting(freeze_and_restart),
+    "two API servers": Setting(churn, servers=2),
+    "two controller managers": Setting(fail_over, servers=2, managers=2),
+    "operators killed": Setting(kill_operators, replicas=2),
+}
+
+
+async def play(folder: Path, situation: str, flips: int) -> Result:
+    """Return what *situation* comes to after so many flips."""
+    setting, result = SITUATIONS[situation], Result(situation)
+    async with (
+        plane(folder, servers=setting.servers, managers=setting.managers) as made,
+        installed(made, replicas=setting.replicas),
+    ):
+        acting = Situation(made, result)
+        await acting.prepare()
+        disturbing = asyncio.ensure_future(setting.disturb(made))
+        try:
+            await acting.run(flips)
+        finally:
+            disturbing.cancel()
+            await asyncio.gather(disturbing, return_exceptions=True)
+    return result

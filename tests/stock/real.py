@@ -1,0 +1,339 @@
+"""A stock control plane of real Kubernetes programs, and weir's operator as processes of their own beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.contract.etcd_server import free_port, running_etcd
+from tests.kubernetes.programs import binaries
+from tests.kubernetes.real_server import KUBECONFIG, _ready
+from tests.kubernetes.test_same_answers import running_keys
+from weir import errors
+from weir.client.api import Client, Unreachable
+from weir.client.cache import Informer, decode_described
+from weir.client.http import connect
+from weir.clock import RealClock
+from weir.lowering import webhooks
+from weir.objects.kinds import by_kind
+from weir.operator.certificates import renewed
+
+Document = dict[str, Any]
+PODS, NODES, NAMESPACES = (by_kind("v1", kind) for kind in ("Pod", "Node", "Namespace"))
+HOOKS = tuple(
+    by_kind("admissionregistration.k8s.io/v1", kind)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+)
+PATIENCE_SECONDS = 90.0
+NUMERIC = "TaintTolerationComparisonOperators"
+
+
+class Program:
+    """A process that can be frozen, killed and started again."""
+
+    def __init__(self, folder: Path, name: str, command: list[str]) -> None:
+        self._command, self.name = command, name
+        self._log = folder / f"{name}.log"
+        self._cwd = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=subprocess.STDOUT, cwd=self._cwd
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(20)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+
+class Door:
+    """One address before several operators: each connection goes to one that answers, as a Service's would."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._ports, self._turn = ports, 0
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> int:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in self._ports:
+            self._turn += 1
+            port = self._ports[self._turn % len(self._ports)]
+            try:
+                there, back = await asyncio.open_connection("127.0.0.1", port)
+                break
+            except OSError:
+                continue
+        else:
+            writer.close()
+            return
+        with suppress(asyncio.CancelledError):  # the end of the test
+            await asyncio.gather(_pump(reader, back), _pump(there, writer))
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError, asyncio.CancelledError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+class Plane:
+    """A control plane; `client` talks to its first API server, `clients` to each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kubeconfigs: list[Path] = []
+        self.clients: list[Client] = []
+        self.managers: list[Program] = []
+        self.operators: list[Program] = []
+        self.programs: list[Program] = []
+        self.gone: dict[str, float] = {}  #: when each pod was seen to be deleted, by name
+        self.bound: dict[str, float] = {}
+        self._informers: list[Informer[Any]] = []
+
+    @property
+    def client(self) -> Client:
+        return self.clients[0]
+
+    def start(self, name: str, program: str, *arguments: str) -> Program:
+        made = Program(self.folder, name, [str(binaries() / program), *arguments])
+        self.programs.append(made)
+        return made
+
+    # ── words ────────────────────────────────────────────────────────────────────────────────────
+
+    async def node(self, name: str, *taints: tuple[str, str, str], **labels: str) -> None:
+        amounts = {"cpu": "64", "memory": "64Gi", "pods": "500"}
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        document = {
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+            "spec": {"taints": _taints(taints)},
+            "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+        }
+        await self.client.create(NODES, document)
+
+    async def taint(self, node: str, *taints: tuple[str, str, str], via: int = 0) -> float:
+        """Replace a node's taints as people do, again while the answer is "later"; return how long it took."""
+        began = time.monotonic()
+        while True:
+            try:
+                await self.clients[via].patch(NODES, node, {"spec": {"taints": _taints(taints)}}, read=False)
+                return time.monotonic() - began
+            except (errors.TooManyRequests, errors.InternalError, errors.ServiceUnavailable, Unreachable):
+                if time.monotonic() - began > PATIENCE_SECONDS:
+                    raise
+                await asyncio.sleep(0.05)
+
+    async def pod(self, name: str, *tolerations: Document, node: str = "", via: int = 0, **spec: Any) -> None:
+        body = {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "containers": [{"name": "c", "image": "i"}],
+                "terminationGracePeriodSeconds": 0,
+                "tolerations": list(tolerations),
+                **({"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}),
+                **spec,
+            },
+        }
+        await self.clients[via].create(PODS, body, "default", read=False)
+
+    async def until(self, holds: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, f"waited in vain: {what}"
+            await asyncio.sleep(0.005)
+
+    async def watch_pods(self) -> None:
+        informer = Informer(self.client, PODS, RealClock(), decode_described, namespace="default")
+        self._informers.append(informer)
+        informer.cache.listen(self._pod_changed)
+        self._watching = asyncio.ensure_future(informer.run())
+        await informer.cache.wait_synced()
+
+    def _pod_changed(self, old: Document | None, new: Document | None) -> None:
+        pod = new or old
+        assert pod is not None
+        name = pod["metadata"]["name"]
+        if new is None or new["metadata"].get("deletionTimestamp"):
+            self.gone.setdefault(name, time.monotonic())
+        elif new["spec"].get("nodeName"):
+            self.bound.setdefault(name, time.monotonic())
+
+    async def stop(self) -> None:
+        if self._informers:
+            self._watching.cancel()
+        for client in self.clients:
+            await client.close()
+        for program in reversed(self.programs):
+            with suppress(ProcessLookupError):
+                program.thaw()
+            program.kill()
+
+
+def _taints(taints: tuple[tuple[str, str, str], ...]) -> list[Document]:
+    return [dict(zip(("key", "value", "effect"), taint, strict=True)) for taint in taints]
+
+
+MANAGER_ELECTION = (
+    "--leader-elect=true",
+    "--leader-elect-lease-duration=3s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=500ms",
+)
+
+
+@asynccontextmanager
+async def plane(
+    folder: Path, *, numeric: bool = False, servers: int = 1, managers: int = 1
+) -> AsyncIterator[Plane]:
+    """Give a control plane; *numeric* with the gate of native numeric tolerations on."""
+    made = Plane(folder)
+    gates = f"--feature-gates={NUMERIC}={str(numeric).lower()}"
+    (folder / "tokens.csv").write_text('admin-token,admin,1,"system:masters"\n')
+    keys = running_keys(folder)
+    with running_etcd() as etcd:
+        try:
+            for number in range(servers):
+                port = free_port()
+                server = f"https://127.0.0.1:{port}"
+                kubeconfig = folder / f"server-{number}.kubeconfig"
+                kubeconfig.write_text(KUBECONFIG.format(server=server))
+                made.kubeconfigs.append(kubeconfig)
+                made.start(
+                    f"kube-apiserver-{number}", "kube-apiserver", f"--etcd-servers=http://{etcd.endpoint}",
+                    f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={folder / f'certs-{number}'}",
+                    "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={keys}",
+                    f"--service-account-signing-key-file={keys}", f"--token-auth-file={folder / 'tokens.csv'}",
+                    "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+                    gates,
+                )  # fmt: skip
+                deadline = time.monotonic() + PATIENCE_SECONDS
+                while not _ready(server):
+                    assert time.monotonic() < deadline and made.programs[-1].runs, made.programs[-1].log[
+                        -2000:
+                    ]
+                    await asyncio.sleep(0.2)
+                made.clients.append(connect(kubeconfig))
+            last = made.kubeconfigs[-1]
+            config = folder / "scheduler.yaml"
+            config.write_text(
+                "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+                "leaderElection: {leaderElect: false}\n"
+                f"clientConnection: {{kubeconfig: {last}, qps: 1000, burst: 1000}}\n"
+            )
+            made.start("kube-scheduler", "kube-scheduler", f"--config={config}", "--secure-port=0", gates)
+            for number in range(managers):
+                made.managers.append(
+                    made.start(
+                        f"kube-controller-manager-{number}", "kube-controller-manager",
+                        f"--kubeconfig={made.kubeconfigs[-1 - number % servers]}", "--secure-port=0",
+                        *(MANAGER_ELECTION if managers > 1 else ("--leader-elect=false",)),
+                        "--kube-api-qps=1000", "--kube-api-burst=1000", "--node-monitor-grace-period=1000h", gates,
+                    )
+                )  # fmt: skip
+            await made.watch_pods()
+            yield made
+        finally:
+            await made.stop()
+
+
+@asynccontextmanager
+async def installed(
+    made: Plane, *, replicas: int = 1, fast_leases: bool = True
+) -> AsyncIterator[list[Program]]:
+    """Install the operator: processes first, then the webhooks, once they answer."""
+    folder = made.folder
+    await made.client.create(NAMESPACES, {"metadata": {"name": "weir-system"}})
+    certificates = renewed(None, ["127.0.0.1"], datetime.now(UTC))
+    (folder / "hook.crt").write_bytes(certificates.leaf)
+    (folder / "hook.key").write_bytes(certificates.leaf_key)
+    ports = [free_port() for _ in range(replicas)]
+    door = Door(ports)
+    try:
+        for number, port in enumerate(ports):
+            command = [
+                sys.executable, "-m", "weir", "operator", f"--kubeconfig={made.kubeconfigs[0]}",
+                f"--secure-port={port}", f"--tls-cert-file={folder / 'hook.crt'}",
+                f"--tls-private-key-file={folder / 'hook.key'}", "-v",
+                *([] if replicas > 1 else ["--no-leader-elect"]),
+            ]  # fmt: skip
+            made.operators.append(Program(folder, f"operator-{number}", command))
+            made.programs.append(made.operators[-1])
+        for operator in made.operators:
+            await made.until(lambda each=operator: "Ready" in each.log, f"{operator.name} is ready\n")
+        base = f"https://127.0.0.1:{await door.open()}"
+        config = {"url": base, "caBundle": base64.b64encode(certificates.authority).decode()}
+        await made.client.create(HOOKS[0], webhooks.mutating_configuration(config))
+        await made.client.create(HOOKS[1], webhooks.validating_configuration(config))
+        await _in_force(made)
+        yield made.operators
+    finally:
+        door.close()
+
+
+async def _in_force(made: Plane) -> None:
+    """Return when every API server calls the webhooks."""
+    body = {
+        "metadata": {"name": "probe"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "tolerations": [{"key": "a", "operator": "Gt", "value": "1"}],
+        },
+    }
+    for client in made.clients:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                await client.create(PODS, body, "default", dry_run=True)
+                break
+            except errors.ApiError as error:
+                assert time.monotonic() < deadline, f"{error}\n{made.operators[0].log[-2000:]}"
+                await asyncio.sleep(0.1)
