@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from weir.lowering import webhooks
 from weir.lowering.affinity import mark_volume, volume_problems
 from weir.lowering.daemonsets import daemonset_label, lower_daemonset
@@ -195,7 +197,7 @@ def respond(review: Mapping[str, Any], given: Answer) -> Document:
         patch = list(json_patch(request.get("object") or {}, given.document))
         if patch:
             response["patchType"] = "JSONPatch"
-            response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
+            response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from weir.gates import ALL_FEATURES, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
@@ -195,7 +196,7 @@ def complete(
     >>> done.tolerations[1]
     {'key': 'sla', 'operator': 'Equal', 'value': '950', 'effect': 'NoExecute'}
     """
-    slots = _Slots(tolerations, originals, stock_gates(native_numeric))
+    slots = LoweredList(tolerations, originals, native_numeric)
     added: list[Triple] = []
     left_out: list[Triple] = []
     behind: dict[str, list[Document]] = {}
@@ -225,7 +226,7 @@ def needed(
     native_numeric: bool = False,
 ) -> tuple[Triple, ...]:
     """Return which of *triples* the pod tolerates by an extended original and has no entry for."""
-    slots = _Slots(tolerations, originals, stock_gates(native_numeric))
+    slots = LoweredList(tolerations, originals, native_numeric)
     return tuple(triple for triple in dict.fromkeys(triples) if slots.needs_entry(triple))
 
 
@@ -241,16 +242,25 @@ def entry_for(triple: Triple, original: Toleration) -> Document:
 
 def extended_verdict(originals: Iterable[Mapping[str, Any]], triple: Triple) -> bool:
     """Return whether one of the extended *originals* tolerates *triple*."""
-    return any(tolerates(read_entry(entry), triple.taint, ALL_FEATURES) for entry in originals)
+    return any(_verdict(read_entry(entry), triple) for entry in originals)
 
 
-class _Slots:
+@lru_cache(maxsize=65536)
+def _verdict(original: Toleration, triple: Triple) -> bool:
+    """Return whether *original* tolerates *triple*: asked again and again, and always answered the same."""
+    return bool(tolerates(original, triple.taint, ALL_FEATURES))
+
+
+class LoweredList:
     """A lowered list, ready to be asked about triples: what decides for weir, and what for the cluster itself."""
 
     def __init__(
-        self, tolerations: Sequence[Document], originals: Mapping[str, Mapping[str, Any]], gates: Gates
+        self,
+        tolerations: Sequence[Document],
+        originals: Mapping[str, Mapping[str, Any]],
+        native_numeric: bool = False,
     ) -> None:
-        self._gates = gates
+        self._gates = stock_gates(native_numeric)
         self.read = {hash_: read_entry(entry) for hash_, entry in originals.items()}
         self._markers: list[tuple[int, str]] = []
         self._exact: dict[Triple, tuple[int, int | None]] = {}
@@ -269,7 +279,7 @@ class _Slots:
     def needs_entry(self, triple: Triple) -> str:
         """Return the hash of the marker that *triple* needs an entry behind, or ""."""
         marker = next(
-            (found for found in self._markers if tolerates(self.read[found[1]], triple.taint, ALL_FEATURES)),
+            (found for found in self._markers if _verdict(self.read[found[1]], triple)),
             None,
         )
         if marker is None:

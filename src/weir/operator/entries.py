@@ -15,7 +15,7 @@ from weir import errors
 from weir.client.api import Client
 from weir.client.events import Recorder, reference
 from weir.lowering.names import GATE, OPERATOR
-from weir.lowering.tolerations import Completed, complete, needed, read_originals
+from weir.lowering.tolerations import Completed, complete, read_originals
 from weir.lowering.triples import Triple
 from weir.objects.kinds import by_kind
 from weir.operator.metrics import OperatorMetrics
@@ -41,7 +41,7 @@ def lacks(pod: LoweredPod, triples: Iterable[Triple], native_numeric: bool) -> t
     """Return which of *triples* the pod tolerates by an extended entry and has nothing for."""
     if pod.ended or pod.tolerations is None or not pod.tolerations.originals:
         return ()
-    return needed(pod.tolerations.entries, pod.tolerations.originals, triples, native_numeric)
+    return pod.tolerations.lack(triples, native_numeric)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class KnownTriples:
         self._client, self._clock, self._namespace = client, clock, namespace
         self._table: dict[Triple, str] = {}
         self._version = 0
+        self._wanted: set[Triple] = set()
+        self._write = Coalesced(self._flush)
         self.read = Coalesced(self._read)
         self.listeners: list[Callable[[set[Triple]], None]] = []
         self.known: tuple[Triple, ...] = WELL_KNOWN
@@ -76,6 +78,14 @@ class KnownTriples:
         ]
         if not wanted:
             return
+        self._wanted |= set(wanted)
+        await self._write()
+
+    async def _flush(self) -> None:
+        """Write what everybody wanted until now in one patch."""
+        wanted, self._wanted = self._wanted, set()
+        if not wanted:
+            return
         data = table_data(wanted, format_time(self._clock.now()))
         try:
             written = await self._client.patch(
@@ -83,6 +93,9 @@ class KnownTriples:
             )
         except errors.NotFound:
             written = await self._create(data)
+        except BaseException:
+            self._wanted |= wanted  # whoever comes next tries again
+            raise
         self._take(written)
 
     async def _create(self, data: dict[str, str]) -> dict[str, Any]:

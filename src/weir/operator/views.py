@@ -6,14 +6,15 @@ decoded once and shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from weir.lowering.names import GATE, LABEL_PREFIX, REQUIREMENTS, TOLERATIONS
-from weir.lowering.tolerations import read_originals
+from weir.lowering.tolerations import LoweredList, read_originals
+from weir.lowering.triples import Triple
 
 Document = dict[str, Any]
 
@@ -30,10 +31,23 @@ class PodMeta(msgspec.Struct, frozen=True, gc=False):
 class Tolerations:
     """A lowered list with its originals; equal ones are one object."""
 
-    __slots__ = ("__weakref__", "entries", "originals")
+    __slots__ = ("__weakref__", "_lowered", "_settled", "entries", "originals")
 
     def __init__(self, entries: list[Document], originals: dict[str, Document]) -> None:
         self.entries, self.originals = entries, originals
+        self._lowered: LoweredList | None = None
+        self._settled: set[Triple] = set()
+
+    def lack(self, triples: Iterable[Triple], native_numeric: bool) -> tuple[Triple, ...]:
+        """Return which of *triples* need an entry that is not there; what needs none is remembered."""
+        new = [triple for triple in triples if triple not in self._settled]
+        if not new:
+            return ()
+        if self._lowered is None:
+            self._lowered = LoweredList(self.entries, self.originals, native_numeric)
+        lacking = tuple(triple for triple in new if self._lowered.needs_entry(triple))
+        self._settled.update(set(new).difference(lacking))
+        return lacking
 
 
 class LoweredPod(msgspec.Struct, frozen=True):
