@@ -10,13 +10,10 @@ Not here: the answer itself (weir.explain.pod), its words (weir.explain.words).
 
 from __future__ import annotations
 
-import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -29,18 +26,15 @@ from weir.cli._certainty import (
     known_gates,
     needed_kinds,
 )
+from weir.cli._explain_text import is_well, text, width, wrapped
 from weir.cli._options import Where, output_option
 from weir.cli.inputs import CannotSay, Held, asked_cluster
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import (
-    BAD,
-    DIM,
-    GOOD,
     NOTE,
     escaped,
     paint,
     progress,
-    table,
     to_json,
     to_yaml,
     visible,
@@ -50,12 +44,10 @@ from weir.cli.render import (
 
 if TYPE_CHECKING:
     from weir.explain.explanation import Explanation
-    from weir.explain.fix import Fix
     from weir.explain.subject import Subject
     from weir.gates import Gates
     from weir.objects.manifest import Document
 
-_ROWS: Final = 12
 #: How long `--watch` waits before it asks again.
 _WATCH_SECONDS: Final = 2.0
 #: Kinds that decide about pods and may stand in the same manifests.
@@ -132,6 +124,7 @@ def _once(
     echo: Callable[[str], object],
 ) -> int:
     """Answer once; every line goes to *echo*, as it is shown."""
+    from weir.cli._explain_markdown import markdown
     from weir.cli.inputs import read_cluster, read_documents
     from weir.client.cluster_gates import API_SERVER, SCHEDULER
     from weir.explain.pod import explain as explain_pod
@@ -183,7 +176,10 @@ def _once(
 
     def answers(gates: Gates) -> list[Explanation]:
         with progress("judging nodes:") as tick:
-            return [explain_pod(subject, world, gates, tick=tick) for subject, _ in asked]
+            try:
+                return [explain_pod(subject, world, gates, tick=tick) for subject, _ in asked]
+            except RequestError as error:  # of another pod: those asked about were read before
+                raise held.unreadable(error) from None
 
     found = distinct(
         known, used, answers, lambda a, b: [one(each) for each in a] == [one(each) for each in b]
@@ -197,16 +193,15 @@ def _once(
                 if number:
                     echo("")
                 last = number == len(answered) - 1
-                said = text(
-                    answer,
-                    known.line() if last else "",
-                    show_all=show_all,
-                    colour=colour,
-                    as_patch=as_patch,
-                    written=asked[number][1],
-                )
-                folded = (part for line in said for part in _wrapped(escaped(line), _width()))
-                for line in markdown(said) if output == "markdown" else folded:
+                written, assumed = asked[number][1], known.line() if last else ""
+                if output == "markdown":
+                    lines = markdown(answer, assumed, show_all=show_all, as_patch=as_patch, written=written)
+                else:
+                    said = text(
+                        answer, assumed, show_all=show_all, colour=colour, as_patch=as_patch, written=written
+                    )
+                    lines = (part for line in said for part in wrapped(escaped(line), width()))
+                for line in lines:
                     echo(visible(line))
             if gates is not found[-1][0]:
                 echo("")
@@ -216,7 +211,7 @@ def _once(
     if len(found) > 1:
         return CANNOT_SAY
     ((_, answered),) = found
-    if all(answer.unsure or _well(answer) for answer in answered):
+    if all(answer.unsure or is_well(answer) for answer in answered):
         return CANNOT_SAY if any(answer.unsure for answer in answered) else FINE
     return FINDINGS
 
@@ -227,14 +222,6 @@ def _deciding(held: Held) -> Iterator[tuple[str, Any]]:
         kind = document.get("kind") if isinstance(document, dict) else None
         if kind in ("PersistentVolume", "ResourceSlice", "DeviceTaintRule", "List"):
             yield file, document
-
-
-def _well(answer: Explanation) -> bool:
-    """Return whether the pod fits somewhere, or may stay where it is."""
-    here = (verdict for verdict in answer.nodes if verdict.node == answer.placed_on)
-    if answer.observed.differs(answer.complete):
-        return False  # the cluster itself says that it does not run
-    return answer.complete or any(verdict.stay.for_ever for verdict in here)
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
@@ -326,156 +313,3 @@ def _placed(error: ValueError, document: Document | None) -> ValueError:
     if document is None:
         return error
     return ManifestError(document.place_of(getattr(error, "path", ())), str(error))
-
-
-# ── text ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _width() -> int:
-    """Return how wide the terminal is; 0 where nobody looks."""
-    return get_terminal_size().columns if sys.stdout.isatty() else 0
-
-
-def text(
-    answer: Explanation,
-    assumed: str = "",
-    *,
-    show_all: bool = False,
-    colour: bool = False,
-    as_patch: bool = False,
-    written: Document | None = None,
-) -> Iterator[str]:
-    """Yield the lines that answer the question, most important first; *assumed* comes near the end.
-
-    *written* is the document of the file that asked, which the change is shown in.
-    """
-    from weir.explain.explanation import verdict_line
-    from weir.explain.phrases import counted, short
-    from weir.explain.words import HEADINGS, sentence
-
-    good = _well(answer)
-    yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
-    if answer.replicas is not None and not answer.replicas.short and answer.fits:
-        yield f"  {answer.replicas.line()}"
-    if differs := answer.observed.differs(answer.complete):
-        yield paint(f"  {differs}", BAD, on=colour)
-    else:
-        for said in answer.observed.says:
-            yield f"  the cluster says: {short(said, 300)}"
-    for text in answer.unknown[1 if answer.unsure else 0 :]:
-        yield f"  not known: {text}"
-    for reason in answer.blockers[1:]:
-        yield f"  also: {sentence(reason)}"
-    if answer.counts:
-        yield ""
-        total = len(answer.nodes)
-        rows = [(str(number), HEADINGS.get(kind, kind)) for kind, number in answer.counts.items()]
-        if answer.fitting:
-            rows.insert(0, (str(len(answer.fitting)), "fit"))
-        overlap = sum(answer.counts.values()) + len(answer.fitting) > total
-        yield f"Of {counted(total, 'node')}" + (" (a node can have several reasons):" if overlap else ":")
-        yield from table(rows)
-    if answer.groups:
-        yield ""
-        yield from _groups(answer, show_all, colour)
-    if answer.fix:
-        yield ""
-        yield from _fix(answer, answer.fix, colour, as_patch, written)
-    elif not good and answer.nodes:
-        yield ""
-        kinds = {reason.kind for reason in answer.blockers}
-        if "over" in kinds:
-            yield "Nothing brings this pod back; ask about its workload, or about the pod's manifest."
-        elif "invalid" in kinds:
-            yield "First correct what the API server refuses, then ask again."
-        else:
-            yield "None of the changes to the pod that were tried helps: what is missing is in the cluster."
-    yield ""
-    if message := answer.attempt.message:
-        yield paint(f"The scheduler would say: {short(message, 600)}", DIM, on=colour)
-        if answer.attempt.upstream != message:
-            said = short(answer.attempt.upstream, 600)
-            yield paint(f"In the words of Kubernetes 1.35 and later: {said}", DIM, on=colour)
-    if assumed:
-        yield paint(assumed, DIM, on=colour)
-    yield paint(f"Not considered: {'; '.join(answer.not_considered)}.", DIM, on=colour)
-
-
-def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
-    from weir.explain.phrases import counted
-    from weir.explain.ranges import merged, range_sentence
-
-    yield "Nodes, closest first:"
-    groups = merged(answer.groups)
-    shown = groups if show_all else groups[:_ROWS]
-    rows = []
-    for group in shown:
-        most = len(group.nodes) if show_all else 2
-        names = ", ".join(group.nodes[:most]) + (", …" if len(group.nodes) > most else "")
-        mark = paint("✓" if group.verdict.fits else "✗", GOOD if group.verdict.fits else BAD, on=colour)
-        rows.append((f"×{len(group.nodes):,}", names, f"{mark} {range_sentence(group)}"))
-    yield from table(rows)
-    if rest := groups[len(shown) :]:
-        nodes = sum(len(group.nodes) for group in rest)
-        yield f"  … {counted(nodes, 'node')} more in {counted(len(rest), 'group')}: --all shows them"
-
-
-def _wrapped(line: str, width: int) -> Iterator[str]:
-    """Yield *line* in as many as the terminal is wide for; words stay whole, and so do manifests."""
-    if not width or len(line) <= width or line.startswith("    "):
-        yield line
-        return
-    indent = min(len(line) - len(line.lstrip()) + 6, width // 2)
-    yield from textwrap.wrap(
-        line,
-        width,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    )
-
-
-def markdown(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the answer for a pull request: the verdict as a heading, the rest as it is, in a block."""
-    said = list(lines)
-    yield f"### {said[0]}"
-    yield ""
-    yield "```text"
-    yield from said[1:]
-    yield "```"
-
-
-def _fix(
-    answer: Explanation, fix: Fix, colour: bool, as_patch: bool, written: Document | None
-) -> Iterator[str]:
-    from weir.explain.diff import diff, masked, own_diff
-    from weir.explain.phrases import listed
-    from weir.objects.text_edits import changed_text
-
-    subject = answer.subject
-    yield paint(f"Smallest change (checked: it then fits on {listed(fix.nodes, 2)}):", NOTE, on=colour)
-    for edit in fix.edits:
-        yield f"  - {edit.say()}"
-    if fix.patch and as_patch:
-        yield f"  as a merge patch for {subject.title}:"
-        yield ""
-        yield from to_yaml(masked(fix.patch), indent=4).split("\n")
-    elif fix.patch:
-        yield ""
-        name = subject.source or subject.title
-        change = changed_text(written, fix.after) if written is not None else None
-        for line in own_diff(change, name) if change else diff(subject.document, fix.after, name, to_yaml):
-            kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
-            yield f"    {paint(line, kind, on=colour)}"
-    for other in fix.others:
-        metadata = other["metadata"]
-        yield f"  as {other['kind']} {metadata.get('namespace', '')}/{metadata['name']}:"
-        yield ""
-        yield from to_yaml(other, indent=4).split("\n")
-    for command in fix.commands:
-        yield f"    {command}"
-    if fix.patch and subject.stored and not set(fix.patch.get("spec", ())) <= {"tolerations"}:
-        yield "  A stored pod cannot be changed so: delete it and create it with the change."
-    for edits in fix.alternatives:
-        yield f"  or: {'; '.join(edit.say() for edit in edits)}"

@@ -118,6 +118,8 @@ class Held:
         from weir.objects.core import ViewError
         from weir.world import World
 
+        if self.dumped:
+            self._check()
         try:
             return World.of((document for _, document in self.documents), self.listed)
         except ViewError:
@@ -125,10 +127,39 @@ class Held:
                 try:
                     World.of([document])
                 except ViewError as error:
-                    if self.dumped:
-                        raise CannotSay(f"the cluster's dump cannot be read: {file}: {error}") from None
-                    raise ViewError(f"{file}: {error}") from None
+                    raise self.unreadable(f"{file}: {error}") from None
             raise
+
+    def _check(self) -> None:
+        """Read what a dump holds besides pods as a server would: a wrong amount must not count as none.
+
+        Pods are many, and what they ask for is read when they are counted.
+        """
+        from weir.errors import DecodeError
+        from weir.objects.document import check
+        from weir.objects.kinds import find_kind
+        from weir.world import flatten
+
+        for file, document in self.documents:
+            for each in flatten([document]):
+                name, version = each.get("kind"), each.get("apiVersion")
+                if name == "Pod" or not isinstance(name, str) or not isinstance(version, str):
+                    continue
+                kind = find_kind(version, name)
+                if kind is None or not kind.stored:
+                    continue
+                try:
+                    check(each, kind, field_validation="Ignore")
+                except DecodeError as error:
+                    metadata = each.get("metadata")
+                    which = metadata.get("name") if isinstance(metadata, dict) else ""
+                    raise self.unreadable(f"{file}: {name} {which}: {error}") from None
+
+    def unreadable(self, text: object) -> Exception:
+        """Return the error for something of the cluster that cannot be read."""
+        return (
+            CannotSay(f"the cluster's dump cannot be read: {text}") if self.dumped else ValueError(str(text))
+        )
 
 
 def read_cluster(where: Where, kinds: Sequence[str], *, stream: bool = False) -> Held:

@@ -1,22 +1,33 @@
-"""Which rows say the same but for one number? They are shown as one, with its range.
+"""Which rows say the same but for one number or version? They are shown as one, with its range.
 
-`sla 700–950, needs > 950: refused` for 4,216 nodes, instead of a row for every value.
+`sla 700–950, needs > 950: refused` for 4,216 nodes, instead of a row for every value; the same for a label that a
+selector or an affinity asks about. What surprises: versions with a suffix stay apart, because words about it differ.
 Not here: what makes nodes one group (weir.explain.verdict).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from weir.explain.verdict import Group
 from weir.explain.words import node_sentence
-from weir.scheduler.reasons import UntoleratedTaint
+from weir.scheduler.reasons import Reason, UnmetAffinity, UntoleratedTaint, WrongLabel
 from weir.values.integer import IntegerError, parse_int64
+from weir.values.semver import find_tolerant
+
+
+class Spot(NamedTuple):
+    """A value that is named in a row: of a taint or of a label."""
+
+    what: str
+    key: str
+    value: str
 
 
 def merged(groups: Sequence[Group]) -> list[Group]:
-    """Return *groups* with those put together that differ only in the number of one taint; the closest speaks."""
+    """Return *groups* with those put together that differ only in one number or version; the closest speaks."""
     found: dict[Any, list[Group]] = {}
     for number, group in enumerate(groups):
         found.setdefault(_alike(group) or number, []).append(group)
@@ -31,36 +42,74 @@ def range_sentence(group: Group) -> str:
     said = node_sentence(group.verdict)
     if len(group.values) < 2:
         return said
-    taint = _one_taint(group)
-    assert taint is not None
-    low, high = min(group.values), max(group.values)
-    return said.replace(f"{taint.taint.key}={taint.taint.value}", f"{taint.taint.key} {low}–{high}", 1)
+    spot = _spot(group)
+    assert spot is not None
+    named = re.compile(rf"(?<![\w./-]){re.escape(spot.key)}={re.escape(spot.value)}(?![\w.-])")
+    return named.sub(f"{spot.key} {group.values[0]}–{group.values[-1]}", said)
 
 
 def _alike(group: Group) -> tuple[Any, ...] | None:
-    """Return what groups must share to be one row: everything but the number of the one taint."""
-    taint = _one_taint(group)
-    if taint is None or _number(taint) is None:
+    """Return what groups must share to be one row: everything but the value of the one spot."""
+    spot = _spot(group)
+    if spot is None:
         return None
-    attempts = tuple((a.toleration, a.outcome) for a in taint.attempts)
-    others = tuple(reason.group for reason in group.verdict.reasons if reason is not taint)
-    return (taint.taint.key, taint.taint.effect, attempts, others)
+    order = _order(spot.value)
+    assert order is not None
+    return (spot.what, spot.key, order[0], *(_without(reason, spot) for reason in group.verdict.reasons))
 
 
-def _one_taint(group: Group) -> UntoleratedTaint | None:
-    taints = [reason for reason in group.verdict.reasons if isinstance(reason, UntoleratedTaint)]
-    return taints[0] if len(taints) == 1 else None
+def _without(reason: Reason, spot: Spot) -> tuple[Any, ...]:
+    """Return what makes *reason* what it is, but for the value of the spot."""
+    if spot not in _spots(reason):
+        return reason.group
+    match reason:
+        case UntoleratedTaint(taint, attempts):
+            return (taint.key, taint.effect, *((each.toleration, each.outcome) for each in attempts))
+        case UnmetAffinity(terms):
+            return tuple(
+                (
+                    unmet.field,
+                    unmet.index,
+                    unmet.match,
+                    None if unmet.requirement.key == spot.key else unmet.found,
+                )
+                for term in terms
+                for unmet in term.unmet
+            )
+        case WrongLabel(key, wanted, _):
+            return (key, wanted)
+    raise AssertionError(reason)
 
 
-def _number(reason: UntoleratedTaint) -> int | None:
+def _spot(group: Group) -> Spot | None:
+    """Return the first value of the row that can be put in order."""
+    spots = (spot for reason in group.verdict.reasons for spot in _spots(reason))
+    return next((spot for spot in spots if _order(spot.value) is not None), None)
+
+
+def _spots(reason: Reason) -> Iterator[Spot]:
+    match reason:
+        case UntoleratedTaint(taint, _):
+            yield Spot("taint", taint.key, taint.value)
+        case WrongLabel(key, _, found) if found is not None:
+            yield Spot("label", key, found)
+        case UnmetAffinity(terms):
+            for unmet in (each for term in terms for each in term.unmet):
+                if unmet.field == "matchExpressions" and unmet.found is not None:
+                    yield Spot("label", unmet.requirement.key, unmet.found)
+
+
+def _order(value: str) -> tuple[str, Any] | None:
+    """Return the place of a value among others of its kind, or None for words."""
     try:
-        return parse_int64(reason.taint.value)
+        return ("number", parse_int64(value))
     except IntegerError:
-        return None
+        version = find_tolerant(value)
+    return None if version is None or version.prerelease else ("version", version)
 
 
-def _values(groups: Sequence[Group]) -> tuple[int, ...]:
-    found = [
-        number for group in groups if (taint := _one_taint(group)) and (number := _number(taint)) is not None
-    ]
-    return tuple(sorted(set(found)))
+def _values(groups: Sequence[Group]) -> tuple[str, ...]:
+    found = {
+        spot.value: order for group in groups if (spot := _spot(group)) and (order := _order(spot.value))
+    }
+    return tuple(sorted(found, key=lambda value: found[value][1]))

@@ -67,7 +67,9 @@ class Group:
 
     verdict: NodeVerdict  #: the one that comes closest speaks for all
     nodes: tuple[str, ...]
-    values: tuple[int, ...] = ()  #: the numbers in which nodes of several groups differ (weir.explain.ranges)
+    values: tuple[
+        str, ...
+    ] = ()  #: what nodes of several groups differ in, lowest first (weir.explain.ranges)
 
 
 def count(verdicts: Iterable[NodeVerdict]) -> dict[str, int]:

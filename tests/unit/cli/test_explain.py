@@ -344,7 +344,7 @@ def test_lines_fit_the_terminal_and_no_word_is_broken(here, capsys, monkeypatch,
     (here / "pod.yaml").write_text(POD.replace("900", "950"))
     run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
     words = capsys.readouterr().out.split()
-    monkeypatch.setattr(command, "_width", lambda: width)
+    monkeypatch.setattr(command, "width", lambda: width)
     run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"])
     narrow = capsys.readouterr().out
     around = re.sub(r"    --- .*?(?=\n  or:)", "", narrow, flags=re.DOTALL)  # lines of the file stay whole
@@ -365,10 +365,58 @@ def test_kind_and_name_may_be_two_words(here, capsys):
         assert capsys.readouterr().out.startswith("Deployment default/web")
 
 
-def test_markdown_has_the_verdict_as_its_heading(here, capsys):
+LIST = {"apiVersion": "v1", "kind": "List"}
+AMOUNTS = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+SOUND_NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "status": {"allocatable": AMOUNTS},
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "named"),
+    [
+        ({**SOUND_NODE, "status": {"allocatable": {"cpu": "four"}}}, "Node n1"),
+        (
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "p", "namespace": "default"},
+                "spec": {"nodeName": "n1", "containers": [{"resources": {"requests": {"cpu": "1xyz"}}}]},
+            },
+            "Pod default/p",
+        ),
+        (
+            {
+                "apiVersion": "v1",
+                "kind": "LimitRange",
+                "metadata": {"name": "l", "namespace": "default"},
+                "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "x"}}]},
+            },
+            "LimitRange l",
+        ),
+        (
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceSlice",
+                "metadata": {"name": "s"},
+                "spec": {"devices": [{"name": "g", "capacity": {"memory": {"value": "big"}}}]},
+            },
+            "ResourceSlice s",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_amount_of_the_cluster_that_cannot_be_read_is_named_and_nothing_is_said(
+    here, capsys, document, named
+):
     (here / "pod.yaml").write_text(POD)
-    run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml", "-o", "markdown"])
-    assert capsys.readouterr().out.startswith("### Pod default/web")
+    (here / "dump.json").write_text(json.dumps({**LIST, "items": [SOUND_NODE, document]}))
+    assert run(["explain", "-f", "pod.yaml", "--cluster", "dump.json"]) == 3
+    said = capsys.readouterr().err
+    assert named in said and "the cluster's dump cannot be read" in said and said.count("\n") == 1
 
 
 # ── following ──

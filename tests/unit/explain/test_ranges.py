@@ -34,6 +34,58 @@ def test_a_value_that_is_no_number_and_a_node_with_more_reasons_stay_apart():
     assert len(found) == 3
 
 
+def labelled(name: str, **labels: str) -> dict[str, Any]:
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def affinity_rows(
+    nodes: list[dict[str, Any]], *terms: list[dict[str, Any]], **spec: Any
+) -> list[tuple[int, str]]:
+    selector = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
+    if terms:
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
+    answer = explain({"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}, World.of(nodes), ALL_FEATURES)
+    return [(len(group.nodes), range_sentence(group)) for group in merged(answer.groups)]
+
+
+def test_many_values_of_one_label_are_one_row():
+    nodes = [labelled(f"n{value}", generation=str(value)) for value in (4, 10, 9)]
+    above = [{"key": "generation", "operator": "Gt", "values": ["10"]}]
+    assert affinity_rows(nodes, above) == [(3, "generation 4–10, needs > 10")]
+    assert affinity_rows(nodes, nodeSelector={"generation": "11"}) == [(3, "generation 4–10, needs 11")]
+
+
+def test_a_label_that_two_terms_ask_about_has_its_range_in_both():
+    nodes = [labelled(f"n{value}", generation=str(value)) for value in (4, 5)]
+    above = [{"key": "generation", "operator": "Gt", "values": ["10"]}]
+    among = [{"key": "generation", "operator": "In", "values": ["1", "2"]}]
+    assert affinity_rows(nodes, above, among) == [
+        (2, "generation 4–5, needs > 10, or else generation 4–5, needs 1 or 2")
+    ]
+
+
+def test_versions_have_a_range_in_their_own_order_and_those_with_a_suffix_stay_apart():
+    nodes = [
+        labelled(f"n{number}", kernel=text) for number, text in enumerate(["5.10.0", "5.9.1", "6.1.0-rc.1"])
+    ]
+    above = [{"key": "kernel", "operator": "SemverGt", "values": ["6.1.0"]}]
+    found = affinity_rows(nodes, above)
+    assert (2, "kernel 5.9.1–5.10.0, needs version > 6.1.0") in found and len(found) == 2
+
+
+def test_labels_that_differ_in_two_things_or_in_words_stay_apart():
+    above = [{"key": "generation", "operator": "Gt", "values": ["10"]}]
+    here = [{"key": "zone", "operator": "In", "values": ["c"]}]
+    nodes = [labelled("a", generation="1", zone="a"), labelled("b", generation="2", zone="b")]
+    assert len(affinity_rows(nodes, [*above, *here])) == 2
+    assert len(affinity_rows([labelled("a", zone="a"), labelled("b", zone="b")], here)) == 2
+
+
+def test_a_number_beside_what_all_share_is_still_one_row():
+    found = rows(*(node(f"n{value}", str(value), unschedulable=True) for value in (1, 2)))
+    assert len(found) == 1 and "sla 1–2" in found[0][1]
+
+
 def test_a_diff_shows_what_changes_and_no_secret():
     before = {"env": [{"name": "PASSWORD", "value": "s3cret"}], "cpu": "1"}
     lines = list(diff(before, {**before, "cpu": "2"}, "pod.yaml", lambda value: json.dumps(value, indent=1)))

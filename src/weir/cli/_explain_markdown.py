@@ -1,0 +1,137 @@
+"""The answer of `weir explain` as Markdown for a pull request: the verdict, why, and the change as a diff.
+
+What surprises: names and messages come from a cluster. In prose they are escaped, and a block's fence is longer than
+any run of backticks in it, so that nothing of theirs becomes markup.
+Not here: the same as text (weir.cli._explain_text).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from weir.cli._explain_text import change, counts, groups, is_well, without_fix
+from weir.cli.render import to_yaml
+
+if TYPE_CHECKING:
+    from weir.explain.explanation import Explanation
+    from weir.explain.fix import Fix
+    from weir.objects.manifest import Document
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def markdown(
+    answer: Explanation,
+    assumed: str = "",
+    *,
+    show_all: bool = False,
+    as_patch: bool = False,
+    written: Document | None = None,
+) -> Iterator[str]:
+    """Yield the lines that answer the question, most important first."""
+    from weir.explain.explanation import verdict_line
+    from weir.explain.phrases import short
+    from weir.explain.words import sentence
+
+    good = is_well(answer)
+    yield f"### {'✅' if good else '❌'} {plain(verdict_line(answer))}"
+    yield ""
+    said = []
+    if answer.replicas is not None and not answer.replicas.short and answer.fits:
+        said.append(answer.replicas.line())
+    if differs := answer.observed.differs(answer.complete):
+        said.append(differs)
+    else:
+        said += [f"the cluster says: {short(each, 300)}" for each in answer.observed.says]
+    said += [f"not known: {each}" for each in answer.unknown[1 if answer.unsure else 0 :]]
+    said += [f"also: {sentence(reason)}" for reason in answer.blockers[1:]]
+    yield from paragraph(f"- {plain(each)}" for each in said)
+    if answer.counts:
+        heading, rows = counts(answer)
+        yield from paragraph((f"**{plain(heading)}**",))
+        yield from grid(("nodes", "why"), rows)
+    if answer.groups:
+        found, rest = groups(answer, show_all)
+        cells = [(number, names, f"{'✓' if fits else '✗'} {why}") for number, names, fits, why in found]
+        yield from paragraph(("**Nodes, closest first**",))
+        yield from grid(("", "nodes", "answer"), cells)
+        if rest:
+            yield from paragraph((plain(rest),))
+    if answer.fix:
+        yield from _fix(answer, answer.fix, as_patch, written)
+    elif not good and answer.nodes:
+        yield from paragraph((without_fix(answer),))
+    if message := answer.attempt.message:
+        yield from paragraph((f"> The scheduler would say: {plain(short(message, 600))}",))
+        if answer.attempt.upstream != message:
+            words = plain(short(answer.attempt.upstream, 600))
+            yield from paragraph((f"> In the words of Kubernetes 1.35 and later: {words}",))
+    if assumed:
+        yield from paragraph((plain(assumed),))
+    yield f"Not considered: {plain('; '.join(answer.not_considered))}."
+
+
+def _fix(answer: Explanation, fix: Fix, as_patch: bool, written: Document | None) -> Iterator[str]:
+    from weir.explain.diff import masked
+    from weir.explain.phrases import listed
+
+    subject = answer.subject
+    where = plain(listed(fix.nodes, 2))
+    yield from paragraph((f"**Smallest change** (checked: it then fits on {where})",))
+    yield from paragraph(f"- {plain(edit.say())}" for edit in fix.edits)
+    if fix.patch and as_patch:
+        yield from paragraph((f"As a merge patch for {plain(subject.title)}:",))
+        yield from block("yaml", to_yaml(masked(fix.patch)).split("\n"))
+    elif fix.patch:
+        yield from block("diff", change(answer, fix, written))
+    for other in fix.others:
+        yield from block("yaml", to_yaml(other).split("\n"))
+    if fix.commands:
+        yield from block("sh", fix.commands)
+    if fix.patch and subject.stored and not set(fix.patch.get("spec", ())) <= {"tolerations"}:
+        yield from paragraph(("A stored pod cannot be changed so: delete it and create it with the change.",))
+    yield from paragraph(
+        f"- or: {plain('; '.join(edit.say() for edit in edits))}" for edits in fix.alternatives
+    )
+
+
+# ── markup ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def plain(text: str) -> str:
+    """Return *text* so that Markdown shows it as it is, on one line.
+
+    >>> print(plain("a_b | <c>"))
+    a\\_b \\| \\<c\\>
+    """
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+
+
+def paragraph(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines and an empty one after them; nothing where there are none."""
+    found = list(lines)
+    yield from found
+    if found:
+        yield ""
+
+
+def grid(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Yield a table."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    for row in rows:
+        yield f"| {' | '.join(map(plain, row))} |"
+    yield ""
+
+
+def block(language: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield a block of code that nothing in it can end."""
+    found = list(lines)
+    runs = (len(run) for line in found for run in re.findall("`+", line))
+    fence = "`" * max(3, 1 + max(runs, default=0))
+    yield f"{fence}{language}"
+    yield from found
+    yield fence
+    yield ""

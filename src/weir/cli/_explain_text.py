@@ -1,0 +1,204 @@
+"""The answer of `weir explain` as text for a terminal, and the parts of it that other forms share.
+
+Not here: the command (weir.cli.explain), Markdown (weir.cli._explain_markdown), the sentences (weir.explain.words).
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Final
+
+from weir.cli.render import BAD, DIM, GOOD, NOTE, paint, table, to_yaml
+
+if TYPE_CHECKING:
+    from weir.explain.explanation import Explanation
+    from weir.explain.fix import Fix
+    from weir.objects.manifest import Document
+
+_ROWS: Final = 12
+
+
+def is_well(answer: Explanation) -> bool:
+    """Return whether the pod fits somewhere, or may stay where it is."""
+    here = (verdict for verdict in answer.nodes if verdict.node == answer.placed_on)
+    if answer.observed.differs(answer.complete):
+        return False  # the cluster itself says that it does not run
+    return answer.complete or any(verdict.stay.for_ever for verdict in here)
+
+
+def width() -> int:
+    """Return how wide the terminal is; 0 where nobody looks."""
+    return get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def text(
+    answer: Explanation,
+    assumed: str = "",
+    *,
+    show_all: bool = False,
+    colour: bool = False,
+    as_patch: bool = False,
+    written: Document | None = None,
+) -> Iterator[str]:
+    """Yield the lines that answer the question, most important first; *assumed* comes near the end.
+
+    *written* is the document of the file that asked, which the change is shown in.
+    """
+    from weir.explain.explanation import verdict_line
+    from weir.explain.phrases import short
+    from weir.explain.words import sentence
+
+    good = is_well(answer)
+    yield paint(verdict_line(answer), GOOD if good else BAD, bold=True, on=colour)
+    if answer.replicas is not None and not answer.replicas.short and answer.fits:
+        yield f"  {answer.replicas.line()}"
+    if differs := answer.observed.differs(answer.complete):
+        yield paint(f"  {differs}", BAD, on=colour)
+    else:
+        for said in answer.observed.says:
+            yield f"  the cluster says: {short(said, 300)}"
+    for text in answer.unknown[1 if answer.unsure else 0 :]:
+        yield f"  not known: {text}"
+    for reason in answer.blockers[1:]:
+        yield f"  also: {sentence(reason)}"
+    if answer.counts:
+        yield ""
+        heading, rows = counts(answer)
+        yield heading
+        yield from table(rows)
+    if answer.groups:
+        yield ""
+        yield from _groups(answer, show_all, colour)
+    if answer.fix:
+        yield ""
+        yield from _fix(answer, answer.fix, colour, as_patch, written)
+    elif not good and answer.nodes:
+        yield ""
+        yield without_fix(answer)
+    yield ""
+    if message := answer.attempt.message:
+        yield paint(f"The scheduler would say: {short(message, 600)}", DIM, on=colour)
+        if answer.attempt.upstream != message:
+            said = short(answer.attempt.upstream, 600)
+            yield paint(f"In the words of Kubernetes 1.35 and later: {said}", DIM, on=colour)
+    if assumed:
+        yield paint(assumed, DIM, on=colour)
+    yield paint(f"Not considered: {'; '.join(answer.not_considered)}.", DIM, on=colour)
+
+
+def counts(answer: Explanation) -> tuple[str, list[tuple[str, str]]]:
+    """Return how many nodes there are, and how many of them say what."""
+    from weir.explain.phrases import counted
+    from weir.explain.words import HEADINGS
+
+    total = len(answer.nodes)
+    rows = [(str(number), HEADINGS.get(kind, kind)) for kind, number in answer.counts.items()]
+    if answer.fitting:
+        rows.insert(0, (str(len(answer.fitting)), "fit"))
+    overlap = sum(answer.counts.values()) + len(answer.fitting) > total
+    return f"Of {counted(total, 'node')}" + (" (a node can have several reasons):" if overlap else ":"), rows
+
+
+def without_fix(answer: Explanation) -> str:
+    """Return what is said where no change is proposed."""
+    kinds = {reason.kind for reason in answer.blockers}
+    if "over" in kinds:
+        return "Nothing brings this pod back; ask about its workload, or about the pod's manifest."
+    if "invalid" in kinds:
+        return "First correct what the API server refuses, then ask again."
+    return "None of the changes to the pod that were tried helps: what is missing is in the cluster."
+
+
+def _groups(answer: Explanation, show_all: bool, colour: bool) -> Iterator[str]:
+    yield "Nodes, closest first:"
+    rows, rest = groups(answer, show_all)
+    yield from table(
+        [
+            (number, names, f"{paint('✓' if fits else '✗', GOOD if fits else BAD, on=colour)} {said}")
+            for number, names, fits, said in rows
+        ]
+    )
+    if rest:
+        yield f"  {rest}"
+
+
+def groups(answer: Explanation, show_all: bool) -> tuple[list[tuple[str, str, bool, str]], str]:
+    """Return a row for each group of nodes (how many, some names, whether they fit, why), and what is left out."""
+    from weir.explain.phrases import counted
+    from weir.explain.ranges import merged, range_sentence
+
+    found = merged(answer.groups)
+    shown = found if show_all else found[:_ROWS]
+    rows = []
+    for group in shown:
+        most = len(group.nodes) if show_all else 2
+        names = ", ".join(group.nodes[:most]) + (", …" if len(group.nodes) > most else "")
+        rows.append((f"×{len(group.nodes):,}", names, group.verdict.fits, range_sentence(group)))
+    rest = found[len(shown) :]
+    nodes = sum(len(group.nodes) for group in rest)
+    left = (
+        f"… {counted(nodes, 'node')} more in {counted(len(rest), 'group')}: --all shows them" if rest else ""
+    )
+    return rows, left
+
+
+def wrapped(line: str, width: int) -> Iterator[str]:
+    """Yield *line* in as many as the terminal is wide for; words stay whole, and so do manifests."""
+    if not width or len(line) <= width or line.startswith("    "):
+        yield line
+        return
+    indent = min(len(line) - len(line.lstrip()) + 6, width // 2)
+    yield from textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
+
+
+def _fix(
+    answer: Explanation, fix: Fix, colour: bool, as_patch: bool, written: Document | None
+) -> Iterator[str]:
+    from weir.explain.diff import masked
+    from weir.explain.phrases import listed
+
+    subject = answer.subject
+    yield paint(f"Smallest change (checked: it then fits on {listed(fix.nodes, 2)}):", NOTE, on=colour)
+    for edit in fix.edits:
+        yield f"  - {edit.say()}"
+    if fix.patch and as_patch:
+        yield f"  as a merge patch for {subject.title}:"
+        yield ""
+        yield from to_yaml(masked(fix.patch), indent=4).split("\n")
+    elif fix.patch:
+        yield ""
+        for line in change(answer, fix, written):
+            kind = GOOD if line.startswith("+") else BAD if line.startswith("-") else DIM
+            yield f"    {paint(line, kind, on=colour)}"
+    for other in fix.others:
+        metadata = other["metadata"]
+        yield f"  as {other['kind']} {metadata.get('namespace', '')}/{metadata['name']}:"
+        yield ""
+        yield from to_yaml(other, indent=4).split("\n")
+    for command in fix.commands:
+        yield f"    {command}"
+    if fix.patch and subject.stored and not set(fix.patch.get("spec", ())) <= {"tolerations"}:
+        yield "  A stored pod cannot be changed so: delete it and create it with the change."
+    for edits in fix.alternatives:
+        yield f"  or: {'; '.join(edit.say() for edit in edits)}"
+
+
+def change(answer: Explanation, fix: Fix, written: Document | None) -> Iterator[str]:
+    """Yield the change as a diff of the user's own file, or of the document where there is none."""
+    from weir.explain.diff import diff, own_diff
+    from weir.objects.text_edits import changed_text
+
+    subject = answer.subject
+    name = subject.source or subject.title
+    changed = changed_text(written, fix.after) if written is not None else None
+    yield from own_diff(changed, name) if changed else diff(subject.document, fix.after, name, to_yaml)
