@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,9 +25,10 @@ current-context: real
 
 
 @contextmanager
-def real_server(folder: Path, *more: str) -> Iterator[Path]:
-    """Give the kubeconfig of a kube-apiserver that answers."""
-    (folder / "tokens.csv").write_text('admin-token,admin,1,"system:masters"\n')
+def real_server(folder: Path, *more: str, users: Sequence[str] = ()) -> Iterator[Path]:
+    """Give the kubeconfig of a kube-apiserver that answers; *users* are more lines of its token file."""
+    tokens = ['admin-token,admin,1,"system:masters"', *users]
+    (folder / "tokens.csv").write_text("\n".join(tokens) + "\n")
     keys, port = running_keys(folder), free_port()
     server = f"https://127.0.0.1:{port}"
     kubeconfig = folder / "real.kubeconfig"
