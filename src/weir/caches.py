@@ -2,14 +2,17 @@
 
 `functools.lru_cache` bounds how many answers are kept, not how large their keys are: sixty thousand bytes of URL are
 one key. `bounded` also looks at the length of every text and asks the function itself for what is too long to keep.
-Every cache made here is in `REGISTRY`, so that a test can hold all of them against their bounds.
-Not here: caches that are part of an algorithm and drop their entries with what they describe (their own modules).
+Every cache made here is in `REGISTRY`; `every` adds the functions that remember without looking at lengths, so that a
+test can hold all of them against their bounds.
+Not here: dicts that are part of an algorithm and drop their entries with what they describe (their own modules);
+tests/test_caches.py finds those that only grow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
+from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 Answer = TypeVar("Answer")
@@ -17,10 +20,10 @@ LONGEST_KEY = 512
 
 
 class Bounded(NamedTuple):
-    """One cache: its name, how many answers it keeps at most, and how many it holds now."""
+    """One cache: its name, how many answers it keeps at most (None: no bound), and how many it holds now."""
 
     name: str
-    most: int
+    most: int | None
     size: Callable[[], int]
     clear: Callable[[], None]
 
@@ -55,3 +58,18 @@ def bounded(
         return answer
 
     return decorate
+
+
+def every(modules: Iterable[ModuleType]) -> Iterator[Bounded]:
+    """Yield every function of *modules* that remembers its answers, and what is in the registry."""
+    yield from REGISTRY
+    for module in modules:
+        for owner in (module, *(each for each in vars(module).values() if isinstance(each, type))):
+            for found in list(vars(owner).values()):
+                if hasattr(found, "cache_parameters") and found.__module__ == module.__name__:
+                    yield Bounded(
+                        f"{found.__module__}.{found.__qualname__}",
+                        found.cache_parameters()["maxsize"],
+                        lambda found=found: found.cache_info().currsize,  # type: ignore[misc]
+                        found.cache_clear,
+                    )

@@ -27,6 +27,7 @@ _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f]+\Z")
 _FIELDS = "weir_fields"
 REPEATS = 5
 REPEATS_SECONDS = 10.0
+MOST_SENTENCES: Final = 1024
 MOST_VERBOSE: Final = 10
 #: Parts of paths whose bodies are never logged, at whatever level.
 CONFIDENTIAL: Final = ("/secrets", "/token", "tokenreviews")
@@ -149,6 +150,8 @@ class Repeats(logging.Filter):
             since, count = record.created, 0
             if left_out > 0:
                 setattr(record, _FIELDS, {**_fields(record), "leftOut": left_out})
+        if len(self._seen) >= MOST_SENTENCES:
+            self._seen.clear()
         self._seen[sentence] = since, count + 1
         return count < REPEATS
 

@@ -100,6 +100,8 @@ class HistogramChild:
             self._pending.clear()
 
 
+MOST_CHILDREN = 10_000
+_OTHER = "other"
 Child = TypeVar("Child", CounterChild, GaugeChild, HistogramChild)
 
 
@@ -122,6 +124,10 @@ class Family(Generic[Child]):
                 raise ValueError(
                     f"{self.name} has labels {', '.join(self.label_names)}; got {len(values)} values"
                 )
+            if len(self._children) >= MOST_CHILDREN:
+                values = (_OTHER,) * len(values)  # whoever can make label values up must not fill the memory
+                if values in self._children:
+                    return self._children[values]
             found = self._children[values] = self._make()
         return found
 

@@ -47,7 +47,10 @@ class DefaultSpreadSelectors:
     def put_service(self, old: Service | None, new: Service | None) -> None:
         """Take in a change of a service."""
         if old is not None:
-            self._services.get(old.metadata.namespace, {}).pop(old.metadata.name, None)
+            there = self._services.get(old.metadata.namespace, {})
+            there.pop(old.metadata.name, None)
+            if not there:
+                self._services.pop(old.metadata.namespace, None)
         if new is not None and new.spec.selector:
             self._services.setdefault(new.metadata.namespace, {})[new.metadata.name] = new.spec.selector
         before = old.spec.selector if old is not None else None

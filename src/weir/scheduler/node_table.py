@@ -49,6 +49,8 @@ _MOST_FRESH: Final = 64
 _LEAST_INTERNED: Final = 256
 #: So many labels have a column; beyond, the oldest half is made again when asked for.
 _MOST_LABELS: Final = 256
+#: The same for resources: any pod can name a new one.
+_MOST_RESOURCES: Final = 256
 
 ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -341,6 +343,9 @@ class NodeTable:
         """Return the column of a resource other than CPU, memory and pods."""
         column = self.resources.get(name)
         if column is None:
+            if len(self.resources) >= _MOST_RESOURCES:
+                for old in list(self.resources)[: _MOST_RESOURCES // 2]:
+                    del self.resources[old]
             column = self.resources[name] = ResourceColumn(self._capacity)
             for row, node in enumerate(self.nodes):
                 if node is not None:

@@ -92,6 +92,7 @@ def _with_label_keys(term: PodAffinityTerm, owner: PodClass) -> LabelSelector | 
 Selects = Callable[[PodClass], bool]
 #: So many classes, or terms that no pod carries any more, are kept before they are looked through.
 _LEAST_KEPT: Final = 1024
+_MOST_SUMS: Final = 64
 
 
 class PodCount:
@@ -128,6 +129,8 @@ class PodCount:
         there = ids >= 0
         sums = np.zeros(len(column.values) + 1, np.int64)
         np.add.at(sums, ids[there], rows[there])
+        if len(self._sums) >= _MOST_SUMS:
+            self._sums.clear()  # topology keys are the pods' to choose
         self._sums[key] = (version, column, sums)
         return sums
 

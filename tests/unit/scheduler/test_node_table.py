@@ -84,3 +84,40 @@ def test_forgetting_values_and_columns_changes_no_answer(seed, monkeypatch):
             key, app = f"web/{change}", "web"
             placed[key] = name
             engine.assume(key, spread(app), name)
+
+
+def asking(resource):
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {resource: "1"}}}]
+    return read(Pod, {"metadata": {"name": "p", "namespace": "x"}, "spec": {"containers": containers}})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_forgetting_resources_changes_no_answer(seed, monkeypatch):
+    monkeypatch.setattr("weir.scheduler.node_table._MOST_RESOURCES", 2)
+    rng = random.Random(seed)
+    names = [f"example.com/{letter}" for letter in "abcde"]
+    engine, placed = Engine(ALL_FEATURES), {}
+    for change in range(60):
+        offered = {name: str(rng.randrange(3)) for name in rng.sample(names, 3)}
+        room = {"cpu": "4", "memory": "8Gi", "pods": "110", **offered}
+        name = f"n{rng.randrange(4)}"
+        engine.table.put_node(read(Node, {"metadata": {"name": name}, "status": {"allocatable": room}}))
+        fresh = Engine(ALL_FEATURES)
+        for row in engine.table.ordered.tolist():
+            fresh.table.put_node(engine.table.nodes[row])
+        for key, (resource, where) in placed.items():
+            fresh.assume(key, asking(resource), where)
+        asked = asking(rng.choice(names))
+        assert engine.statuses(asked) == fresh.statuses(asked)
+        assert len(engine.table.resources) <= 2
+        key, resource = f"x/{change}", rng.choice(names)
+        placed[key] = (resource, name)
+        engine.assume(key, asking(resource), name)
+
+
+def test_resources_that_pods_make_up_do_not_add_up():
+    engine = Engine(ALL_FEATURES)
+    engine.table.put_node(node("a"))
+    for number in range(1000):
+        engine.statuses(asking(f"example.com/r{number}"))
+    assert len(engine.table.resources) <= 256

@@ -130,6 +130,8 @@ class ResourceQuota:
         """Stop counting in namespaces that have no quota any more."""
         for key in [key for key in self._ledgers if not self._quotas(key[1])]:
             self._ledgers.pop(key)[1].stop()
+        for place in [place for place in self._underway if not self._quotas(place[1])]:
+            del self._underway[place]
 
     def _not_yet_stored(self, a: Attributes, there: Ledger) -> list[Document]:
         places = self._underway.get((a.kind, a.namespace))
@@ -139,6 +141,8 @@ class ResourceQuota:
         for name, (since, _) in list(places.items()):
             if name in there or now - since > REMEMBERED_SECONDS:
                 del places[name]
+        if not places:
+            del self._underway[a.kind, a.namespace]
         return [document for _, document in places.values()]
 
     def _quotas(self, namespace: str) -> list[Document]:

@@ -69,6 +69,8 @@ class ResourceQuotas(Controller):
             there = self._quotas.setdefault(metadata["namespace"], {})
             if new is None:
                 there.pop(metadata["name"], None)
+                if not there:
+                    del self._quotas[metadata["namespace"]]
             else:
                 there[metadata["name"]] = None
             yield QuotaKey(metadata["namespace"], metadata["name"])

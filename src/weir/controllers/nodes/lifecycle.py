@@ -356,6 +356,8 @@ class NodeLifecycle(Controller):
 
     def _disruption(self, listers: Listers, now: datetime) -> Iterator[Action]:
         zones = self._zones = self._counted.zones()
+        for gone in [zone for zone, queue in self._queues.items() if not queue and zone not in zones]:
+            del self._queues[gone]
         states = {zone: zone_state(ready, unready) for zone, (ready, unready) in zones.items()}
         all_dead = bool(zones) and all(state is ZoneState.FULL_DISRUPTION for state in states.values())
         if all_dead:

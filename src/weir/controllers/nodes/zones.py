@@ -68,10 +68,12 @@ class Counted:
         if (known := self._nodes.pop(node, None)) is not None:
             zone, well = known
             self._zones[zone][well] -= 1
+            if not any(self._zones[zone]):
+                del self._zones[zone]
 
     def zones(self) -> dict[str, tuple[int, int]]:
         """Return how many are ready and how many are not, for every zone that has nodes."""
-        return {zone: (well, unwell) for zone, (unwell, well) in self._zones.items() if well or unwell}
+        return {zone: (well, unwell) for zone, (unwell, well) in self._zones.items()}
 
 
 def rate_of(state: ZoneState, nodes: int) -> float:

@@ -246,6 +246,9 @@ def _is_integer(text: str) -> bool:
     return True
 
 
+_MOST_ANSWERS: Final = 4096
+
+
 class LabelJudge:
     """Holds node selector requirements against label columns, each distinct value once.
 
@@ -298,6 +301,8 @@ class LabelJudge:
             return there
         known = self._answers.get(id(requirement))
         if known is None or known[1] is not column or known[2] != column.generation:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()  # requirements of volumes that are gone, for example
             absent = bool(match_requirement(requirement, {}, self._gates))
             known = self._answers[id(requirement)] = (requirement, column, column.generation, [absent])
         answers = known[3]
