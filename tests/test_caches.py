@@ -130,7 +130,8 @@ def own(node: ast.expr) -> str:
 
 def is_empty(value: ast.expr | None) -> bool:
     if isinstance(value, ast.Call):
-        return isinstance(value.func, ast.Name) and value.func.id in _MAKERS
+        bounded = any(keyword.arg == "maxlen" for keyword in value.keywords)
+        return isinstance(value.func, ast.Name) and value.func.id in _MAKERS and not bounded
     return (isinstance(value, ast.Dict) and not value.keys) or (
         isinstance(value, ast.List) and not value.elts
     )
