@@ -47,6 +47,7 @@ GROWING = {
     "apiserver/file_changes.py:FileChanges._followed": START,
     "apiserver/file_changes.py:FileChanges._seen": START,
     "apiserver/metrics.py:Metrics._requests": "MOST_REQUEST_KINDS",
+    "apiserver/registry/codec.py:Reader._kept": "kinds; the documents of each are made anew",
     "apiserver/registry/codec.py:Reader._versions": "storage prefixes of kinds",
     "apiserver/server.py:ApiServer._after_create": START,
     "apiserver/webhooks/dispatch.py:Webhooks._known": "kinds",
@@ -200,7 +201,7 @@ def test_nothing_that_lives_long_only_grows():
         name = path.relative_to(SOURCE).as_posix()
         if name.startswith(LONG_LIVED):
             found |= {f"{name}:{container}" for container in growing(ast.parse(path.read_text()))}
-    assert found - GROWING.keys() == set()
+    assert found - GROWING.keys() == set(), "these only grow: bound them, or say in GROWING what does"
     assert GROWING.keys() - found == set()
 
 
