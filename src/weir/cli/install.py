@@ -7,14 +7,21 @@ Not here: the objects (weir.install.manifests), applying them (weir.install.appl
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import weir
-from weir.cli._options import output_option
-from weir.cli.main import FINE
+from weir.cli._confirm import agreed, check_askable, yes_option
+from weir.cli._options import Live, live_options, output_option
+from weir.cli.check import show, verdict
+from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import say, to_json, to_yaml, write_document
 from weir.lowering.names import NAMESPACE
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.install.manifests import Installation
 
 
 @click.command()
@@ -39,12 +46,28 @@ from weir.lowering.names import NAMESPACE
     type=click.Path(path_type=Path, file_okay=False),
     help="Where the chart is written (with -o helm).",
 )
-def install(namespace: str, image: str, url: str, replicas: int, output: str, output_dir: Path | None) -> int:
+@click.option(
+    "--apply", "do_apply", is_flag=True, help="Do it, in the safe order, with checks before and after."
+)
+@live_options
+@yes_option
+def install(
+    namespace: str,
+    image: str,
+    url: str,
+    replicas: int,
+    output: str,
+    output_dir: Path | None,
+    do_apply: bool,
+    live: Live,
+    yes: bool,
+) -> int:
     """Print what extends a cluster: numeric, SemVer and CEL tolerations on any Kubernetes from 1.30 on.
 
     \b
     weir install --image registry.example/weir:1 | kubectl apply -f -
     weir install --url https://192.0.2.7:9443 | kubectl apply -f -
+    weir install --image registry.example/weir:1 --apply --context production
     weir install -o helm --output-dir chart/
     """
     from weir.install.manifests import Installation, InstallError, documents, written
@@ -62,12 +85,53 @@ def install(namespace: str, image: str, url: str, replicas: int, output: str, ou
         installation.check()
     except InstallError as error:
         raise click.UsageError(str(error)) from None
+    if do_apply:
+        if output != "yaml":
+            raise click.UsageError("--apply prints no manifests: leave -o out")
+        return _apply(installation, live, yes)
+    if live.named or yes:
+        raise click.UsageError(
+            "--kubeconfig, --context and --yes are for --apply; manifests are for any cluster"
+        )
     found = documents(installation)
     if output == "json":
         write_document(to_json({"apiVersion": "v1", "kind": "List", "items": found}))
     else:
         write_document("---\n".join(f"{written(each, to_yaml)}\n" for each in found), nl=False)
     return FINE
+
+
+def _apply(installation: Installation, live: Live, yes: bool) -> int:
+    """Check, ask, apply step by step, check again."""
+    from weir.clock import RealClock
+    from weir.install.apply import install as steps
+    from weir.install.health import Health
+    from weir.install.manifests import InstallError
+    from weir.install.readiness import Readiness
+
+    check_askable(yes)
+
+    async def work(client: Client) -> int:
+        clock = RealClock()
+        ready = await Readiness(client, installation.namespace).checks()
+        show(ready)
+        if verdict(ready) == FINDINGS:
+            say("nothing was changed: first do what is asked above", err=True)
+            return FINDINGS
+        if not agreed(f"install weir's operator into {installation.namespace}", live, yes):
+            say("nothing was changed", err=True)
+            return FINDINGS
+        try:
+            async for line in steps(client, clock, installation):
+                say(line)
+        except InstallError as error:
+            say(f"weir: {error}", err=True)
+            return CANNOT_SAY
+        found = await Health(client, clock, installation.namespace).checks()
+        show(found)
+        return verdict(found)
+
+    return live.run("weir-install", work)
 
 
 def _write_chart(folder: Path) -> int:

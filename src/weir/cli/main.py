@@ -59,6 +59,8 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
         "A cluster you already run",
         (
             ("install", "Print or apply what gives any Kubernetes numeric, SemVer and CEL tolerations"),
+            ("check", "Ask whether a cluster is ready for that, and whether all is well with it"),
+            ("uninstall", "Take it out again, in the safe order"),
             ("operator", "Run what that installs: the webhooks and the controller behind them"),
         ),
     ),

@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 
 from weir.errors import WeirError
 from weir.install.rights import CERTIFICATES, RIGHTS
-from weir.lowering.names import KNOWN_TRIPLES, NAMESPACE, OPERATOR, SENTINEL, SENTINEL_GATE
+from weir.lowering.names import KNOWN_TRIPLES, NAMESPACE, OPERATOR
+from weir.lowering.sentinel import sentinel_pod, sentinel_service
 from weir.lowering.webhooks import mutating_configuration, own_user, validating_configuration
 
 Document = dict[str, Any]
@@ -29,11 +30,8 @@ ToYaml = Callable[[Any], str]
 HOOK_PORT: Final = 9443
 METRICS_PORT: Final = 9090
 REPLICAS: Final = 2
-#: Nothing of it ever runs: a gate holds the pod, and an image is a field that a container must have.
-SENTINEL_IMAGE: Final = "registry.k8s.io/pause:3.10"
 LABELS: Final = {"app.kubernetes.io/part-of": "weir"}
 _OPERATOR_LABELS: Final = {**LABELS, "app.kubernetes.io/name": OPERATOR}
-_SENTINEL_LABELS: Final = {**LABELS, "app.kubernetes.io/name": SENTINEL}
 _RESTRICTED: Final = {
     "runAsNonRoot": True,
     "runAsUser": 65532,
@@ -142,44 +140,15 @@ def foundation(installation: Installation) -> list[Document]:
         ),
         _object("v1", "Secret", CERTIFICATES, namespace, type="Opaque"),
         _object("v1", "ConfigMap", KNOWN_TRIPLES, namespace),
-        _object(
-            "v1",
-            "Service",
-            SENTINEL,
-            namespace,
-            labels=_SENTINEL_LABELS,
-            spec={
-                "clusterIP": "None",
-                "publishNotReadyAddresses": True,
-                "selector": {"app.kubernetes.io/name": SENTINEL},
-                "ports": [{"name": "none", "port": 1, "protocol": "TCP"}],
-            },
-        ),
+        sentinel_service(namespace),
         _sentinel(namespace),
     ]
 
 
 def _sentinel(namespace: str) -> Document:
-    return _object(
-        "v1",
-        "Pod",
-        SENTINEL,
-        namespace,
-        labels=_SENTINEL_LABELS,
-        spec={
-            "automountServiceAccountToken": False,
-            "containers": [
-                {
-                    "name": "never-runs",
-                    "image": SENTINEL_IMAGE,
-                    "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"memory": "1Mi"}},
-                    "securityContext": _CONTAINED,
-                }
-            ],
-            "schedulingGates": [{"name": SENTINEL_GATE}],
-            "securityContext": _RESTRICTED,
-        },
-    )
+    """Return the sentinel with an account that is there: `default` comes a moment after its namespace."""
+    pod = sentinel_pod(namespace)
+    return {**pod, "spec": {**pod["spec"], "serviceAccountName": OPERATOR}}
 
 
 def workload(installation: Installation) -> list[Document]:

@@ -1,7 +1,8 @@
 """What may the operator do in a cluster, and why each of it? The whole list; roles are made from it.
 
 Least rights: what has a name is given by its name only, so that the operator may change its own Secret and its own two
-webhook configurations and nobody else's. It may not create or delete pods, nor read any other Secret.
+webhook configurations and nobody else's. It reads no other Secret, deletes nothing, and creates nothing outside of its
+own namespace but events.
 Not here: the roles as documents (weir.install.manifests), asking whether they are in force (weir.install.checks).
 """
 
@@ -40,31 +41,28 @@ class Right:
         return rule
 
 
-_READ: Final = ("get", "list", "watch")
+_WATCH: Final = ("list", "watch")
 
 RIGHTS: Final = (
     Right(
         "",
         ("pods",),
-        (*_READ, "patch"),
+        ("get", "list", "watch", "patch"),
         "knows every extended pod before a node gets a taint; appends entries to it and lifts its own gate",
     ),
     Right(
         "",
         ("nodes",),
-        (*_READ, "patch"),
+        ("get", "list", "watch", "patch"),
         "knows the taints that exist; keeps the labels that stand for SemVer requirements and DaemonSets",
     ),
     Right(
-        "apps",
-        ("daemonsets",),
-        _READ,
-        "keeps the label of the nodes that each lowered DaemonSet may use",
+        "apps", ("daemonsets",), _WATCH, "keeps the label of the nodes that each lowered DaemonSet may use"
     ),
     Right(
         "",
         ("persistentvolumes",),
-        _READ,
+        _WATCH,
         "keeps the labels that lowered volumes ask for, as long as the volume lives",
     ),
     Right("", ("events",), ("create", "patch"), "says on pods and nodes what was lowered, refused or capped"),
@@ -93,7 +91,7 @@ RIGHTS: Final = (
     Right(
         "",
         ("configmaps",),
-        ("get", "update", "patch"),
+        ("get", "patch"),
         "remembers every taint that pods have entries for",
         names=(KNOWN_TRIPLES,),
         own=True,
@@ -106,27 +104,23 @@ RIGHTS: Final = (
         names=(SENTINEL,),
         own=True,
     ),
+    Right("discovery.k8s.io", ("endpointslices",), _WATCH, "reads that answer", own=True),
+    Right("", ("services",), ("get",), "reads the sentinel's address family", names=(SENTINEL,), own=True),
+    Right(
+        "",
+        ("pods", "services", "configmaps"),
+        ("create",),
+        "makes the sentinel and its table again if somebody deleted them (create cannot be given by name)",
+        own=True,
+    ),
     Right(
         "",
         ("podtemplates",),
         ("create",),
-        "asks by a dry run whether the cluster has numeric operators of its own; none is ever stored",
+        "asks in a dry run, which stores nothing, whether the cluster has Gt and Lt itself",
         own=True,
     ),
-    Right(
-        "discovery.k8s.io",
-        ("endpointslices",),
-        _READ,
-        "reads that answer",
-        own=True,
-    ),
-    Right(
-        "coordination.k8s.io",
-        ("leases",),
-        ("create",),
-        "elects a leader (a right to create cannot be given by name)",
-        own=True,
-    ),
+    Right("coordination.k8s.io", ("leases",), ("create",), "elects a leader", own=True),
     Right(
         "coordination.k8s.io",
         ("leases",),

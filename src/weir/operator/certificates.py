@@ -43,9 +43,9 @@ LEAF_LIFETIME: Final = timedelta(days=90)
 AUTHORITY_RENEWAL: Final = timedelta(days=365)
 LEAF_RENEWAL: Final = timedelta(days=30)
 _BACKDATED: Final = timedelta(minutes=5)  # an API server whose clock is a little behind must not refuse it
-#: How often the Secret is looked at, and how soon again when that failed.
-LOOK_SECONDS: Final = 60.0
-RETRY_SECONDS: Final = 2.0
+#: How often the Secret is looked at, and how soon again when that failed or the installation is not whole yet.
+LOOK_SECONDS: Final = 15.0
+RETRY_SECONDS: Final = 1.0
 _TRIES: Final = 5
 
 _SECRETS: Final = by_kind("v1", "Secret")
@@ -262,6 +262,7 @@ class ServingCertificate:
         self._names = tuple(names)
         self._configurations = tuple((CONFIGURATIONS[kind], name) for kind, name in configurations)
         self._served: Certificates | None = None
+        self.installed = False  #: every configuration was there when last looked at
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.context.set_alpn_protocols(["http/1.1"])
@@ -279,18 +280,20 @@ class ServingCertificate:
         certificates = await self._settled()
         if certificates != self._served:
             self._load(certificates)
+        self.installed = True
         for kind, name in self._configurations:
-            await self._trust(kind, name, certificates.authority)
+            if not await self._trust(kind, name, certificates.authority):
+                self.installed = False
         return certificates
 
     async def run(self, failed: Any = None) -> None:
         """Keep them good until cancelled; what goes wrong is given to *failed* and tried again."""
-        pause = LOOK_SECONDS if self._served is not None else 0.0
+        pause = RETRY_SECONDS
         while True:
             await self._clock.sleep(pause)
             try:
                 await self.ensure()
-                pause = LOOK_SECONDS
+                pause = LOOK_SECONDS if self.installed else RETRY_SECONDS
             except (WeirError, errors.ApiError, Unreachable) as error:
                 pause = RETRY_SECONDS
                 if failed is not None:
@@ -327,8 +330,8 @@ class ServingCertificate:
             self.context.load_cert_chain(certificate, key)
         self._served = certificates
 
-    async def _trust(self, kind: Kind, name: str, authority: bytes) -> None:
-        """Put *authority* into every webhook of a configuration that does not have it; one not installed is left."""
+    async def _trust(self, kind: Kind, name: str, authority: bytes) -> bool:
+        """Put *authority* into every webhook of a configuration that does not have it; False when there is none."""
         found = await self._client.find(kind, name)
         bundle = base64.b64encode(authority).decode()
         hooks = (found or {}).get("webhooks") or []
@@ -336,6 +339,7 @@ class ServingCertificate:
         if behind:
             patch = {"webhooks": [{"name": each, "clientConfig": {"caBundle": bundle}} for each in behind]}
             await self._client.patch(kind, name, patch, patch_type=STRATEGIC_MERGE_PATCH)
+        return found is not None
 
 
 async def wait_until_served(certificate: ServingCertificate, clock: Clock, failed: Any = None) -> None:

@@ -1,0 +1,142 @@
+"""Would an installation work in this cluster? What decides it, asked before anything is written.
+
+Spec: stock.md 7, 12. The version, which operators are the cluster's own, the caller's rights, and whether one
+kube-controller-manager runs both taint eviction and endpoint slices.
+What surprises: what a managed control plane hides cannot be seen by anybody; that is a note, not a fault.
+Not here: whether an installation works (weir.install.health).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from weir.client.api import Client
+from weir.install.checks import SELF_REVIEWS, Check, Verdict, ask_all, listed, may
+from weir.lowering.names import NAMESPACE
+from weir.objects.kinds import by_kind
+from weir.operator.native import has_numeric
+
+#: matchConditions and scheduling gates are stable from here on.
+OLDEST: Final = 30
+#: The controllers whose common view of pods the confirm step rests on.
+_TOGETHER: Final = ("taint-eviction-controller", "endpoint-slice-controller")
+_PODS: Final = by_kind("v1", "Pod")
+_NAMESPACES: Final = by_kind("v1", "Namespace")
+
+#: What whoever installs has to be able to make.
+_TO_MAKE: Final = (
+    ("", "namespaces", ""), ("", "serviceaccounts", "own"), ("rbac.authorization.k8s.io", "clusterroles", ""),
+    ("rbac.authorization.k8s.io", "clusterrolebindings", ""), ("rbac.authorization.k8s.io", "roles", "own"),
+    ("rbac.authorization.k8s.io", "rolebindings", "own"), ("", "secrets", "own"), ("", "configmaps", "own"),
+    ("", "services", "own"), ("", "pods", "own"), ("apps", "deployments", "own"),
+    ("policy", "poddisruptionbudgets", "own"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", ""),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", ""),
+)  # fmt: skip
+
+
+class Readiness:
+    """Asks one cluster whether the operator may come, into one namespace."""
+
+    def __init__(self, client: Client, namespace: str = NAMESPACE) -> None:
+        self._client, self._namespace = client, namespace
+
+    async def checks(self) -> list[Check]:
+        """Return what was found."""
+        return await ask_all(
+            (
+                ("server", self._server),
+                ("operators", self._operators),
+                ("your rights", self._own_rights),
+                ("controllers", self._controllers),
+            )
+        )
+
+    async def _server(self) -> Check:
+        said = msgspec.json.decode(await self._client.call("GET", "/version"))
+        version, digits = str(said.get("gitVersion")), re.match(r"\d+", str(said.get("minor", "")))
+        if digits and said.get("major") == "1" and int(digits.group()) < OLDEST:
+            return Check(
+                "server",
+                Verdict.TO_DO,
+                f"{version} has no stable matchConditions and scheduling gates",
+                f"upgrade it to 1.{OLDEST} or newer",
+            )
+        return Check("server", Verdict.FINE, f"{version} (1.{OLDEST} or newer is needed)")
+
+    async def _operators(self) -> Check:
+        place = self._namespace if await self._client.find(_NAMESPACES, self._namespace) else "default"
+        if await has_numeric(self._client, place):
+            says = "Gt and Lt are the cluster's own and are left alone; SemVer and CEL are lowered"
+        else:
+            says = "Gt, Lt, SemVer and CEL are not the cluster's own: all are lowered"
+        return Check("operators", Verdict.FINE, says)
+
+    async def _own_rights(self) -> Check:
+        missing = [
+            f"create {resource}"
+            for group, resource, where in _TO_MAKE
+            if not await may(
+                self._client, SELF_REVIEWS, "create", group, resource, self._namespace if where else ""
+            )
+        ]
+        if missing:
+            return Check(
+                "your rights",
+                Verdict.TO_DO,
+                f"you may not {listed(missing)}",
+                "let a cluster administrator install it",
+            )
+        return Check("your rights", Verdict.FINE, "you may make everything that the installation consists of")
+
+    async def _controllers(self) -> Check:
+        name = "controllers"
+        managers = await self._client.list(
+            _PODS, "kube-system", label_selector="component=kube-controller-manager", limit=5
+        )
+        lists = [_controllers_of(pod) for pod in managers.documents()]
+        if not lists:
+            version = msgspec.json.decode(await self._client.call("GET", "/version")).get("gitVersion") or ""
+            if "+weir" in version:
+                return Check(name, Verdict.FINE, "taint eviction and endpoint slices run in one process")
+            return Check(
+                name,
+                Verdict.NOTE,
+                "kube-controller-manager is hidden here; taint eviction and endpoint slices run in one process unless "
+                "somebody gave it --controllers",
+            )
+        off = sorted({each for found in lists for each in _TOGETHER if not _is_on(each, found)})
+        if off:
+            return Check(
+                name,
+                Verdict.TO_DO,
+                f"kube-controller-manager runs without {listed(off)}: where that runs, pods are read another way, "
+                "and a confirmed barrier proves nothing",
+                "let one kube-controller-manager run both, or leave out the barrier",
+            )
+        return Check(
+            name, Verdict.FINE, "one kube-controller-manager runs taint eviction and endpoint slices"
+        )
+
+
+def _controllers_of(pod: Mapping[str, Any]) -> list[str]:
+    """Return the --controllers of a kube-controller-manager that runs as a pod; ["*"] when it has none."""
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        for word in (*(container.get("command") or ()), *(container.get("args") or ())):
+            if str(word).startswith("--controllers="):
+                return str(word).partition("=")[2].split(",")
+    return ["*"]
+
+
+def _is_on(name: str, controllers: Iterable[str]) -> bool:
+    """Return whether a list of controllers has *name*, as kube-controller-manager reads it: the first word counts.
+
+    >>> _is_on("a", ["*", "-a"]), _is_on("a", ["*"]), _is_on("a", ["b"])
+    (False, True, False)
+    """
+    words = list(controllers)
+    return name in words or ("*" in words and f"-{name}" not in words)
