@@ -32,7 +32,7 @@ help:
 	@echo "make generate         make the tables taken from Kubernetes' own code again (needs Go)"
 	@echo "make kubernetes       build a real Kubernetes for tests (needs Go, minutes, once)"
 	@echo "make test-kubernetes  run the tests that need it"
-	@echo "make test-stock       change taints under 3,000 running pods of a stock Kubernetes (FLIPS=n for each situation)"
+	@echo "make test-stock       change taints under 3,000 running pods of a stock Kubernetes, live 500 random histories"
 
 $(READY): pyproject.toml constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo "weir needs Python 3.11 or newer, and found none. Set PYTHON=/path/to/it"; exit 1; }
@@ -113,7 +113,8 @@ test-kubernetes: $(READY) tools
 	@sh tests/kubernetes/run $(BIN)/python
 
 test-stock: $(READY) tools
-	@binaries=$$(tests/kubernetes/build) && KUBERNETES_BIN=$$binaries $(BIN)/python -m tests.stock $(or $(FLIPS),500)
+	@binaries=$$(tests/kubernetes/build) && KUBERNETES_BIN=$$binaries $(BIN)/python -m tests.stock flips $(or $(FLIPS),500)
+	@$(BIN)/python -m tests.stock histories $(or $(HISTORIES),500)
 
 clean:
 	rm -rf $(VENV) .venv-* dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

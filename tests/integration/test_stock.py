@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.stock.histories import History
 from tests.stock.scenarios import SCENARIOS, Scenario
 from tests.stock.virtual import StockCluster
 from weir import errors
 from weir.gates import ALL_FEATURES
 from weir.lowering.names import GATE, TOLERATIONS, labelled_hash, marked_hash
+from weir.objects.kinds import by_kind
 
 LAST = 6.0
 GT = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}
@@ -133,8 +135,6 @@ def test_a_bare_pod_can_be_applied_again(stock):
 
 
 def test_a_dry_run_leaves_no_trace(stock):
-    from weir.objects.kinds import by_kind
-
     stock.node("n")
     pod = {
         "metadata": {"name": "p"},
@@ -323,6 +323,44 @@ def test_what_was_there_before_is_taken_over(stock):
     stock.advance(5)
     assert any(entry.get("value") == "970" for entry in tolerations(stock, "p"))
     assert stock.operators[0].metrics.repairs.child("entries").value == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_histories_look_the_same_as_natively(seed):
+    history = History(seed, 12)  # make test-stock lives through 500
+    assert history.differences() == [], "\n".join(history.told)
+
+
+def test_without_a_sign_of_the_controller_manager_the_write_is_put_off_and_nobody_leaves():
+    with StockCluster(controllers=("*", "-endpointslice")) as stock:
+        stock.node("n")
+        stock.taint("n", SLA950)
+        stock.run_pod("p", GT)
+        patch = {"spec": {"taints": [{"key": "sla", "value": "960", "effect": "NoExecute"}]}}
+        writing = stock._loop.create_task(stock.client.patch(by_kind("v1", "Node"), "n", patch))
+        stock.advance(9)
+        with pytest.raises(
+            errors.TooManyRequests, match="not every pod is ready for sla=960:NoExecute on node n"
+        ):
+            writing.result()
+        assert stock.where("p") == "n" and stock.get("Node", "n")["spec"]["taints"][0]["value"] == "950"
+        assert stock.operators[0].metrics.barriers.child("timed_out").value == 1
+        stock.advance(1)
+        assert any(event["reason"] == "TaintHeldBack" for event in stock.list("Event"))
+
+
+def test_without_rights_the_write_is_put_off_with_the_reason(stock, monkeypatch):
+    stock.node("n")
+    stock.taint("n", SLA950)
+    stock.run_pod("p", GT)
+
+    async def forbidden(*given, **more):
+        raise errors.Forbidden('pods "p" is forbidden: User "weir" cannot patch resource "pods"')
+
+    monkeypatch.setattr(stock.operators[0].entries._client, "patch", forbidden)
+    with pytest.raises(errors.ApiError, match='cannot patch resource "pods"'):
+        stock.taint("n", SLA960)
+    assert stock.where("p") == "n"
 
 
 def test_native_numeric_operators_are_left_alone():

@@ -1,4 +1,8 @@
-"""`python -m tests.stock [flips for each situation] [situation …]`: the long run that `make test-stock` makes."""
+"""The long runs that `make test-stock` makes.
+
+`python -m tests.stock flips [for each situation] [situation …]`: on real Kubernetes programs.
+`python -m tests.stock histories [how many] [first seed]`: under virtual time, beside native operators.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,42 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.stock.flips import SITUATIONS, play
+from tests.stock.histories import History
+
+STEPS = 12
+
+
+def flips(each: int = 500, *situations: str) -> int:
+    """Return how many pods were evicted wrongly or not at all."""
+    from tests.stock.flips import SITUATIONS, play
+
+    bad = 0
+    for situation in situations or SITUATIONS:
+        with tempfile.TemporaryDirectory(prefix="weir-stock-") as folder:
+            result = asyncio.run(play(Path(folder), situation, each))
+        print(result.line(), flush=True)
+        bad += len(result.wrong) + len(result.missed)
+    return bad
+
+
+def histories(count: int = 500, first: int = 0) -> int:
+    """Return how many histories came out differently."""
+    bad = 0
+    for seed in range(first, first + count):
+        history = History(seed, STEPS)
+        if found := history.differences():
+            bad += 1
+            print(f"seed {seed}: {'; '.join(found)}", *history.told, sep="\n  ", flush=True)
+    print(f"{count} histories of {STEPS} steps, {bad} different")
+    return bad
 
 
 def main(arguments: list[str]) -> int:
-    flips = int(arguments[0]) if arguments else 500
-    chosen = arguments[1:] or list(SITUATIONS)
-    bad = 0
-    for situation in chosen:
-        with tempfile.TemporaryDirectory(prefix="weir-stock-") as folder:
-            result = asyncio.run(play(Path(folder), situation, flips))
-        print(result.line(), flush=True)
-        bad += len(result.wrong) + len(result.missed)
-    return 1 if bad else 0
+    what, *rest = arguments or ["flips"]
+    if what == "histories":
+        return 1 if histories(*map(int, rest)) else 0
+    number, *situations = rest or ["500"]
+    return 1 if flips(int(number), *situations) else 0
 
 
 if __name__ == "__main__":

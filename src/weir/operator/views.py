@@ -17,6 +17,7 @@ from weir.lowering.tolerations import LoweredList, read_originals
 from weir.lowering.triples import Triple
 
 Document = dict[str, Any]
+_MOST_SETTLED: Final = 64
 
 
 class PodMeta(msgspec.Struct, frozen=True, gc=False):
@@ -29,24 +30,36 @@ class PodMeta(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tolerations:
-    """A lowered list with its originals; equal ones are one object."""
+    """A lowered list with its originals; equal ones are one object.
 
-    __slots__ = ("__weakref__", "_lowered", "_settled", "entries", "originals")
+    The list stays as the server wrote it: a thousand entries are a tenth of their size as text, and are looked at
+    only when a taint appears.
+    """
 
-    def __init__(self, entries: list[Document], originals: dict[str, Document]) -> None:
-        self.entries, self.originals = entries, originals
-        self._lowered: LoweredList | None = None
+    __slots__ = ("__weakref__", "_complete_for", "_raw", "_settled", "originals")
+
+    def __init__(self, raw: bytes, originals: dict[str, Document]) -> None:
+        self._raw, self.originals = raw, originals
         self._settled: set[Triple] = set()
+        self._complete_for: object = None
+
+    @property
+    def entries(self) -> list[Document]:
+        return _decode_list(self._raw)
 
     def lack(self, triples: Iterable[Triple], native_numeric: bool) -> tuple[Triple, ...]:
         """Return which of *triples* need an entry that is not there; what needs none is remembered."""
+        if triples is self._complete_for:
+            return ()
         new = [triple for triple in triples if triple not in self._settled]
         if not new:
             return ()
-        if self._lowered is None:
-            self._lowered = LoweredList(self.entries, self.originals, native_numeric)
-        lacking = tuple(triple for triple in new if self._lowered.needs_entry(triple))
-        self._settled.update(set(new).difference(lacking))
+        lowered = LoweredList(self.entries, self.originals, native_numeric)
+        lacking = tuple(triple for triple in new if lowered.needs_entry(triple))
+        if not lacking:
+            self._complete_for = triples  # the table itself, of which there is one
+        if len(self._settled) + len(new) <= _MOST_SETTLED:
+            self._settled.update(set(new).difference(lacking))
         return lacking
 
 
@@ -161,7 +174,7 @@ def _shared(
 ) -> Tolerations:
     found = known.get((entries, originals))
     if found is None:
-        found = Tolerations(_decode_list(entries), read_originals({TOLERATIONS: originals}))
+        found = Tolerations(entries, read_originals({TOLERATIONS: originals}))
         known[entries, originals] = found
     return found
 
