@@ -134,3 +134,33 @@ def test_the_dashboard_has_no_two_panels_in_one_place():
     board = json.loads((DEPLOY / "grafana" / "extended-tolerations.json").read_text())
     places = [tuple(panel["gridPos"].values()) for panel in board["panels"]]
     assert len(set(places)) == len(places) and len({panel["id"] for panel in board["panels"]}) == len(places)
+
+
+def test_one_port_serves_every_component_and_all_of_them():
+    with Cluster(nodes=1) as cluster:
+        pages = cluster.plane.pages()
+        together = pages["/metrics"]().body.decode()
+        assert samples(together).keys() == samples(cluster.metrics()).keys()
+        for component, family in (
+            ("apiserver", "apiserver_request_total"),
+            ("scheduler", "scheduler_pending_pods"),
+            ("controllers", "workqueue_adds_total"),
+            ("kubelet", "kubelet_running_pods"),
+        ):
+            alone = pages[f"/metrics/{component}"]().body.decode()
+            assert family in samples(alone) and family in samples(together)
+            assert samples(alone).keys() == samples(cluster.metrics(component)).keys()
+        assert pages["/healthz"]().status == 200
+        with pytest.raises(ValueError, match="no component is called 'etcd'"):
+            cluster.metrics("etcd")
+
+
+def test_every_gate_of_every_component_is_on_the_page():
+    with Cluster(gates={"scheduler": {"TaintTolerationCEL": False}}) as cluster:
+        shown = samples(cluster.metrics())["kubernetes_feature_enabled"]
+    cel = {
+        dict(labels)["component"]: value
+        for labels, value in shown.items()
+        if ("name", "TaintTolerationCEL") in labels
+    }
+    assert cel == {"apiserver": 1, "scheduler": 0, "controllers": 1, "kubelet": 1}
