@@ -21,6 +21,7 @@ from weir.cel.values import (
     UInt,
     Value,
     find_key,
+    object_as_map,
     type_of,
 )
 
@@ -136,8 +137,5 @@ def contains(container: Value, key: Value) -> bool:
 
 
 def as_map(value: Value, objects: Objects) -> Value:
-    """*value*; an object becomes the map of its fields, which is what it is once its static type is given up."""
-    declared = objects.get(value.__class__)
-    if declared is None:
-        return value
-    return {name: getattr(value, name) for name in declared.fields}
+    """*value*, an object that this environment declares as the map of its fields."""
+    return object_as_map(value) if value.__class__ in objects else value

@@ -100,7 +100,7 @@ class _Checker:
 
     def variable(self) -> Type:
         self.fresh += 1
-        return types.param(f"_var{self.fresh}")
+        return types.param(f"_var{self.fresh - 1}")
 
     def fits(self, *pairs: tuple[Type, Type]) -> bool:
         return assign(self.known, pairs)
@@ -301,9 +301,8 @@ class _Checker:
         inner = substitute(self.known, node.type)
         if inner.kind is Kind.OPTIONAL:
             return inner.params[0]
-        if not is_dyn(inner):
-            found = self.shown(inner)
-            self.issue(node.pos, f"expected type '{optional_of(found)}' but found '{found}'")
+        if not is_dyn(inner):  # unlike elsewhere, what is not known yet keeps its name
+            self.issue(node.pos, f"expected type '{optional_of(inner)}' but found '{inner}'")
         return inner
 
     def check_list(self, node: ListExpr) -> None:

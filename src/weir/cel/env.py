@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from weir.cel.types import Type, object_named, type_of_type
-from weir.cel.values import TypeValue, Value
+from weir.cel.values import OBJECT_FIELDS, TypeValue, Value
 
 if TYPE_CHECKING:
     from weir.cel.ast import Node
@@ -195,3 +195,4 @@ class Env:
         object.__setattr__(self, "check_format", checks[0] if checks else None)
         classes = {o.python_class: o for o in self.objects if o.python_class is not None}
         object.__setattr__(self, "python_classes", classes)
+        OBJECT_FIELDS.update({python: tuple(declared.fields) for python, declared in classes.items()})

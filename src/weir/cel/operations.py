@@ -8,7 +8,7 @@ Not here: the order in which operations run, and what an error among the argumen
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from weir.cel import access, ast, wellknown
 from weir.cel.dispatch import accepts, no_such_overload, priced_by_name, select, takes_any_list
@@ -102,6 +102,10 @@ def call_price(step: Invoke, args: Sequence[Outcome], outcome: Outcome) -> int:
     return 1 if named is None else price(named, args, outcome)
 
 
+#: Upstream asks for the text inside the value they are called on, and a type has one: its name.
+_READ_TYPES_AS_TEXT: Final = frozenset(("matches", "find", "findAll"))
+
+
 def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value:
     """Run the overload that takes *args*."""
     if step.function == "@in":
@@ -110,6 +114,8 @@ def apply(step: Invoke, args: Sequence[Value], objects: access.Objects) -> Value
         return TypeValue(type_of(access.as_map(args[0], objects)).name)
     if step.function == "dyn":
         return access.as_map(args[0], objects)
+    if step.function in _READ_TYPES_AS_TEXT and args[0].__class__ is TypeValue:
+        args = [args[0].name, *args[1:]]
     overload = step.resolved
     if overload is None:
         overload = select(step.overloads, args)

@@ -282,6 +282,16 @@ def type_of(value: Value) -> Type:
     return types.MAP_OF_DYN  # an object bound by the host: fields by name
 
 
+#: Fields of the Python classes that hosts bind as objects, filled by the environments that declare them.
+OBJECT_FIELDS: Final[dict[type, tuple[str, ...]]] = {}
+
+
+def object_as_map(value: Value) -> Value:
+    """*value*; an object becomes the map of its fields, which is what it is once its static type is given up."""
+    fields = OBJECT_FIELDS.get(value.__class__)
+    return value if fields is None else {name: getattr(value, name) for name in fields}
+
+
 _NUMBERS: Final = frozenset((int, UInt, float))
 _PLAIN: Final = frozenset((bool, str, bytes, type(None), Duration, Timestamp, TypeValue))
 _LISTS: Final = frozenset((list, tuple))
@@ -316,6 +326,7 @@ def equal(a: Value, b: Value) -> bool:
         visit(_weight(a))
         return all(equal(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
+        b = object_as_map(b)
         if not isinstance(b, dict) or len(a) != len(b):
             return False
         visit(_weight(a.values()))
@@ -331,6 +342,8 @@ def equal(a: Value, b: Value) -> bool:
             return a._value is b._value
         visit(1)
         return equal(a._value, b._value)
+    if ca in OBJECT_FIELDS:
+        return a is b or equal(object_as_map(a), b)
     if ca is cb:
         return bool(a == b)
     if b is None:

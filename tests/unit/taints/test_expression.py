@@ -138,3 +138,41 @@ def test_a_second_question_compiles_nothing() -> None:
     for _ in range(3):
         expressions.evaluate("taint.key == 'x'", DEV)
     assert (expressions.programs.misses, expressions.programs.hits) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [
+        ("dyn(taint) == taint", True),
+        ("taint == dyn(taint)", True),
+        ("dyn(taint) != taint", False),
+        ("[dyn(taint)] == [taint]", True),
+        ("{'a': taint} == {'a': dyn(taint)}", True),
+        ("dyn(taint) in [taint] && taint in [dyn(taint)]", True),
+        ("dyn({'key': 'a', 'value': 'b', 'effect': 'NoSchedule'}) == taint", True),
+        ("dyn({'key': 'a'}) == taint", False),
+        ("dyn(null) == taint || dyn('a') == taint || taint == dyn(1)", False),
+        ("dyn(type(1)).matches('^int$') && dyn(int).find('n') == 'n'", True),
+        ("dyn(int).findAll('[in]') == ['i', 'n']", True),
+    ],
+)
+def test_a_value_whose_type_is_given_up_is_what_it_was(expression: str, answer: bool) -> None:
+    outcome = evaluate(expression, Taint("a", "b", "NoSchedule"))
+    assert outcome is (Outcome.TOLERATED if answer else Outcome.EXPRESSION_FALSE)
+
+
+@pytest.mark.parametrize("expression", ["'int'.matches(dyn(int))", "'i'.find(dyn(int)) == ''"])
+def test_a_type_is_no_pattern(expression: str) -> None:
+    assert evaluate(expression, Taint("a", "b", "NoSchedule")) is Outcome.EXPRESSION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [("[?{}]", "map(_var0, _var1)"), ("{?'a': []}", "list(_var0)"), ("[?{}.a]", "_var1"), ("[?1]", "int")],
+)
+def test_an_optional_element_names_what_is_not_known_yet(expression: str, found: str) -> None:
+    refusal = check_expression(expression)
+    assert (
+        refusal is not None
+        and f"expected type 'optional_type({found})' but found '{found}'" in refusal.message
+    )
