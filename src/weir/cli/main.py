@@ -46,6 +46,8 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("up", "Run a whole control plane in one process"),
             ("status", "Say whether that runs, and how its nodes and pods are"),
             ("down", "Stop it; its state stays"),
+            ("backup", "Copy its state to a file while it runs"),
+            ("restore", "Put such a copy in its place"),
             ("apiserver", "Serve the Kubernetes API"),
             ("kubeconfig", "Write a kubeconfig for a user, a component or a node"),
             ("scheduler", "Place pods"),

@@ -38,6 +38,8 @@ WatchRequest  create_request:WatchCreateRequest=1/request_union
 WatchResponse header:Header=1 created:bool=3 canceled:bool=4 compact_revision:int64=5 cancel_reason:string=6 events:Event[]=11
 LeaseGrantRequest    TTL:int64=1 ID:int64=2
 LeaseGrantResponse   header:Header=1 ID:int64=2 TTL:int64=3
+SnapshotRequest
+SnapshotResponse     header:Header=1 remaining_bytes:int64=2 blob:bytes=3
 AuthenticateRequest  name:string=1 password:string=2
 AuthenticateResponse header:Header=1 token:string=2
 """  # noqa: E501
@@ -97,4 +99,5 @@ TxnRequest, TxnResponse = message("TxnRequest"), message("TxnResponse")
 CompactionRequest, CompactionResponse = message("CompactionRequest"), message("CompactionResponse")
 WatchRequest, WatchResponse = message("WatchRequest"), message("WatchResponse")
 LeaseGrantRequest, LeaseGrantResponse = message("LeaseGrantRequest"), message("LeaseGrantResponse")
+SnapshotRequest, SnapshotResponse = message("SnapshotRequest"), message("SnapshotResponse")
 AuthenticateRequest, AuthenticateResponse = message("AuthenticateRequest"), message("AuthenticateResponse")

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 FORMAT = 1
 _CHECKPOINT_BYTES = 16 << 20  # of keys and values; the write-ahead log itself is somewhat larger
+_ROW_BYTES = 2048  # about what removing a row adds to the write-ahead log
 _MOST_ROWS = 64  # of one statement with a place for each value
 
 _SCHEMA = """
@@ -83,7 +84,10 @@ class Loaded(NamedTuple):
     stale: list[int]  # rows a compaction was interrupted before removing
 
 
-def _checksum(key: str, create_revision: int, revision: int, value: bytes | None) -> int:
+def checksum(key: str, create_revision: int, revision: int, value: bytes | None) -> int:
+    """Return what a row says of itself, so that a flipped bit is noticed."""
+    if not isinstance(value, bytes | None):
+        return -1  # SQLite keeps what it is given; this was not given by weir
     head = b"%d %d %b %d" % (revision, create_revision, key.encode(), -1 if value is None else len(value))
     return zlib.crc32(value or b"", zlib.crc32(head))
 
@@ -94,11 +98,11 @@ def _in_order(events: Sequence[Event], transformer: Transformer) -> list[object]
     for event in events:
         item = event.now
         if item is None:
-            crc = _checksum(event.key, 0, event.revision, None)
+            crc = checksum(event.key, 0, event.revision, None)
             values += (event.revision, event.key, 0, None, -1, 0.0, crc)
         else:
             stored = transformer.to_storage(item.key, item.value)
-            crc = _checksum(item.key, item.create_revision, item.mod_revision, stored)
+            crc = checksum(item.key, item.create_revision, item.mod_revision, stored)
             values += (
                 item.mod_revision,
                 item.key,
@@ -119,11 +123,11 @@ def _in_json(events: Sequence[Event], transformer: Transformer) -> list[object]:
     for event in events:
         item = event.now
         if item is None:
-            crc = _checksum(event.key, 0, event.revision, None)
+            crc = checksum(event.key, 0, event.revision, None)
             rows.append((event.revision, event.key, 0, -1, 0.0, crc, 0, -1))
             continue
         stored = transformer.to_storage(item.key, item.value)
-        crc = _checksum(item.key, item.create_revision, item.mod_revision, stored)
+        crc = checksum(item.key, item.create_revision, item.mod_revision, stored)
         size = len(stored)
         rows.append(
             (item.mod_revision, item.key, item.create_revision, item.stamp, item.expires, crc, at, size)
@@ -168,6 +172,9 @@ class Journal:
             raise JournalError(f"cannot open the store {self.path}: no write-ahead log there", broken=False)
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute(
+            f"PRAGMA journal_size_limit = {_CHECKPOINT_BYTES}"
+        )  # a log that grew large gives its space back
         if self.transformer.secret:
             db.execute("PRAGMA secure_delete = ON")  # what lay there before the encryption is overwritten
         db.executescript(_SCHEMA)
@@ -212,7 +219,7 @@ class Journal:
         for rev, key, create_rev, value, stamp, expires, crc in self._db.execute(
             "SELECT rev, key, create_rev, value, stamp, expires, crc FROM log ORDER BY rev"
         ):
-            if crc != _checksum(key, create_rev, rev, value):
+            if crc != checksum(key, create_rev, rev, value):
                 hint = "it was left as it is: restore a copy, or move it away to start empty"
                 raise JournalError(f"the store {self.path} is damaged at revision {rev}; {hint}", broken=True)
             item = None
@@ -261,6 +268,8 @@ class Journal:
         """Remove these rows; call it in order of revision, or a deleted key comes back after a crash."""
         sql = f"DELETE FROM log WHERE rev IN ({','.join(map(str, revisions))})"
         self._transaction(sql, "compact")
+        self._unchecked += len(revisions)
+        self._unchecked_bytes += len(revisions) * _ROW_BYTES
 
     def _transaction(self, sql: str, verb: str, parameters: Sequence[object] = ()) -> None:
         """Run one statement, which SQLite commits by itself."""
