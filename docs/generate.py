@@ -15,6 +15,7 @@ from weir.cli.main import weir
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.lint.pages import pages
 from weir.observe.metrics import Registry
+from weir.operator.metrics import OperatorMetrics
 from weir.scheduler.metrics import SchedulerMetrics
 from weir.simulation.kubelet.metrics import KubeletMetrics
 
@@ -45,6 +46,7 @@ def metric_registries() -> dict[str, Registry]:
         "apiserver": Metrics(),
         "controllers": ControllerMetrics(),
         "kubelet": KubeletMetrics(),
+        "operator": OperatorMetrics(),
         "scheduler": SchedulerMetrics(),
     }
     return {page: metrics.registry for page, metrics in declared.items()}

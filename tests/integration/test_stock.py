@@ -127,11 +127,16 @@ def test_a_bare_pod_can_be_applied_again(stock):
         "metadata": {"name": "p"},
         "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [GT]},
     }
-    stock.apply(pod)
+    kind = by_kind("v1", "Pod")
+    pod["metadata"]["namespace"] = "default"
+    stock._do(stock.client.apply(kind, pod, field_manager="kubectl"))
+    stock.advance(5)
+    stock.taint("n", SLA960)
     stock.advance(5)
     before = tolerations(stock, "p")
-    stock.apply(pod)
+    stock._do(stock.client.apply(kind, pod, field_manager="kubectl"))  # not forced: there is no conflict
     assert tolerations(stock, "p") == before and stock.where("p") == "n"
+    assert {entry.get("value") for entry in before} >= {"950", "960"}
 
 
 def test_a_dry_run_leaves_no_trace(stock):

@@ -26,6 +26,8 @@ GT = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}
 NODES, PODS_PER_NODE, MISMATCH_EVERY = 4, 5, 10
 #: A wrong eviction shows at once; this is how long the last writes are watched.
 AFTERWARDS_SECONDS = 2.0
+#: The rhythm of disturbances: a pod comes and one goes, a leader is killed, an operator lives.
+CHURN_SECONDS, FAIL_OVER_SECONDS, OPERATOR_LIVES_SECONDS = 0.02, 3.5, 2.5
 
 
 @dataclass
@@ -144,7 +146,7 @@ async def churn(made: Plane) -> None:
         if number >= 20:
             with suppress(errors.ApiError, Unreachable):
                 await made.client.delete(PODS, f"churn-{number - 20}", "default", grace_period_seconds=0)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(CHURN_SECONDS)
 
 
 async def freeze_and_restart(made: Plane) -> None:
@@ -165,9 +167,9 @@ async def freeze_and_restart(made: Plane) -> None:
 async def fail_over(made: Plane) -> None:
     """Whichever kube-controller-manager leads is killed; the other takes over and the first comes back."""
     for number in itertools.count():
-        await asyncio.sleep(3.0)
+        await asyncio.sleep(FAIL_OVER_SECONDS)
         await _kill_for(made.managers[number % 2], 1.0)
-        await asyncio.sleep(4.0)
+        await asyncio.sleep(FAIL_OVER_SECONDS)
 
 
 async def kill_operators(made: Plane) -> None:
@@ -175,7 +177,7 @@ async def kill_operators(made: Plane) -> None:
     for number in itertools.count():
         await asyncio.sleep(random.uniform(0.3, 0.8))
         await _kill_for(made.operators[number % 2], 0.3)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(OPERATOR_LIVES_SECONDS)
 
 
 async def _kill_for(program: Program, seconds: float) -> None:
@@ -185,7 +187,7 @@ async def _kill_for(program: Program, seconds: float) -> None:
 
 
 async def nothing(made: Plane) -> None:
-    await asyncio.sleep(3600)
+    await asyncio.Event().wait()
 
 
 @dataclass(frozen=True)

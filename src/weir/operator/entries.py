@@ -7,14 +7,17 @@ Not here: who decides which triples a pod needs and when (weir.operator.barrier,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from weir import errors
-from weir.client.api import Client
+from weir.client.api import Client, Unreachable
 from weir.client.events import Recorder, reference
 from weir.lowering.names import GATE, OPERATOR
+from weir.lowering.ownership import given_back
 from weir.lowering.tolerations import Completed, complete, read_originals
 from weir.lowering.triples import Triple
 from weir.objects.kinds import by_kind
@@ -80,6 +83,7 @@ class Entries:
     def __init__(self, client: Client, metrics: OperatorMetrics, recorder: Recorder) -> None:
         self._client, self._metrics, self._recorder = client, metrics, recorder
         self.native_numeric = False
+        self._giving_back: set[asyncio.Task[None]] = set()
 
     async def add(
         self, pod: LoweredPod, triples: Callable[[], Iterable[Triple]], why: str, *, release: bool = False
@@ -109,6 +113,8 @@ class Entries:
                 continue
             self._metrics.added.child(why).inc(len(done.added))
             self._report(written, done, release)
+            if done.added:
+                self._give_back(written)
             state = _State.of_document(written)
             return Written(version_of(state.version), state.node, done.added, done.left_out)
         raise errors.Conflict(f"pod {metadata.namespace}/{metadata.name} is changed by others all the time")
@@ -123,6 +129,25 @@ class Entries:
         if not change or state.deleting:
             return None, Completed(state.tolerations, (), done.left_out)
         return {"metadata": {"resourceVersion": state.version}, "spec": change}, done
+
+    def _give_back(self, pod: Document) -> None:
+        """Let the author own the list again, beside everything else: nobody waits for it."""
+        managed = given_back(pod["metadata"].get("managedFields") or (), OPERATOR)
+        if managed is None:
+            return
+        metadata = pod["metadata"]
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "managedFields": managed}}
+
+        async def write() -> None:
+            # Where the pod has changed meanwhile, the next entry gives the next chance.
+            with suppress(errors.ApiError, Unreachable):
+                await self._client.patch(
+                    PODS, metadata["name"], patch, metadata["namespace"], field_manager=OPERATOR, read=False
+                )
+
+        task = asyncio.ensure_future(write())
+        self._giving_back.add(task)
+        task.add_done_callback(self._giving_back.discard)
 
     def _report(self, pod: Document, done: Completed, release: bool) -> None:
         about = reference(pod, "Pod")
