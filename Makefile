@@ -13,8 +13,8 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 TESTS ?=
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup demo test test-fresh mutants test-newest test-old-kubectl check e2e bench docs changelog release tools kubernetes \
-  test-kubernetes test-stock clean
+.PHONY: help setup demo test test-fresh fuzz hostile mutants test-newest test-old-kubectl check e2e bench docs changelog release tools \
+  kubernetes test-kubernetes test-stock clean
 
 help:
 	@echo "make demo             live through every story of the KEPs (STORY=word for some of them)"
@@ -22,6 +22,8 @@ help:
 	@echo "make test-newest      run unit and property tests on the newest Python of this machine"
 	@echo "make test-old-kubectl run what a person does with the distribution's kubectl and with none"
 	@echo "make test-fresh       run the property tests on fresh cases"
+	@echo "make fuzz             send 100,000 hostile requests (N=count)"
+	@echo "make hostile          hold 2,000 hostile connections for a minute"
 	@echo "make mutants          change the core line by line: do the tests notice?"
 	@echo "make check            style and types"
 	@echo "make e2e              a real kubectl against weir's API server"
@@ -49,6 +51,14 @@ demo: $(READY)
 
 test: $(READY) tools
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(TESTS)
+
+# Requests that want to break the server, beside what `make test` sends (N=count, SEED=number).
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz $(or $(N),100000) $(SEED)
+
+# Two thousand hostile connections beside an ordinary client, for a minute (CONNECTIONS=count, SECONDS=number).
+hostile: $(READY)
+	$(BIN)/python -m tests.hostile $(or $(CONNECTIONS),2000) $(or $(SECONDS),60)
 
 # Property tests on cases that no run has seen; what fails is repeated with the seed that is printed.
 test-fresh: $(READY)

@@ -16,6 +16,7 @@ JUDGES = ("raises", "warns", "fail", "check")
 #: Sleeps that are no wait of a test, and what they are.
 MAY_SLEEP = {
     "unit/apiserver/transport/test_protocol.py: asyncio.sleep(3600)": "work that never ends, to be cancelled",
+    "hostile.py: asyncio.sleep(1)": "a client that sends a header a second",
     "contract/test_store_crash.py: asyncio.sleep(0.02)": "a writer's pause after an error, as real clients make",
 }
 

@@ -9,7 +9,6 @@ Not here: how pieces are kept short (weir.apiserver.off_loop, weir.apiserver.reg
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from heapq import heappush, heappushpop
@@ -17,11 +16,12 @@ from types import coroutine
 from typing import Any, NamedTuple
 
 from weir.apiserver.transport.http import Handler, Request, Response, Stream
+from weir.observe.logs import Log
 from weir.observe.metrics import Registry
 
 __all__ = ["Blocking", "Piece"]
 
-logger = logging.getLogger("weir.apiserver.blocking")
+log = Log("weir.apiserver.blocking")
 LONGEST_SECONDS = 0.1
 KEPT = 20
 _LONGEST_PATH = 200
@@ -105,7 +105,11 @@ class Blocking:
         )
         (heappushpop if len(self._worst) == KEPT else heappush)(self._worst, piece)
         if cpu_seconds > LONGEST_SECONDS:
-            logger.warning(
-                "a request held the event loop for %.0f ms of CPU: %s %s user=%s body=%d bytes",
-                *(cpu_seconds * 1000, piece.method, piece.path, piece.user, piece.body_bytes),
+            log.warning(
+                "a request held the event loop",
+                milliseconds=round(cpu_seconds * 1000),
+                method=piece.method,
+                path=piece.path,
+                user=piece.user,
+                bytes=piece.body_bytes,
             )

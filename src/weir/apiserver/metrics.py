@@ -108,6 +108,12 @@ class Metrics:
             "Number of requests which apiserver terminated in self-defense.",
             ("verb", *_WHAT, "code"),
         )
+        self._refused = registry.counter(
+            "weir_apiserver_refused_total",
+            "Number of requests that were turned away before it was known who sent them: no HTTP, too long a head, "
+            "no room. They are in no audit log.",
+            ("code",),
+        )
         self._authenticated = registry.counter(
             "authentication_attempts", "Counter of authenticated attempts.", ("result",)
         )
@@ -174,6 +180,10 @@ class Metrics:
         """Count a request the server refused to protect itself (429, 413, 504)."""
         what = (group, version, resource, subresource, scope, COMPONENT)
         self._terminations.child(VERBS.get(verb, "other"), *what, str(code)).inc()
+
+    def refused(self, code: int) -> None:
+        """Count a request that was turned away before it was one."""
+        self._refused.child(str(code)).inc()
 
     def watch_opened(self, group: str, version: str, resource: str, kind: str, scope: str) -> WatchMetrics:
         """Count one more watch; its `closed` must be called when it ends."""

@@ -80,7 +80,12 @@ class OffLoop:
         with self._wake:
             heappush(self._queue, (turn, self._count, done, lambda: work(*arguments, **named)))
             self._wake.notify()
-        return await done
+        try:
+            return await done
+        finally:
+            del (
+                done
+            )  # what it raised refers to this frame, and the document would stay until cycles are looked for
 
     async def run_aside(
         self, work: Callable[Arguments, Answer], *arguments: Arguments.args, **named: Arguments.kwargs
@@ -100,18 +105,22 @@ class OffLoop:
                 (turn, _), _, done, piece = heappop(self._queue)
                 self._now = max(self._now, turn)
             if not done.cancelled():
-                self._answer(done, piece)
+                answer, error = _outcome(piece)
+                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    if error is None:
+                        done.get_loop().call_soon_threadsafe(_succeed, done, answer)
+                    else:
+                        done.get_loop().call_soon_threadsafe(_fail, done, error)
+                del answer, error
             del done, piece
 
-    def _answer(self, done: asyncio.Future[Any], piece: Callable[[], Any]) -> None:
-        assert self._loop is not None
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            try:
-                answer = piece()
-            except BaseException as error:
-                self._loop.call_soon_threadsafe(_fail, done, error)
-            else:
-                self._loop.call_soon_threadsafe(_succeed, done, answer)
+
+def _outcome(piece: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """Return what *piece* returned or raised; in a frame of its own, which knows nothing of who waits for it."""
+    try:
+        return piece(), None
+    except BaseException as error:
+        return None, error
 
 
 def _succeed(done: asyncio.Future[Any], answer: Any) -> None:

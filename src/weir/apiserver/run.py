@@ -14,6 +14,7 @@ import secrets
 import signal
 import socket
 import ssl
+import stat
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +60,7 @@ from weir.objects.kinds import Kind
 from weir.objects.kinds import find as find_resource
 from weir.objects.pod_usage import UsageModel
 from weir.observe.features import publish_features
-from weir.observe.interpreter import calm_collector
+from weir.observe.interpreter import calm_collector, return_memory
 from weir.observe.logs import Log
 from weir.observe.metrics import Registry
 from weir.store import Store, StoreUnavailable
@@ -247,8 +248,20 @@ def _settled(document: dict[str, Any], kind: Kind) -> dict[str, Any]:
     return checked
 
 
+def _warn_of_shared_folder(folder: Path) -> None:
+    """Say so when anybody on this machine may put other files in place of the server's."""
+    with suppress(OSError):
+        mode = folder.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            log.warning(
+                "everybody may write to the data folder, and so replace its keys and objects: chmod o-w it",
+                folder=str(folder),
+            )
+
+
 async def build(options: Options, store: Store, clock: Clock) -> Running:
     """Put the server together on an open store and create what a cluster starts with."""
+    _warn_of_shared_folder(options.data_dir)
     credentials = None
     if not options.insecure or options.store != "memory":
         credentials = await asyncio.to_thread(
@@ -359,7 +372,7 @@ async def serve(running: Running, clock: Clock) -> None:
     handle: Handler = running.server.handle
     if running.blocking is not None:
         handle = running.blocking.measured(running.server.handle)
-    connections = running.connections = Connections(handle, running.server.prove)
+    connections = running.connections = Connections(handle, running.server.prove, running.metrics.refused)
     running.server.verbs.off_loop.start()
     context: ssl.SSLContext | None = None
     if not options.insecure and credentials is not None:
@@ -395,6 +408,7 @@ def _tune_interpreter() -> None:
     disk) waiting for Python's five milliseconds each time.
     """
     calm_collector()
+    return_memory()
     sys.setswitchinterval(SWITCH_SECONDS)
 
 

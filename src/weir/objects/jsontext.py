@@ -20,7 +20,7 @@ __all__ = [
     "JsonError",
     "Pairs",
     "duplicate_fields",
-    "holds_more_than",
+    "has_more_values_than",
     "may_be_too_deep",
     "parse_json",
     "plain",
@@ -112,23 +112,23 @@ def too_deep(value: Any) -> bool:
     return True
 
 
-def holds_more_than(value: Any, most: int) -> bool:
-    """Whether *value*, with all it holds, is more than *most* values.
+def has_more_values_than(body: bytes, most: int) -> bool:
+    """Whether a JSON text has more commas and opening brackets than *most*, those in strings left out.
 
-    >>> holds_more_than({"a": [1, 2]}, 4), holds_more_than({"a": [1, 2]}, 3)
+    That is how many values it can hold at most, found without building any of them.
+
+    >>> has_more_values_than(b'{"a": [1, 2], "b": "[[,,"}', 4), has_more_values_than(b'{"a": [1, 2], "b": 3}', 3)
     (False, True)
     """
-    count, level = 1, [value]
-    while level and count <= most:
-        below: list[Any] = []
-        for item in level:
-            inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-            count += len(inner)
-            if count > most:
-                return True
-            below += [each for each in inner if isinstance(each, dict | list)]
-        level = below
-    return count > most
+    if len(body) <= most or body.count(b",") + body.count(b"{") + body.count(b"[") <= most:
+        return False
+    count = 0
+    for piece in _OUTSIDE_STRINGS.finditer(body):
+        outside = piece[1]
+        count += outside.count(b",") + outside.count(b"{") + outside.count(b"[")
+        if count > most:
+            return True
+    return False
 
 
 def duplicate_fields(value: Any, path: str = "") -> list[str]:
@@ -187,6 +187,7 @@ _DECODER: Final = json.JSONDecoder(
 )
 
 
+_OUTSIDE_STRINGS: Final = re.compile(rb'([^"]*+)(?:"(?:[^"\\]++|\\.)*+"?)?', re.DOTALL)
 _BLANKS: Final = re.compile(f"[{_WHITE}]*+")
 #: What may stand in a string: any character but these, and escapes.
 _ORDINARY: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')

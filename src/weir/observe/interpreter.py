@@ -7,10 +7,12 @@ the rest is looked at rarely.
 
 from __future__ import annotations
 
+import ctypes
 import gc
+from contextlib import suppress
 from typing import Final
 
-__all__ = ["calm_collector"]
+__all__ = ["calm_collector", "return_memory"]
 
 #: Objects made before the youngest are looked at, and how many such looks come before the older ones are.
 _THRESHOLDS: Final = (200_000, 20, 20)
@@ -21,3 +23,20 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
+
+
+#: Of the C library's `mallopt`: from which size on a block is mapped by itself (and given back when it is freed), how
+#: much free memory at the end of the heap is kept, and how many heaps threads may have.
+_MALLOC: Final = {-3: 128 << 10, -1: 1 << 20, -8: 1}
+
+
+def return_memory() -> None:
+    """Let freed blocks of bodies and answers go back to the machine, where the C library can be told so.
+
+    Left alone it learns to keep blocks of up to 32 MiB for later, and a heap for each thread: after some hundred large
+    bodies at once a server keeps several times what it holds.
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, value in _MALLOC.items():
+            mallopt(parameter, value)

@@ -23,6 +23,7 @@ from weir.validate.field import (
 from weir.validate.label_selector import validate_label_selector
 from weir.validate.meta import validate_generic_meta
 from weir.values.names import check_dns1035_label, check_dns1123_subdomain, check_label_key
+from weir.values.quoting import quote
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
@@ -209,6 +210,9 @@ def _validate_path(path: str, at: str) -> Errors:
 def _validate_url(url: str, at: str) -> Errors:
     try:
         parts: Any = urlsplit(url)
+        port = parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]
+        if port and not (port.isascii() and port.isdigit()):
+            raise ValueError(f"parse {quote(url)}: invalid port {quote(':' + port)} after host")
     except ValueError as error:
         yield required(at, f"url must be a valid URL: {error}{_URL}")
         return

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -80,3 +83,24 @@ async def test_the_turns_of_users_that_are_gone_are_forgotten(monkeypatch, off_l
     for number in range(100):
         await off_loop.run(off_loop.turn(f"u{number}"), int)
     assert len(off_loop._last) <= 11
+
+
+async def test_a_refused_document_is_let_go_at_once(off_loop):
+    class Document:
+        pass
+
+    def refuse(document: Document) -> None:
+        raise ValueError(document)
+
+    gone = []
+    gc.disable()
+    try:
+        document = Document()
+        gone.append(weakref.ref(document))
+        with suppress(ValueError):
+            await off_loop.run(off_loop.turn("a"), refuse, document)
+        del document
+        await off_loop.run(off_loop.turn("a"), int)  # the thread has let go of the piece before
+        assert gone[0]() is None
+    finally:
+        gc.enable()

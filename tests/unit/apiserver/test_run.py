@@ -135,3 +135,25 @@ async def test_the_kubeconfig_is_private_and_opens_the_server(running, tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert config["clusters"][0]["cluster"]["server"] == f"https://127.0.0.1:{running.port}"
     assert "client-key-data" in config["users"][0]["user"]
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o777, True), (0o1777, False), (0o700, False), (0o755, False)])
+async def test_a_data_folder_that_everybody_may_write_to_is_warned_of(tmp_path, caplog, mode, warned):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(mode)
+    options, clock = Options(folder, store="memory", insecure=True), RealClock()
+    running = await build(options, await open_store(options, clock), clock)
+    await running.stop()
+    assert ("everybody may write to the data folder" in caplog.text) is warned
+
+
+async def test_what_is_turned_away_before_it_is_a_request_is_counted(running):
+    context = trusting(running)
+    line, _, _ = await ask(running, context, b"NONSENSE\r\n")
+    assert line == b"HTTP/1.1 400 Bad Request"
+    line, _, _ = await ask(running, context, b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n")
+    assert b"431" in line
+    text = running.metrics.render().decode()
+    assert 'weir_apiserver_refused_total{code="400"} 1' in text
+    assert 'weir_apiserver_refused_total{code="431"} 1' in text

@@ -4,7 +4,8 @@ A bound on one connection is none: two thousand connections of a megabyte each a
 waits to be taken by its reader, and connections that have not proven who they are, are counted over all of them:
 - request bodies: beyond `RECEIVED_BYTES` a request is refused with 429;
 - answers that are not taken: beyond `UNSENT_BYTES` the reader that has been slow for longest is cut off;
-- connections without a credential: beyond `MOST_UNPROVEN` the oldest is cut off, so that a new client finds room;
+- connections without a credential: beyond `MOST_UNPROVEN` the oldest that had time to show one is cut off, so that a
+  new client finds room;
 - connections of one user: beyond `MOST_OF_ONE_USER` a new one is refused with 429.
 Not here: the bounds of one request (weir.apiserver.transport.protocol), the numbers (weir.apiserver.transport.limits).
 """
@@ -28,14 +29,21 @@ __all__ = ["Connections"]
 class Connections:
     """The open connections of a server; *authenticate* names the user of a request, None when it proves nothing."""
 
-    def __init__(self, handle: Handler, authenticate: Callable[[Request], User | None] | None = None) -> None:
+    def __init__(
+        self,
+        handle: Handler,
+        authenticate: Callable[[Request], User | None] | None = None,
+        refused: Callable[[int], object] = lambda code: None,
+    ) -> None:
+        """*refused* is told the code of every request that is turned away before it is one."""
         self.handle = handle
+        self.refused = refused
         self.authenticate = authenticate
         self.open: set[HttpProtocol] = set()
         self.closing = False
         self.received_bytes = 0
         self.unsent_bytes = 0
-        self._unproven: dict[HttpProtocol, None] = {}  # the oldest first
+        self._unproven: dict[HttpProtocol, float] = {}  # since when each is there, the oldest first
         self._slow: dict[HttpProtocol, None] = {}  # whose answers wait for them, the longest first
         self._of_user: Counter[str] = Counter()
 
@@ -52,9 +60,11 @@ class Connections:
         self.open.add(connection)
         if self.authenticate is None:
             return
-        self._unproven[connection] = None
-        if len(self._unproven) > limits.MOST_UNPROVEN:
-            oldest = next(iter(self._unproven))
+        now = self._unproven[connection] = connection.since
+        while (count := len(self._unproven)) > limits.MOST_UNPROVEN:
+            oldest, since = next(iter(self._unproven.items()))
+            if now - since < limits.UNPROVEN_SECONDS and count <= limits.MOST_FRESH:
+                break  # many came at once, and an honest one among them had no time to say a word
             del self._unproven[oldest]
             oldest.abort()
 

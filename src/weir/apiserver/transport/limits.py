@@ -26,10 +26,12 @@ SENDING_SECONDS = 30.0  # for a client to take any of an answer that waits for i
 ANSWER_SECONDS = 60.0  # for an answer, except of what is long-running by nature
 #: What all connections together may hold: request bodies that are arriving or being worked on, and
 #: answers whose readers do not take them.
-RECEIVED_BYTES = 64 * 1024 * 1024
-UNSENT_BYTES = 64 * 1024 * 1024
+RECEIVED_BYTES = 32 * 1024 * 1024
+UNSENT_BYTES = 32 * 1024 * 1024
 MOST_PIPELINED = 16  # requests of one connection behind the one that is being answered
 MOST_UNPROVEN = 256  # connections that have not shown a credential yet
+UNPROVEN_SECONDS = 1.0  # in which a connection can show one before it makes room for another
+MOST_FRESH = 2048  # of those that have not had that time: beyond it the oldest goes all the same
 MOST_OF_ONE_USER = 256  # connections, except of system:masters
 SLICE_BYTES = 64 * 1024  # of an answer, handed to the transport at once
 MOST_READING = 400

@@ -104,6 +104,11 @@ class HttpProtocol(asyncio.Protocol):
 
     # --------------------------------------------------------------------------------------- transport
 
+    @property
+    def since(self) -> float:
+        """When something happened last."""
+        return self._since
+
     def connection_made(self, transport: Any) -> None:
         """Note who is at the other end."""
         self._transport = transport
@@ -387,6 +392,9 @@ class HttpProtocol(asyncio.Protocol):
 
     def _refuse(self, code: int, text: bytes) -> None:
         """End the connection with a plain text; what is being answered is not."""
+        if self._over:
+            return  # it has been told
+        self._connections.refused(code)
         self._stop_reading()
         if not self._transport.is_closing():
             if self._task is None:
@@ -395,7 +403,11 @@ class HttpProtocol(asyncio.Protocol):
 
     def _busy(self) -> None:
         """End the connection: this server has no room for more of it now."""
+        self._connections.refused(429)
         self._stop_reading()
+        self._body = []
+        if self._task is None and not self._queue:
+            self._release()
         if not self._transport.is_closing():
             if self._task is None:
                 self._write(Response(429, _BUSY, headers=_BUSY_HEADERS), False)

@@ -57,9 +57,17 @@ def endpoint_of(client_config: Document, reader: Reader, seconds: float) -> Endp
     url = client_config.get("url")
     if url:
         parts = urlsplit(str(url))
+        try:
+            port = parts.port or 443
+        except ValueError:  # a configuration may be stored with a port that there is not
+            number = parts.netloc.rpartition(":")[2]
+            raise CallFailed(
+                f"failed to call webhook: Post {quote(_with_timeout(str(url), seconds))}: "
+                f"dial tcp: address {number}: invalid port"
+            ) from None
         if parts.scheme != "https" or not parts.hostname:
             raise CallFailed(f"could not get REST client: {quote(str(url))} is not an https URL", 500)
-        return Endpoint(str(url), parts.hostname, parts.port or 443, parts.hostname, authority)
+        return Endpoint(str(url), parts.hostname, port, parts.hostname, authority)
     service = client_config.get("service")
     if not service:
         raise CallFailed(
@@ -231,7 +239,7 @@ def _status_message(body: bytes) -> str | None:
     """Return the message of a body that is a Status of failure."""
     try:
         status = msgspec.json.decode(body)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     if not isinstance(status, dict) or (status.get("kind"), status.get("apiVersion")) != ("Status", "v1"):
         return None

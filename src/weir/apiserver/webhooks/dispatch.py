@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import msgspec
 
 from weir.apiserver.admission.attributes import Attributes, Reader
+from weir.apiserver.off_loop import LARGE_BYTES
 from weir.apiserver.webhooks.client import Endpoint, endpoint_of
 from weir.apiserver.webhooks.match_conditions import Decide
 from weir.apiserver.webhooks.matching import EXEMPT_GROUPS, Hook, hooks_of, rules_match, wants
@@ -227,7 +228,9 @@ class Webhooks:
         uid = str(uuid.uuid4())
         endpoint = endpoint_of(hook.wire.get("clientConfig") or {}, self._reader, hook.seconds)
         body = await self._client.post(endpoint, encoded(a, uid, version), hook.seconds)
-        return read_answer(body, uid, version, mutating=mutating)
+        if len(body) < LARGE_BYTES:
+            return read_answer(body, uid, version, mutating=mutating)
+        return await asyncio.to_thread(read_answer, body, uid, version, mutating=mutating)
 
     def _count(
         self, hook: Hook, a: Attributes, step: str, started: float, rejected: bool, code: int, error_type: str

@@ -341,3 +341,27 @@ async def test_calls_and_refusals_are_counted(client, server):
         'apiserver_admission_webhook_request_total{code="403",name="w",operation="CREATE",rejected="true"'
         in page
     )
+
+
+@pytest.mark.parametrize(
+    "body", ["[" * 200_000, '{"response":' * 100_000, '{"kind":"Status","a":' + "[" * 200_000]
+)
+@pytest.mark.parametrize("status", [200, 400])
+async def test_an_answer_nested_without_end_is_a_failed_call(client, server, body, status):
+    server.answers["/v"] = lambda request: web.Response(
+        status=status, text=body, content_type="application/json"
+    )
+    await run(
+        chain(client, configuration("Validating", hook(server, "/v", failurePolicy="Ignore"))), create(pod())
+    )
+    with pytest.raises(InternalError, match='failed calling webhook "w": failed to call webhook: '):
+        await run(chain(client, configuration("Validating", hook(server, "/v"))), create(pod()))
+
+
+async def test_a_port_that_there_is_not_is_a_failed_call(client, server):
+    nowhere = hook(server, "/v")
+    nowhere["clientConfig"] = {"url": "https://127.0.0.1:99999/v", "caBundle": server.authority}
+    with pytest.raises(InternalError, match="dial tcp: address 99999: invalid port"):
+        await run(chain(client, configuration("Validating", nowhere)), create(pod()))
+    nowhere["failurePolicy"] = "Ignore"
+    await run(chain(client, configuration("Validating", nowhere)), create(pod()))

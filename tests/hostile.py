@@ -1,0 +1,273 @@
+"""Hold hostile connections of every kind beside an ordinary client: memory and the client's patience have bounds.
+
+`python -m tests.hostile [connections] [seconds]` (make hostile: 2,000 for a minute) starts a server of its own, takes
+its memory when idle, and opens the connections from another process, each played again whenever it ends, while an
+ordinary client writes and reads. It fails when the server's memory grew by more than 150 MiB or the client's 99th
+percentile was above 250 ms. tests/e2e/test_hostile.py does the same with fewer connections, for seconds, and asks for
+memory and answers alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import multiprocessing
+import os
+import re
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.e2e.server import running_server
+
+MOST_GROWTH = 150 << 20
+MOST_SECONDS = 0.25
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+YAML_BODY = b"spec:\n" + b"".join(b" a%d: b\n" % number for number in range(220_000))
+BROKEN_BODY = b'{"spec":[' + b"[]," * 1_000_000
+_numbers = itertools.count()
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Kind = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Report(NamedTuple):
+    """What was seen."""
+
+    idle_bytes: int
+    most_bytes: int
+    seconds: list[float]  #: of each request of the ordinary client
+    failures: list[str]
+    played: int  #: hostile connections
+
+    @property
+    def growth(self) -> int:
+        return self.most_bytes - self.idle_bytes
+
+    @property
+    def p99(self) -> float:
+        return sorted(self.seconds)[int(len(self.seconds) * 0.99)] if self.seconds else float("inf")
+
+
+def memory(pid: int) -> int:
+    """Return how many bytes of a process are in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# ── kinds of hostile connections ──
+
+
+async def long_paths(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """F1, F7: a path of 60 kB that nobody asked for before, without and with a token."""
+    token = next(_numbers) % 2
+    for _ in range(5):
+        path = f"/api/v1/namespaces/default/{next(_numbers)}" + "z" * 60_000
+        extra = "Authorization: Bearer mallory\r\n" if token else ""
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{extra}\r\n".encode())
+        await writer.drain()
+        await reader.read(4096)
+
+
+async def endless_trailers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """F2: trailers without end behind a body without a credential."""
+    writer.write(b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+    for number in range(2000):
+        writer.write(b"X-%d: " % number + b"y" * 8000 + b"\r\n")
+        await writer.drain()
+
+
+async def big_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """F3: three megabytes from nobody, then gone."""
+    writer.write(
+        b"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n"
+    )
+    for _ in range(45):
+        writer.write(b"x" * 65_536)
+        await writer.drain()
+
+
+async def unread_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """F4: large answers that are asked for and never read."""
+    writer.write(b"GET /openapi/v2 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer mallory\r\n\r\n" * 400)
+    await writer.drain()
+    await asyncio.get_running_loop().create_future()
+
+
+def large_text(media: str, body: bytes) -> Kind:
+    """F6: a text that takes long to read, from somebody without rights."""
+
+    async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = f"POST {REVIEWS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer mallory\r\nContent-Type: {media}\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+        for at in range(0, len(body), 65_536):
+            writer.write(body[at : at + 65_536])
+            await writer.drain()
+        await reader.read(4096)
+
+    return send
+
+
+async def too_much(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """F17: more than the server takes, announced and not."""
+    writer.write(
+        b"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer mallory\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    for _ in range(200):
+        writer.write(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
+        await writer.drain()
+
+
+async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """F17: a request that never ends arriving."""
+    writer.write(
+        b"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer mallory\r\n"
+    )
+    for _ in range(100):
+        writer.write(b"X-A: b\r\n")
+        await writer.drain()
+        await asyncio.sleep(1)
+
+
+KINDS: list[Kind] = [
+    *(long_paths, endless_trailers, big_body, unread_answers, too_much, slow, slow, slow),
+    large_text("application/yaml", YAML_BODY),
+    large_text("application/json", BROKEN_BODY),
+]
+
+
+# ── the play ──
+
+
+async def play(kind: Kind, port: int, until: float, count: list[int]) -> None:
+    """Play one hostile connection again and again."""
+    while time.monotonic() < until:
+        writer = None
+        with suppress(OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+            reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), 10)
+            count[0] += 1
+            async with asyncio.timeout(max(0.1, until - time.monotonic())):
+                await kind(reader, writer)
+        if writer is not None:
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+
+
+async def request(port: int, method: str, path: str, body: bytes, token: str) -> int:
+    """Return the code of one request of the ordinary client."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
+    writer.write(
+        f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    )
+    answer = await reader.read()
+    writer.close()
+    return int(answer[9:12] or b"0")
+
+
+async def ordinary(port: int, until: float, seconds: list[float], failures: list[str]) -> None:
+    """Write and read as an ordinary client does."""
+    while time.monotonic() < until:
+        name = f"c{next(_numbers)}"
+        body = json.dumps({"metadata": {"name": name}, "data": {"a": "b"}}).encode()
+        steps = [("POST", "", body, 201), ("GET", f"/{name}", b"", 200), ("DELETE", f"/{name}", b"", 200)]
+        for method, tail, sent, expected in steps:
+            began = time.monotonic()
+            try:
+                path = f"/api/v1/namespaces/default/configmaps{tail}"
+                code = await asyncio.wait_for(request(port, method, path, sent, "alice"), 30)
+                if code != expected:
+                    failures.append(f"{method} {tail}: {code}")
+            except (TimeoutError, OSError) as error:
+                failures.append(f"{method} {tail}: {error!r}")
+            seconds.append(time.monotonic() - began)
+        await asyncio.sleep(0.01)
+
+
+async def watch_memory(pid: int, until: float, most: list[int]) -> None:
+    while time.monotonic() < until:
+        most[0] = max(most[0], memory(pid))
+        await asyncio.sleep(0.1)
+
+
+async def attack(port: int, connections: int, until: float) -> int:
+    """Play the hostile connections; return how many there were."""
+    count = [0]
+    await asyncio.gather(
+        *(play(KINDS[number % len(KINDS)], port, until, count) for number in range(connections))
+    )
+    return count[0]
+
+
+def attack_beside(port: int, connections: int, until: float, played: Any) -> None:
+    """Attack from a process of its own, which takes no CPU that others want."""
+    os.nice(15)
+    played.put(asyncio.run(attack(port, connections, until)))
+
+
+async def measure(pid: int, port: int, connections: int, seconds: float) -> Report:
+    """Attack the server and watch it."""
+    for _ in range(20):  # what a server reads and keeps when it is first asked
+        await request(port, "GET", "/openapi/v2", b"", "alice")
+    idle = memory(pid)
+    until = time.monotonic() + seconds
+    taken: list[float] = []
+    failures: list[str] = []
+    most = [idle]
+    context = multiprocessing.get_context("spawn")
+    played = context.Queue()
+    attacker = context.Process(target=attack_beside, args=(port, connections, until, played), daemon=True)
+    attacker.start()
+    await asyncio.gather(ordinary(port, until, taken, failures), watch_memory(pid, until, most))
+    count = await asyncio.to_thread(played.get, True, 60)
+    attacker.join(30)
+    return Report(idle, most[0], taken, failures, count)
+
+
+def run(connections: int, seconds: float, folder: Path) -> Report:
+    """Start a server, attack it, and return what was seen."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    tokens = folder / "tokens.csv"
+    tokens.write_text('alice,alice,1,"admins"\nmallory,mallory,2,"nobodies"\nroot,root,3,"system:masters"\n')
+    options = ("--insecure-http", "--token-auth-file", str(tokens))
+    with running_server(folder, *options) as server:
+        found = re.search(r"127\.0\.0\.1:(\d+)", (folder / "server.log").read_text())
+        assert found is not None
+        port = int(found[1])
+        binding = {
+            "metadata": {"name": "alice"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "cluster-admin",
+            },
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
+        }
+        path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+        code = asyncio.run(request(port, "POST", path, json.dumps(binding).encode(), "root"))
+        assert code == 201, code
+        return asyncio.run(measure(server.pid, port, connections, seconds))
+
+
+def main() -> int:
+    connections = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
+    with tempfile.TemporaryDirectory() as folder:
+        report = run(connections, seconds, Path(folder))
+    print(f"{connections} hostile connections at a time, {report.played} in {seconds:.0f} s")
+    print(f"memory: {report.idle_bytes >> 20} MiB idle, at most {report.growth >> 20} MiB more")
+    print(f"ordinary client: {len(report.seconds)} requests, {len(report.failures)} failed, ", end="")
+    print(f"p99 {report.p99 * 1000:.0f} ms")
+    for failure in report.failures[:5]:
+        print(" ", failure)
+    return int(report.growth > MOST_GROWTH or report.p99 > MOST_SECONDS or bool(report.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
