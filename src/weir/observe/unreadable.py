@@ -9,7 +9,7 @@ Not here: what such a value means for the pod (no match: weir.taints.operators),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from weir.gates import Gates
@@ -52,10 +52,9 @@ class UnreadableValues:
         evaluate: Evaluate | None,
         *,
         now: float,
-        pod: ObjectRef,
-        node: str,
+        **about: object,
     ) -> None:
-        """Compare what can be unreadable and was not compared lately, and tell of what is; *now* in seconds."""
+        """Compare what was not compared lately, and tell of what cannot be; *about* says whom it concerns."""
         comparing = [toleration for toleration in tolerations if compares(toleration)]
         if not comparing:
             return
@@ -65,7 +64,7 @@ class UnreadableValues:
                     continue
                 outcome = tolerates(toleration, taint, gates, evaluate)
                 if outcome in UNREADABLE:
-                    self._tell(toleration, taint, outcome, pod, node)
+                    self._tell(toleration, taint, outcome, about)
 
     def tell(
         self,
@@ -79,7 +78,7 @@ class UnreadableValues:
     ) -> None:
         """Tell of a comparison that was made and failed, unless that was told of lately."""
         if self._is_due(toleration, taint, now):
-            self._tell(toleration, taint, outcome, pod, node())
+            self._tell(toleration, taint, outcome, {"pod": pod, "node": node()})
 
     def _is_due(self, toleration: Toleration, taint: Taint, now: float) -> bool:
         pair = (toleration.identity, taint.key, taint.value, taint.effect)
@@ -91,9 +90,9 @@ class UnreadableValues:
         return True
 
     def _tell(
-        self, toleration: Toleration, taint: Taint, outcome: Outcome, pod: ObjectRef, node: str
+        self, toleration: Toleration, taint: Taint, outcome: Outcome, objects: Mapping[str, object]
     ) -> None:
-        about: dict[str, object] = {"key": taint.key, "effect": taint.effect, "pod": pod, "node": node}
+        about: dict[str, object] = {"key": taint.key, "effect": taint.effect, **objects}
         if outcome is Outcome.EXPRESSION_FAILED:
             from weir.taints.expression import decide
 

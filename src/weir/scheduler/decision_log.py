@@ -7,15 +7,19 @@ Not here: the outcome of an attempt, said where it is carried out (weir.schedule
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from weir.clock import Clock
-from weir.objects.core import Node, NodeSelectorRequirement, Pod, Taint
+from weir.objects.core import Node, NodeSelectorRequirement, Pod, Taint, Toleration
+from weir.objects.resource import ResourceClaim
 from weir.observe.logs import Log, ObjectRef
 from weir.observe.unreadable import UnreadableValues
+from weir.scheduler.claims import Claims
 from weir.scheduler.cycle import Engine, Placement
 from weir.scheduler.framework import Diagnosis
 from weir.selectors.node import Match, match_requirement
+from weir.taints.toleration import BLOCKING, compares
 
 _UNREAD = {
     Match.NOT_A_VERSION: "Parse semver failed for value in label",
@@ -61,6 +65,21 @@ class DecisionLog:
         if self._log.shows(10):
             self._note_labels(engine, pod)
 
+    def note_devices(self, claims: Claims, pod: Pod) -> None:
+        """Tell of device taints that the tolerations of a rejected pod's claims could not compare."""
+        found = claims.of_pod(pod)
+        asked = [] if isinstance(found, str) else [each for claim in found for each in _tolerations(claim)]
+        for device in claims.tracker.current_devices() if asked else ():
+            self._unreadable.look(
+                asked,
+                [taint.plain for taint in device.taints if taint.plain.effect in BLOCKING],
+                claims.gates,
+                None,
+                now=self._clock.monotonic(),
+                pod=ref(pod),
+                device=device.id,
+            )
+
     def _note_labels(self, engine: Engine, pod: Pod) -> None:
         asked = _requirements(pod)
         gates = engine.judged_taints.gates
@@ -78,6 +97,13 @@ class DecisionLog:
                         node=node.name,
                         pod=ref(pod),
                     )
+
+
+def _tolerations(claim: ResourceClaim) -> Iterator[Toleration]:
+    """Yield the tolerations of a claim's requests that compare values."""
+    for request in claim.spec.devices.requests or ():
+        for asked in (request.exactly, *(request.first_available or ())):
+            yield from filter(compares, (asked.tolerations if asked else None) or ())
 
 
 def _requirements(pod: Pod) -> list[NodeSelectorRequirement]:

@@ -480,6 +480,7 @@ class Scheduler:
             return
         if DYNAMIC_RESOURCES in diagnosis.plugins:
             self.state.claims.note_waiting(item.pod)
+            self._decision_log.note_devices(self.state.claims, item.pod)
         self._log.v(2, "Unable to schedule pod; no fit; waiting", pod=ref(item.pod), err=message)
         self.state.queue.rejected(item, diagnosis.plugins, diagnosis.pending, self.clock.monotonic())
         self.state.work.set()

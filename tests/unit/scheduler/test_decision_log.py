@@ -148,3 +148,33 @@ def test_a_kubelet_with_unreadable_taints_says_so():
     (failed,) = said(told, "weir.simulation.kubelet", "failed to parse taint value as int64")
     (rejected,) = said(told, "weir.simulation.kubelet", "Rejected pod")
     assert failed["node"] == "n1" and rejected["reason"] == "TaintToleration"
+
+
+def test_device_taints_that_a_claim_cannot_compare_are_told_with_the_device():
+    request = {"name": "g", "exactly": {"deviceClassName": "gpu.example.com"}}
+    request["exactly"]["tolerations"] = [{"key": "hours", "operator": "Gt", "value": "24"}]
+
+    def act():
+        with Cluster() as cluster:
+            cluster.add_node("n1", devices=1)
+            taint = {"key": "hours", "value": "many", "effect": "NoSchedule"}
+            cluster.apply(
+                {
+                    "apiVersion": "resource.k8s.io/v1beta2",
+                    "kind": "DeviceTaintRule",
+                    "metadata": {"name": "budget"},
+                    "spec": {"deviceSelector": {}, "taint": taint},
+                },
+                {
+                    "apiVersion": "resource.k8s.io/v1",
+                    "kind": "ResourceClaim",
+                    "metadata": {"name": "gpu"},
+                    "spec": {"devices": {"requests": [request]}},
+                },
+                POD.replace("spec:", "spec:\n  resourceClaims: [{name: g, resourceClaimName: gpu}]", 1),
+            )
+            cluster.advance(5)
+
+    (told,) = said(lines(0, act), "weir.scheduler", "failed to parse taint value as int64")
+    assert (told["taint"], told["toleration"], told["key"]) == ("many", "Gt 24", "hours")
+    assert "n1" in told["device"] and told["pod"]["name"] == "web"

@@ -22,7 +22,9 @@ from weir.devices.tracker import Problem, Tracker, Update
 from weir.gates import Gates
 from weir.objects.resource import DeviceClass, DeviceID, DeviceTaintRule, ResourceClaim, ResourceSlice
 from weir.objects.times import format_time
-from weir.taints.toleration import EVICTING, Evaluate
+from weir.observe.logs import Log, ObjectRef
+from weir.observe.unreadable import UnreadableValues
+from weir.taints.toleration import EVICTING, Evaluate, compares
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class ClaimEvictions:
         self.claims: dict[str, ResourceClaim] = {}
         self.evictions: dict[str, Eviction] = {}
         self._gates, self._evaluate = gates, evaluate
+        self._unreadable = UnreadableValues(Log("weir.controllers"))
         self._holding: dict[DeviceID, dict[str, None]] = {}  # claims that hold a device
         self._held_of: dict[PoolKey, dict[DeviceID, None]] = {}
         self._pool_of: dict[str, PoolKey] = {}  # of slices, also those without devices
@@ -162,9 +165,26 @@ class ClaimEvictions:
     def _judge(self, keys: Iterable[str], now: datetime) -> Iterator[str]:
         for key in keys:
             taints_on = self._timed(now)
+            self._tell_unreadable(self.claims[key], taints_on, now)
             found = claim_eviction(self.claims[key], taints_on, self._gates, now, self._evaluate)
             if self._set(key, found):
                 yield key
+
+    def _tell_unreadable(
+        self, claim: ResourceClaim, taints_on: Callable[[DeviceID], Iterable[TrackedTaint]], now: datetime
+    ) -> None:
+        about = ObjectRef(claim.metadata.namespace, claim.metadata.name)
+        for result in claim.results:
+            if any(map(compares, result.tolerations or ())):
+                self._unreadable.look(
+                    result.tolerations or (),
+                    [taint.plain for taint in taints_on(result.id)],
+                    self._gates,
+                    self._evaluate,
+                    now=now.timestamp(),
+                    claim=about,
+                    device=result.id,
+                )
 
     def _timed(self, now: datetime) -> Callable[[DeviceID], Iterable[TrackedTaint]]:
         """Return how to look up taints; one without a time counts from when it was first looked at here."""
