@@ -37,17 +37,18 @@ def _groups(off: Off) -> dict[str, list[str]]:
 
 
 @cache
-def version() -> bytes:
-    """Return /version: the Kubernetes release whose API this is."""
+def version(release: str = "") -> bytes:
+    """Return /version: the Kubernetes release whose API this is, or the older one that it plays."""
+    minor = release.partition(".")[2] or "37"
     return _encode(
         {
             "major": "1",
-            "minor": "37",
+            "minor": minor,
             "emulationMajor": "1",
-            "emulationMinor": "37",
+            "emulationMinor": minor,
             "minCompatibilityMajor": "1",
-            "minCompatibilityMinor": "36",
-            "gitVersion": "v1.37.0-rc.1+weir",
+            "minCompatibilityMinor": str(int(minor) - 1),
+            "gitVersion": f"v{release}.0+weir" if release else "v1.37.0-rc.1+weir",
             "gitCommit": "",
             "gitTreeState": "archive",
             "buildDate": "1970-01-01T00:00:00Z",

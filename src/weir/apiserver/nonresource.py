@@ -43,7 +43,10 @@ class Pages:
         metrics: Metrics | None,
         public: Public,
         failed_checks: Callable[[], Sequence[str]],
+        release: str = "",
     ) -> None:
+        """*release* is the number of an older release whose server this plays."""
+        self._release = release
         self._off, self._address, self._metrics = off, address, metrics
         self._public, self._failed_checks = public, failed_checks
 
@@ -58,7 +61,8 @@ class Pages:
             if not accepts(request.header(b"accept"), "application/json"):
                 raise errors.NotAcceptable(offered="application/json")
             return Response(
-                200, _encode(self._public[path]()) if path in self._public else discovery.version()
+                200,
+                _encode(self._public[path]()) if path in self._public else discovery.version(self._release),
             )
         match parts:
             case ["api", *rest]:

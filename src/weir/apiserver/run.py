@@ -43,6 +43,7 @@ from weir.apiserver.encryption.at_rest import AtRest
 from weir.apiserver.file_changes import FileChanges
 from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.metrics import Metrics
+from weir.apiserver.older_release import RELEASES, OlderStore
 from weir.apiserver.patches.json import patch_of_webhook
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.verbs import Parts
@@ -106,6 +107,7 @@ class Options:
     etcd_cert: Path | None = None
     etcd_key: Path | None = None
     etcd_user: str = ""  #: name:password
+    release: str = ""  #: play a server of this older release (weir.apiserver.older_release)
     usage: UsageModel | None = None  #: answer for metrics.k8s.io, about pods that are simulated
     random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
     debug_blocking: bool = False  #: measure how long each request holds the event loop
@@ -267,10 +269,13 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         credentials = await asyncio.to_thread(
             pki.ensure, options.data_dir / "pki", options.hostnames, now=clock.now()
         )
-    reader = codec.Reader(store)
+    release = RELEASES[options.release] if options.release else None
+    gates = options.gates if release is None else release.gates(options.gates)
+    served: Store = store if release is None else OlderStore(store)
+    reader = codec.Reader(served)
     registry = Registry()
     metrics = Metrics(registry)
-    publish_features(registry, options.gates)
+    publish_features(registry, gates)
     authorizer = Authorizer(reader, options.authorization_modes)
     webhook_client = WebhookClient()
     enabled = options.admission.enabled()
@@ -342,12 +347,13 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     if blocking is not None:
         public["/debug/blocking"] = blocking.document
     server = ApiServer(
-        Parts(store, reader, chain, options.gates, clock, options.random_bytes, options.event_ttl_seconds),
+        Parts(served, reader, chain, gates, clock, options.random_bytes, options.event_ttl_seconds),
         security,
         metrics=metrics,
         address=address,
         public=public,
         usage=options.usage,
+        release=release,
     )
     ca = credentials.ca_pem.decode() if credentials is not None else ""
     await bootstrap(server.verbs, ca=ca, rbac=authorizer.uses_rbac, client_ca=ca)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
+from weir.apiserver import older_release
 from weir.apiserver.audit.events import COMPLETE, RECEIVED, STARTED, Audit
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.authz import Authorizer, action_of, forbidden
@@ -28,12 +29,13 @@ from weir.apiserver.auth.tokens import Signer
 from weir.apiserver.metrics import VERBS, Metrics
 from weir.apiserver.nonresource import NO_CACHE, Pages, not_found_page
 from weir.apiserver.off_loop import LARGE_BYTES
+from weir.apiserver.older_release import Release
 from weir.apiserver.patches.apply import update_managed_fields
 from weir.apiserver.printers import tables
 from weir.apiserver.registry.deletion import Deletion, deletion_warnings
 from weir.apiserver.registry.identity import check_namespace
 from weir.apiserver.registry.lists import Lists, parse_list_version
-from weir.apiserver.registry.patching import Patching
+from weir.apiserver.registry.patching import APPLY_PATCH, Patching
 from weir.apiserver.registry.scale import SCALE, Scales
 from weir.apiserver.registry.subresources import STREAMS, Subresources
 from weir.apiserver.registry.verbs import Parts, Verbs, WriteResult
@@ -112,8 +114,13 @@ class ApiServer:
         address: str = "127.0.0.1:6443",
         public: dict[str, Callable[[], Document]] | None = None,
         usage: UsageModel | None = None,
+        release: Release | None = None,
     ) -> None:
-        """With *usage* it answers for metrics.k8s.io as well, about pods that are simulated."""
+        """With *usage* it answers for metrics.k8s.io as well, about pods that are simulated.
+
+        With *release* it plays a server of that older release, on a store that is read so.
+        """
+        self._release = release
         self.verbs = Verbs(parts)
         self.patching = Patching(self.verbs)
         self.lists = Lists(parts.store, parts.clock)
@@ -131,7 +138,8 @@ class ApiServer:
         off = {"resource.k8s.io": not parts.gates.enabled("DynamicResourceAllocation")}
         off[RESOURCE_METRICS] = usage is None
         self._off = frozenset(group for group, is_off in off.items() if is_off)
-        self.pages = Pages(self._off, address, metrics, public or {}, self._failed_checks)
+        number = release.number if release is not None else ""
+        self.pages = Pages(self._off, address, metrics, public or {}, self._failed_checks, number)
         a, b, c, d = (secrets.token_hex(size) for size in (4, 2, 2, 2))
         self._audit_prefix = f"{a}-{b}-4{c[1:]}-8{d[1:]}-".encode()
         self._count = itertools.count(secrets.randbits(40))
@@ -194,6 +202,8 @@ class ApiServer:
             if self._store_failed and info.verb in _WRITES and answer.code < 300:
                 self._store_failed = "dryRun" in params
         except errors.ApiError as error:
+            if self._release is not None:
+                error = _reworded(error, self._release)
             answer = _failure(request, error)
             name = user.name if user else ""
             self._log.refused(error, info.verb, info.resource, info.namespace, name, self._clock.monotonic())
@@ -325,6 +335,8 @@ class ApiServer:
             if not info.known_group or info.api_group == RESOURCE_METRICS:
                 return not_found_page()
             raise errors.NotFound.resource()
+        if self._release is not None:
+            self._read_as_release(request, kind, warnings)
         if kind.deprecated is not None and (not info.subresource or kind.subresource(info.subresource)):
             warnings.append(deprecation(kind))
         if info.subresource:
@@ -441,6 +453,18 @@ class ApiServer:
             request.turn, lambda: DeleteOptions.parse(request.params, _json_body(request))
         )
 
+    def _read_as_release(self, request: Request, kind: Kind, warnings: list[str]) -> None:
+        """Take out of a request what the older release has never heard of; raises 404, 400."""
+        assert self._release is not None
+        if not self._release.serves(kind):
+            raise errors.NotFound.resource()
+        if request.body and request.method in ("POST", "PUT", "PATCH"):
+            media, mode = media_type(request), request.params.get("fieldValidation") or "Warn"
+            applying = media == APPLY_PATCH
+            if media in YAML_TYPES or applying:
+                request.body = document.yaml_to_json(request.body)
+            request.body = older_release.read_body(request.body, mode, warnings, applying=applying)
+
     def _measured(
         self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions
     ) -> Response:
@@ -547,6 +571,14 @@ def check_name(name: str) -> None:
         problem = "may not contain '%'"
     if problem:
         raise errors.BadRequest(f"Name parameter invalid: {quote(name)}: {problem}")
+
+
+def _reworded(error: errors.ApiError, release: Release) -> errors.ApiError:
+    """Return an error in the words of an older release."""
+    error.message = release.words(error.message)
+    for cause in (error.details or {}).get("causes") or ():
+        cause["message"] = release.words(cause.get("message", ""))
+    return error
 
 
 def _failure(request: Request, error: errors.ApiError) -> Response:

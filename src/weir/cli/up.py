@@ -93,8 +93,10 @@ class Wanted:
 @click.option(
     "--older",
     multiple=True,
-    type=click.Choice(_COMPONENTS[1:]),
-    help="A component from before KEP-5500, which reads a toleration with an expression as an empty one.",
+    metavar="COMPONENT",
+    help="A component from before KEP-5500 (scheduler, controllers, kubelet), which reads a toleration with an "
+    "expression as an empty one; apiserver, or apiserver=1.35: a server of that release (1.34 unless said), which "
+    "drops or refuses what it does not know.",
 )
 @encryption_option
 @click.option("--controllers", default="*", show_default=True, help="As of weir controller-manager.")
@@ -163,6 +165,7 @@ def up(
         hostnames=hostnames,
         secure_port=secure_port,
         gates=apart.apiserver,
+        release=apart.release,
         encryption_config=encryption_config,
         usage=UsageModel(),
     )
@@ -241,7 +244,10 @@ def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) ->
                 param_hint="--component-gates",
             )
         found[component] = found[component].replace(parse_settings(settings))
-    return ComponentGates(**found, older=frozenset(older))
+    try:
+        return ComponentGates(**found, older=frozenset(older))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--older") from None
 
 
 async def _up(
@@ -332,6 +338,8 @@ def _greet(
     else:
         for component, own in each.items():
             age = "; older than the field expression" if component in gates.older else ""
+            if component == "apiserver" and gates.release:
+                age = f"; plays Kubernetes {gates.release}"
             say(f"{component} gates: {own}{age}")
     if metrics:
         say(f"metrics of every component: {metrics}")

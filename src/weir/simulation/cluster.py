@@ -141,6 +141,7 @@ class Cluster:
             store="memory",
             insecure=True,
             gates=self._gates.apiserver,
+            release=self._gates.release,
             authorization_modes=("AlwaysAllow",),
             usage=self._usage,
             random_bytes=chance.randbytes,
@@ -206,7 +207,11 @@ class Cluster:
     async def _restart_server(self) -> None:
         """Put another server on the same store, as a new version of it would be."""
         old = self._running
-        self._running = await build(replace(old.options, gates=self._gates.apiserver), old.store, self.clock)
+        self._running = await build(
+            replace(old.options, gates=self._gates.apiserver, release=self._gates.release),
+            old.store,
+            self.clock,
+        )
         self._running.chores = old.chores
         old.server.watches.close()  # who followed the old one comes to the new one
         await old.webhook_client.close()
@@ -423,8 +428,15 @@ class Cluster:
         if "scheduler" in self._gates.older:  # through its eyes, as with its gates
             document = msgspec.json.decode(forget(msgspec.json.encode(document)))
         kinds = (*PLACEMENT, *DEVICES, *CREATION)
-        world = World.of(({"kind": kind, **each} for kind in kinds for each in self.list(kind)), kinds)
+        world = World.of(({"kind": kind, **each} for kind in kinds for each in self._all(kind)), kinds)
         return explain(Subject.of({"kind": "Pod", **document}, stored=stored), world, self._gates.scheduler)
+
+    def _all(self, kind: str) -> builtins.list[Document]:
+        """Return every object of a kind; an older server may not have it."""
+        try:
+            return self.list(kind)
+        except NotFound:
+            return []
 
     def history(self) -> bytes:
         """Return everything the cluster holds, events included, as one text: equal for equal seeds."""

@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+from weir.apiserver.older_release import DEFAULT_RELEASE, RELEASES
 from weir.apiserver.run import Running
 from weir.apiserver.transport.http import Request
 from weir.client.api import Client, Transport
@@ -56,12 +57,27 @@ class ComponentGates:
     scheduler: Gates = ALL_FEATURES
     controllers: Gates = ALL_FEATURES
     kubelet: Gates = ALL_FEATURES
-    #: Components from before KEP-5500, which do not know the field `expression` (core.md 8.4)
+    #: Components from before KEP-5500, which do not know the field `expression` (core.md 8.4); an `apiserver` of an
+    #: older release (`apiserver=1.35`, 1.34 unless said) knows none of the KEPs' fields
     older: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        if wrong := self.older - set(READERS):
-            raise ValueError(f"older: {min(wrong)!r} is none of {', '.join(READERS)}")
+        for each in sorted(self.older):
+            name, equals, release = each.partition("=")
+            if name not in (*READERS, "apiserver"):
+                raise ValueError(f"older: {each!r} is none of {', '.join(('apiserver', *READERS))}")
+            if equals and (name != "apiserver" or release not in RELEASES):
+                known = ", ".join(f"apiserver={number}" for number in RELEASES)
+                raise ValueError(f"older: {each!r}: a release is played of the API server only: {known}")
+
+    @property
+    def release(self) -> str:
+        """The older release that the API server plays, or nothing."""
+        for each in self.older:
+            name, _, release = each.partition("=")
+            if name == "apiserver":
+                return release or DEFAULT_RELEASE
+        return ""
 
     @classmethod
     def of(cls, gates: GatesLike | Mapping[str, GatesLike] | ComponentGates) -> ComponentGates:

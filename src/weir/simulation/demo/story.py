@@ -264,8 +264,8 @@ def _check_cluster(nodes: Iterable[NodeOf], documents: Iterable[Document]) -> No
 def _check_gates(gates: Mapping[str, Any]) -> None:
     settings = {name: value for name, value in gates.items() if name != "older"}
     older = gates.get("older", [])
-    if not isinstance(older, list) or set(map(str, older)) - set(COMPONENTS[1:]):
-        raise StoryError(f"gates: older is a list out of {', '.join(COMPONENTS[1:])}")
+    if not isinstance(older, list) or {str(each).partition("=")[0] for each in older} - set(COMPONENTS):
+        raise StoryError(f"gates: older is a list out of {', '.join(COMPONENTS)} (apiserver=1.34)")
     if all(isinstance(value, bool) for value in settings.values()):
         ALL_FEATURES.replace(settings)
         return

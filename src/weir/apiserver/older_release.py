@@ -1,0 +1,184 @@
+"""What does an API server of an older release make of the same store and the same requests?
+
+Spec: core.md 8.1 "Required order", 8.4; docs/decisions/0075. It decodes what is stored, and what is sent, without the
+fields it has never heard of: they are not shown, not checked and not written. So an object that nobody writes comes
+back whole with the next upgrade, and one that anybody writes, its status included, comes back without them. A request
+that names such a field gets the warning of any unknown field, or is refused with `fieldValidation=Strict`; what is left
+of it is judged by the release's own rules. The features of the four KEPs are off, or unknown.
+What surprises: a toleration that was an expression is an empty one here, and no new pod may have that: the server
+refuses it for its operator, not for its expression.
+Not here: components that read through a current server (weir.client.version_skew), gates (weir.gates).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from weir import errors
+from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, FEATURES, Gates
+from weir.objects.kinds import Kind
+from weir.store import Event, KeyValue, Page, Store, Watch
+from weir.store.backend import Deliver, Ended
+
+__all__ = ["DEFAULT_RELEASE", "RELEASES", "OlderStore", "Release", "strip"]
+
+_RESOURCE: Final = "resource.k8s.io"
+_TAINT_FIELDS: Final = frozenset({"description", "data", "evictionsPerSecond"})
+_SELECTOR_FIELDS: Final = frozenset({"deviceClassName", "selectors"})
+_MARKS: Final = (b'"expression"', b'"evictionsPerSecond"', b'"description"', b'"data"', b'"deviceSelector"')
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True)
+class Release:
+    """One older release: its number, and what of the KEPs it has heard of."""
+
+    number: str
+    numeric: bool = False  #: `Lt` and `Gt` are known, behind their gate
+
+    def gates(self, now: Gates) -> Gates:
+        """Return the gates such a server has: the features are unknown to it, or off by default."""
+        off = {name: False for name in FEATURES if name not in (DEVICE_TAINTS, DEVICE_TAINT_RULES)}
+        return now.replace({**off, DEVICE_TAINTS: False})
+
+    def serves(self, kind: Kind) -> bool:
+        """Return whether the release has this kind in this version: rules for devices were alpha only."""
+        return kind.kind != "DeviceTaintRule" or kind.version == "v1alpha3"
+
+    def words(self, message: str) -> str:
+        """Return a message as the release words it.
+
+        >>> RELEASES["1.34"].words('Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"')
+        'Unsupported value: "Gt": supported values: "Equal", "Exists"'
+        """
+        return (
+            message if self.numeric else message.replace('"Equal", "Exists", "Lt", "Gt"', '"Equal", "Exists"')
+        )
+
+
+RELEASES: Final = {each.number: each for each in (Release("1.34"), Release("1.35", numeric=True))}
+DEFAULT_RELEASE: Final = "1.34"
+
+
+def strip(document: Any, at: str = "") -> Iterator[str]:
+    """Take what the release does not know out of *document*, and yield where it stood.
+
+    >>> pod = {"spec": {"tolerations": [{"expression": "true", "tolerationSeconds": 5}]}}
+    >>> list(strip(pod)), pod
+    (['spec.tolerations[0].expression'], {'spec': {'tolerations': [{'tolerationSeconds': 5}]}})
+    """
+    if isinstance(document, list):
+        for i, each in enumerate(document):
+            yield from strip(each, f"{at}[{i}]")
+        return
+    if not isinstance(document, dict):
+        return
+    for name, value in list(document.items()):
+        path = f"{at}.{name}" if at else name
+        if name in ("fieldsV1", "annotations", "labels"):
+            continue
+        for entry, where in _entries(name, value, path):
+            for unknown in _unknown(name, at) & entry.keys():
+                del entry[unknown]
+                yield f"{where}.{unknown}"
+        yield from strip(value, path)
+
+
+def _entries(name: str, value: Any, path: str) -> Iterator[tuple[dict[str, Any], str]]:
+    if name in ("tolerations", "taints") and isinstance(value, list):
+        yield from ((each, f"{path}[{i}]") for i, each in enumerate(value) if isinstance(each, dict))
+    elif name in ("taint", "deviceSelector") and isinstance(value, dict):
+        yield value, path
+
+
+def _unknown(name: str, at: str) -> frozenset[str]:
+    if name == "tolerations":
+        return frozenset({"expression"})
+    return _SELECTOR_FIELDS if name == "deviceSelector" else _TAINT_FIELDS
+
+
+def read(value: bytes) -> bytes:
+    """Return a stored value as the release decodes it."""
+    if not any(mark in value for mark in _MARKS):
+        return value
+    document = _decode(value)
+    return _encode(document) if list(strip(document)) else value
+
+
+def read_body(body: bytes, field_validation: str, warnings: list[str], *, applying: bool) -> bytes:
+    """Return what the release reads of a JSON body; unknown fields warn, or are refused. Raises 400, 500."""
+    if not any(mark in body for mark in _MARKS):
+        return body
+    try:
+        document = _decode(body)
+    except msgspec.DecodeError:
+        return body  # the server says what is wrong with it
+    unknown = list(strip(document))
+    if not unknown:
+        return body
+    if applying:
+        raise errors.InternalError(
+            f"failed to create typed patch object: .{unknown[0]}: field not declared in schema"
+        )
+    said = [f'unknown field "{path}"' for path in unknown]
+    if field_validation == "Strict":
+        raise errors.BadRequest("strict decoding error: " + ", ".join(said))
+    if field_validation != "Ignore":
+        warnings.extend(said)
+    return _encode(document)
+
+
+class OlderStore:
+    """A store as a server of an older release sees it; what it writes goes to the store as it is."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+
+        self.count, self.commit, self.fresh = inner.count, inner.commit, inner.fresh
+        self.until, self.stale, self.compact = inner.until, inner.stale, inner.compact
+        self.upkeep, self.close = inner.upkeep, inner.close
+
+    @property
+    def revision(self) -> int:
+        """The revision of the state that reads see."""
+        return self._inner.revision
+
+    @property
+    def compacted(self) -> int:
+        """The oldest revision that can be listed or watched from."""
+        return self._inner.compacted
+
+    def get(self, key: str) -> KeyValue | None:
+        """Return the current version of *key*, without what is not known."""
+        return _read(self._inner.get(key))
+
+    def get_at(self, key: str, revision: int) -> KeyValue | None:
+        """Return *key* as it was at *revision*, without what is not known."""
+        return _read(self._inner.get_at(key, revision))
+
+    def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        """Return a list, without what is not known."""
+        page = self._inner.range(prefix, start=start, limit=limit, revision=revision)
+        return msgspec.structs.replace(page, items=[_known(item) for item in page.items])
+
+    def watch(self, prefix: str, after: int, deliver: Deliver, ended: Ended | None = None) -> Watch:
+        """Follow changes, without what is not known."""
+
+        def older(events: Sequence[Event]) -> None:
+            deliver([Event(each.key, each.revision, _read(each.now), _read(each.before)) for each in events])
+
+        return self._inner.watch(prefix, after, older, ended)
+
+
+def _read(found: KeyValue | None) -> KeyValue | None:
+    return None if found is None else _known(found)
+
+
+def _known(found: KeyValue) -> KeyValue:
+    value = read(found.value)
+    return found if value is found.value else msgspec.structs.replace(found, value=value)

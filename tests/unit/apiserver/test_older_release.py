@@ -1,0 +1,120 @@
+"""A server of an older release on the same store: what it shows, refuses and loses, and what comes back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weir import errors
+from weir.apiserver.older_release import read, read_body, strip
+from weir.simulation.cluster import Cluster, ComponentGates
+
+OLD = ComponentGates(older=frozenset({"apiserver"}))
+EXPRESSION = "taint.key == 'a'"
+
+
+def template(name: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "i"}], "tolerations": [{"expression": EXPRESSION}]}
+    return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name}, "template": {"spec": spec}}
+
+
+def pod(name: str, *tolerations: dict[str, Any]) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "i"}], "tolerations": list(tolerations)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def expression(cluster: Cluster, name: str) -> str | None:
+    found = cluster.get("PodTemplate", name)
+    assert found is not None
+    said: str | None = found["template"]["spec"]["tolerations"][0].get("expression")
+    return said
+
+
+def test_what_nobody_writes_comes_back_whole_and_what_is_written_does_not() -> None:
+    with Cluster(nodes=1, controllers=("node-lifecycle",)) as cluster:
+        cluster.create(pod("written", {"expression": EXPRESSION}))
+        cluster.create(template("untouched"))
+        before = cluster.get("PodTemplate", "untouched")
+        cluster.set_gates(OLD)
+        assert expression(cluster, "untouched") is None
+        cluster.patch_status("Pod", "written", {"message": "seen by an old server"})
+        cluster.set_gates(None)
+        assert cluster.get("PodTemplate", "untouched") == before
+        found = cluster.get("Pod", "written")
+        assert found is not None
+        assert "expression" not in found["spec"]["tolerations"][0]
+
+
+def test_an_old_server_refuses_operators_it_does_not_know_in_its_own_words() -> None:
+    gt = {"key": "sla", "operator": "Gt", "value": "5"}
+    semver = {"key": "v", "operator": "SemverGt", "value": "1.0.0"}
+    with Cluster(nodes=1, gates=OLD, controllers=("node-lifecycle",)) as cluster:
+        for entry in (gt, semver):
+            with pytest.raises(errors.Invalid, match=r'supported values: "Equal", "Exists"$'):
+                cluster.create(pod("p", entry))
+        version = json.loads(cluster._wait(cluster.client.call("GET", "/version")))
+        assert (version["minor"], version["gitVersion"]) == ("34", "v1.34.0+weir")
+        with pytest.raises(errors.NotFound):
+            cluster._wait(cluster.client.call("GET", "/apis/resource.k8s.io/v1/devicetaintrules"))
+    with (
+        Cluster(
+            nodes=1,
+            gates=ComponentGates(older=frozenset({"apiserver=1.35"})),
+            controllers=("node-lifecycle",),
+        ) as newer,
+        pytest.raises(errors.Invalid, match=r'supported values: "Equal", "Exists", "Lt", "Gt"$'),
+    ):
+        newer.create(pod("p", gt))
+
+
+def test_an_unknown_field_warns_is_refused_or_is_passed_over() -> None:
+    body = json.dumps(pod("p", {"expression": EXPRESSION, "tolerationSeconds": 5})).encode()
+    warnings: list[str] = []
+    kept = json.loads(read_body(body, "Warn", warnings, applying=False))
+    assert kept["spec"]["tolerations"] == [{"tolerationSeconds": 5}]
+    assert warnings == ['unknown field "spec.tolerations[0].expression"']
+    with pytest.raises(errors.BadRequest, match=r"^strict decoding error: unknown field"):
+        read_body(body, "Strict", [], applying=False)
+    with pytest.raises(errors.InternalError, match="field not declared in schema"):
+        read_body(body, "Warn", [], applying=True)
+    quiet: list[str] = []
+    read_body(body, "Ignore", quiet, applying=False)
+    assert quiet == []
+
+
+def test_rates_and_descriptions_of_device_taints_are_unknown() -> None:
+    rule = {
+        "spec": {"taint": {"key": "k", "effect": "NoExecute", "evictionsPerSecond": 2, "description": "d"}}
+    }
+    assert sorted(strip(rule)) == ["spec.taint.description", "spec.taint.evictionsPerSecond"]
+    assert rule == {"spec": {"taint": {"key": "k", "effect": "NoExecute"}}}
+
+
+@pytest.mark.parametrize("older", ["apiserver=1.20", "scheduler=1.34", "etcd"])
+def test_what_cannot_be_played_is_said(older: str) -> None:
+    with pytest.raises(ValueError, match=r"^older: "):
+        ComponentGates(older=frozenset({older}))
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["spec", "taint", "key", "data", "name", "effect"]), inner, max_size=4
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["spec", "metadata", "status"]), _json))
+def test_what_has_none_of_the_fields_is_read_as_it_is(document: dict[str, Any]) -> None:
+    text = json.dumps({"name": 1, **document}).encode()
+    if read(text) is not text:
+        changed = json.loads(text)
+        assert list(strip(changed))
