@@ -36,6 +36,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("lint", "Check manifests with the API server's own words, and for traps it accepts"),
             ("cel", "Compile, check and evaluate a CEL expression, with its cost"),
             ("what-if", "Say what a change to the cluster would do before making it"),
+            ("skew", "Judge a workload by every mix of old and new components"),
             ("advise", "Say which thresholds keep how many nodes, and who is one value from nowhere"),
         ),
     ),
