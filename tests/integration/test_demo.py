@@ -198,3 +198,11 @@ def test_the_python_of_the_page_about_skew_runs():
     played = {}
     exec(compile(code, "play-version-skew.md", "exec"), played)
     assert not played["old"].enabled("TaintTolerationComparisonOperators")
+
+
+@pytest.mark.parametrize("kep", ["5471", "5721", "5500", "5055"])
+def test_an_upgrade_page_names_stories_that_are_played(kep):
+    page = (Path(__file__).parents[2] / "docs" / "howto" / f"upgrade-kep-{kep}.md").read_text()
+    named = set(re.findall(r"kep-[0-9]+-[a-z0-9-]*[a-z0-9]", page.replace(f"upgrade-kep-{kep}", "")))
+    assert f"kep-{kep}-upgrade-order" in named
+    assert named <= {story.name for story in STORIES}

@@ -282,7 +282,13 @@ def apply(files: Sequence[str]) -> Change:
 
 
 @_change("gates")
-@click.argument("settings", metavar="A=false,B=true")
+@click.argument("settings", metavar="A=false,B=true", default="")
+@click.option(
+    "--to",
+    type=click.Choice(("1.34", "1.35")),
+    default=None,
+    help="Go back to this release, whose components never heard of what the KEPs add.",
+)
 @click.option(
     "--component",
     "components",
@@ -290,13 +296,16 @@ def apply(files: Sequence[str]) -> Change:
     type=click.Choice(("apiserver", "scheduler", "controllers", "kubelet")),
     help="Only this component (repeatable).  [default: all of them]",
 )
-def gates(settings: str, components: Sequence[str]) -> Change:
-    """Restart components with other feature gates.
+def gates(settings: str, to: str | None, components: Sequence[str]) -> Change:
+    """Restart components with other feature gates, or as an older release.
+
+    Says which templates would be refused, what should be removed first and in which order to go.
 
     \b
     Examples:
       weir what-if gates TaintTolerationComparisonOperators=false
       weir what-if gates TaintTolerationCEL=false --component scheduler
+      weir what-if gates --to 1.34 --component apiserver
     """
     from weir.gates import GateError, parse_settings
     from weir.whatif.changes import SetGates
@@ -305,9 +314,9 @@ def gates(settings: str, components: Sequence[str]) -> Change:
         found = parse_settings(settings)
     except GateError as error:
         raise click.UsageError(str(error)) from None
-    if not found:
-        raise click.UsageError("which gate? write A=false")
-    return SetGates(tuple(found.items()), tuple(components))
+    if not found and to is None:
+        raise click.UsageError("which gate? write A=false, or --to 1.34")
+    return SetGates(tuple(found.items()), tuple(components), to=to or "")
 
 
 @_change("wait")

@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
+from weir.apiserver.older_release import RELEASES
 from weir.errors import ApiError, NotFound
-from weir.gates import Gates
+from weir.gates import FEATURES, Gates
 from weir.objects import core
 from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.objects.templates import TEMPLATE_PATHS
 from weir.objects.times import format_time
 from weir.selectors.labels import parse
 from weir.simulation.cluster import Cluster
 from weir.simulation.control_plane import ComponentGates
 from weir.taints.notation import taint_document
 from weir.validate import validate
+from weir.whatif.upgrade_order import advice
 
 Document = dict[str, Any]
 NODES: Final = by_kind("v1", "Node")
@@ -419,25 +422,48 @@ def _refusable(act: Callable[[], object]) -> None:
 
 @dataclass(frozen=True)
 class SetGates:
-    """Restart components with other feature gates."""
+    """Restart components with other feature gates, or as an older release."""
 
     settings: tuple[tuple[str, bool], ...]
     components: tuple[str, ...] = ()  #: all of them unless named
     before: Gates = field(default_factory=Gates)
+    to: str = ""  #: an older release: components that never heard of the KEPs' fields
 
     def say(self) -> str:
         words = ",".join(f"{name}={str(value).lower()}" for name, value in self.settings)
-        return f"gates {words}{' --component ' + ','.join(self.components) if self.components else ''}"
+        named = "".join(f" --component {name}" for name in self.components)
+        return " ".join(filter(None, ("gates", words, named.strip(), f"--to {self.to}" if self.to else "")))
 
     def make(self, cluster: Cluster) -> list[str]:
+        """Restart them, and say what should have been done before."""
+        held = [
+            {"kind": kind, **document}
+            for kind in (*TEMPLATE_PATHS, "DeviceTaintRule")
+            for document in cluster.list(kind)
+        ]
         gates: Mapping[str, Any] = {name: self.gates_of(name) for name in COMPONENTS}
-        cluster.set_gates(ComponentGates.of(gates))
-        return []
+        older = frozenset(
+            f"{name}={self.to}" if name == "apiserver" else name
+            for name in COMPONENTS
+            if self.to and self._changes(name)
+        )
+        cluster.set_gates(replace(ComponentGates.of(gates), older=older))
+        chosen = next(filter(self._changes, COMPONENTS))
+        after = self.gates_of(chosen)
+        going = [name for name in FEATURES if self.before.enabled(name) and not after.enabled(name)]
+        coming = [name for name in FEATURES if after.enabled(name) and not self.before.enabled(name)]
+        return advice(held, going, coming, self.components, self.to)
+
+    def _changes(self, component: str) -> bool:
+        return not self.components or component in self.components
 
     def gates_of(self, component: str) -> Gates:
         """Return the gates that *component* has afterwards."""
-        changed = not self.components or component in self.components
-        return self.before.replace(dict(self.settings)) if changed else self.before
+        if not self._changes(component):
+            return self.before
+        if self.to:
+            return RELEASES[self.to].gates(self.before).replace(dict(self.settings))
+        return self.before.replace(dict(self.settings))
 
 
 @dataclass(frozen=True)

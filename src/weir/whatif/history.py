@@ -125,6 +125,7 @@ class History:
         self.lives: dict[str, PodLife] = {}  # by uid
         self.nodes: dict[str, Document] = {}
         self.nodes_before: dict[str, Document] = {}
+        self._pods_before: dict[str, Document] = {}  # by uid; an older server shows them without some fields
         self.device_causes: dict[str, Cause] = {}  #: by pod, of the devices as the change left them
         self.budgets: dict[str, list[tuple[float, int, int]]] = {}  #: → (time, healthy, desired)
         self.ended_owners: dict[str, str] = {}  #: uid of an owner that gave up → in its own words
@@ -143,6 +144,7 @@ class History:
         shift = (now - self.began).total_seconds() if self.began is not None else 0.0
         self.began = now
         self.nodes_before = {each["metadata"]["name"]: each for each in nodes}
+        self._pods_before = {uid: life.document for uid, life in self.lives.items()}
         for life in self.lives.values():
             life.made -= shift
             for name in ("bound", "running", "left", "gone"):
@@ -209,7 +211,7 @@ class History:
         picked = [c for c in status.get("conditions") or () if c.get("type") == "DisruptionTarget"]
         why = next((w for c in picked if (w := _BY_REASON.get(c.get("reason", ""))) is not None), None)
         if why is Why.TAINT:
-            return self._by_taint(document, life.node)
+            return self._by_taint(document, life.node, self._pods_before.get(life.uid, document))
         if why is Why.DEVICE_TAINT:
             return self.device_causes.get(life.key, Cause(why))
         if why is not None:
@@ -220,16 +222,16 @@ class History:
             return Cause(Why.ENDED)
         return Cause(Why.OWNER)
 
-    def _by_taint(self, document: Document, node: str) -> Cause:
+    def _by_taint(self, document: Document, node: str, before: Document) -> Cause:
         try:
             pod, here = read(Pod, document), read(Node, self.nodes.get(node) or {})
-            old = read(Node, self.nodes_before.get(node) or {})
+            old, then = read(Node, self.nodes_before.get(node) or {}), read(Pod, before)
         except ViewError:
             return Cause(Why.TAINT)
         found = stay(here.taints, pod.tolerations, self.gates)
         if found.taint is None:
             return Cause(Why.TAINT)
-        was = stay(old.taints, pod.tolerations, self._gates_before)
+        was = stay(old.taints, then.tolerations, self._gates_before)
         anyway = was.limit is not None and found.limit is not None and was.limit <= found.limit
         seconds = None if found.toleration is None else max(found.toleration.toleration_seconds or 0, 0)
         return Cause(Why.TAINT, found.taint, f"node {node}", seconds, anyway)
