@@ -13,7 +13,7 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 TESTS ?=
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup demo test test-fresh fuzz hostile mutants test-newest test-old-kubectl check e2e bench docs changelog release tools \
+.PHONY: help setup demo soak faults test test-fresh fuzz hostile mutants test-newest test-old-kubectl check e2e bench docs changelog release tools \
   kubernetes test-kubernetes test-stock clean
 
 help:
@@ -25,6 +25,8 @@ help:
 	@echo "make fuzz             send 100,000 hostile requests (N=count)"
 	@echo "make hostile          hold 2,000 hostile connections for a minute"
 	@echo "make mutants          change the core line by line: do the tests notice?"
+	@echo "make soak             ten minutes of churn: memory, files and latency stay flat (SECONDS=x)"
+	@echo "make faults           kill every process of a highly available cluster in turn, under load (SECONDS=x)"
 	@echo "make check            style and types"
 	@echo "make e2e              a real kubectl against weir's API server"
 	@echo "make bench [NAME=x]   measure"
@@ -59,6 +61,14 @@ fuzz: $(READY)
 # Two thousand hostile connections beside an ordinary client, for a minute (CONNECTIONS=count, SECONDS=number).
 hostile: $(READY)
 	$(BIN)/python -m tests.hostile $(or $(CONNECTIONS),2000) $(or $(SECONDS),60)
+
+# Does a busy cluster stay as it was? Ten minutes of churn, then SIGKILL and a comparison of every acknowledged write.
+soak: $(READY)
+	$(BIN)/python -m tests.soak --seconds $(or $(SECONDS),600)
+
+# Every process of docs/howto/run-highly-available.md is killed and restarted in turn under load: some minutes.
+faults: $(READY) tools
+	$(BIN)/python -m tests.faults --seconds $(or $(SECONDS),20)
 
 # Property tests on cases that no run has seen; what fails is repeated with the seed that is printed.
 test-fresh: $(READY)
