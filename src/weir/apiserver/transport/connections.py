@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.transport import limits
+from weir.apiserver.transport.fair_turns import FairTurns
 from weir.apiserver.transport.http import Handler, Request
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Connections:
         """*refused* is told the code of every request that is turned away before it is one."""
         self.handle = handle
         self.refused = refused
+        self.turns = FairTurns()
         self.authenticate = authenticate
         self.open: set[HttpProtocol] = set()
         self.closing = False

@@ -307,6 +307,9 @@ class HttpProtocol(asyncio.Protocol):
 
     async def _answer(self, request: Request, keep: bool) -> None:
         try:
+            waiting = self._connections.turns.wait(self._user.name if self._user is not None else "")
+            if waiting is not None:
+                await waiting
             answer = await self._connections.handle(request)
             if isinstance(answer, Stream):
                 await self._stream(answer)

@@ -1,0 +1,54 @@
+"""Whose request is begun next, when more have arrived than can be begun at once? Users take turns.
+
+Spec: decision 14. Requests share one event loop, which would begin them in the order of their arrival: behind five
+hundred requests of one user, another's waits for all of them. So only `REQUESTS_A_TURN` are begun before the loop looks
+for news, and those that wait are begun user by user: who sends little waits for one turn, however much another sends.
+With nothing waiting a request is begun where it stands.
+Not here: how many may be under way (weir.apiserver.transport.limits), large documents (weir.apiserver.off_loop).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+__all__ = ["REQUESTS_A_TURN", "FairTurns"]
+
+REQUESTS_A_TURN = 8
+
+
+class FairTurns:
+    """The requests that are here and not begun, by user."""
+
+    def __init__(self) -> None:
+        self._begun = 0  # in this turn of the loop
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the user whose turn is next first
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def wait(self, user: str) -> asyncio.Future[None] | None:
+        """Return what a request of *user* has to wait for; None when it may begin at once."""
+        loop = asyncio.get_running_loop()
+        if self._begun == 0 and not self._waiting:
+            loop.call_soon(self._next_turn, loop)
+        if self._begun < REQUESTS_A_TURN and not self._waiting:
+            self._begun += 1
+            return None
+        waiting = loop.create_future()
+        self._waiting.setdefault(user, deque()).append(waiting)
+        return waiting
+
+    def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._begun = 0
+        while self._waiting and self._begun < REQUESTS_A_TURN:
+            user = next(iter(self._waiting))
+            requests = self._waiting.pop(user)
+            first = requests.popleft()
+            if requests:
+                self._waiting[user] = requests  # behind the others
+            if not first.done():  # its client may be gone
+                first.set_result(None)
+                self._begun += 1
+        if self._begun or self._waiting:
+            loop.call_soon(self._next_turn, loop)
