@@ -43,6 +43,7 @@ from weir.cli.render import (
 )
 
 if TYPE_CHECKING:
+    from weir.client.cluster_gates import KnownGates
     from weir.explain.explanation import Explanation
     from weir.explain.subject import Subject
     from weir.gates import Gates
@@ -193,7 +194,8 @@ def _once(
                 if number:
                     echo("")
                 last = number == len(answered) - 1
-                written, assumed = asked[number][1], known.line() if last else ""
+                written, through = asked[number][1], _through_operator(asked[number][0], known, held)
+                assumed = "; ".join(filter(None, (through, known.line() if last else "")))
                 if output == "markdown":
                     lines = markdown(answer, assumed, show_all=show_all, as_patch=as_patch, written=written)
                 else:
@@ -214,6 +216,19 @@ def _once(
     if all(answer.unsure or is_well(answer) for answer in answered):
         return CANNOT_SAY if any(answer.unsure for answer in answered) else FINE
     return FINDINGS
+
+
+def _through_operator(subject: Subject, known: KnownGates, held: Held) -> str:
+    """Return what a pod asks that the cluster knows only through weir's operator; "" when it asks nothing of that."""
+    from weir.client.cluster_gates import OPERATOR
+    from weir.explain.phrases import asks, gate_of, short
+    from weir.lowering.originals import extended_entries
+    from weir.lowering.tolerations import read_entry
+
+    read = [read_entry(each) for each in extended_entries(subject.document)]
+    lowered = [each for each in read if held.lowered or known.features[gate_of(each)].how == OPERATOR]
+    words = [asks(each) if each.expression else f"{each.key} {asks(each)}" for each in lowered]
+    return f"Tolerated {OPERATOR}: {short(', '.join(words), 300)}" if words else ""
 
 
 def _deciding(held: Held) -> Iterator[tuple[str, Any]]:

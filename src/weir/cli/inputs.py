@@ -32,6 +32,8 @@ _LEFT_OUT: Final = {
     "ResourceSlice": "resourceslices",
     "PersistentVolumeClaim": "persistentvolumeclaims",
 }
+#: Stands in every object that weir's operator had a hand in.
+_MARK: Final = b"lowered.weir.dev/"
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -93,6 +95,19 @@ class Held:
     listed: tuple[str, ...] = ()  #: kinds that were read whole
     dumped: bool = False  #: read from files, which do not say what they leave out
     pods: tuple[msgspec.Raw, ...] = ()  #: pods of JSON dumps that were read as a stream, as bytes
+    lowered: bool = False  #: some of the documents were written by weir's operator, and are raised here
+
+    @classmethod
+    def of(cls, documents: Iterable[tuple[str, Any]], *, keep_gate: bool, **rest: Any) -> Held:
+        """Return what was read, as its authors wrote it."""
+        from weir.lowering.originals import raised
+
+        given = list(documents)
+        found = [(file, raised(document, keep_gate=keep_gate)) for file, document in given]
+        lowered = any(
+            _is_lowered(one, two) for (_, one), (_, two) in zip(given, found, strict=True)
+        ) or rest.pop("lowered", False)
+        return cls(found, lowered=lowered, **rest)
 
     def lacks(self, needed: Collection[str]) -> list[Missing]:
         """Return the kinds in *needed* that could not be read; of a dump, those it has no object of."""
@@ -168,7 +183,7 @@ def read_cluster(where: Where, kinds: Sequence[str], *, stream: bool = False) ->
     if where.dump and stream:
         return _streamed(where.dump)
     if where.dump:
-        return Held(_dumped(where.dump), dumped=True)
+        return Held.of(_dumped(where.dump), keep_gate=True, dumped=True)
     from weir.client.kubeconfig import KubeconfigError
 
     try:
@@ -176,7 +191,12 @@ def read_cluster(where: Where, kinds: Sequence[str], *, stream: bool = False) ->
     except KubeconfigError as error:
         hint = "" if where.live.named else "; name one with --kubeconfig, or give a dump with --cluster"
         raise KubeconfigError(f"{error}{hint}") from None
-    return Held([("the cluster", document) for document in found.documents], found.missing, found.listed)
+    return Held.of(
+        (("the cluster", document) for document in found.documents),
+        keep_gate=not stream,
+        missing=found.missing,
+        listed=found.listed,
+    )
 
 
 def read_live(live: Live, kinds: Sequence[str], namespace: str = "") -> Snapshot:
@@ -189,6 +209,15 @@ def read_live(live: Live, kinds: Sequence[str], namespace: str = "") -> Snapshot
             return await snapshot(client, kinds, tick, namespace)
 
     return live.run("weir", read)
+
+
+def _is_lowered(given: Any, found: Any) -> bool:
+    """Return whether raising changed a document; a List is a new one in any case."""
+    if isinstance(given, dict) and isinstance(given.get("items"), list):
+        return given is not found and any(
+            one is not two and one != two for one, two in zip(given["items"], found["items"], strict=True)
+        )
+    return given is not found
 
 
 class _Items(msgspec.Struct):
@@ -204,6 +233,8 @@ class _KindOf(msgspec.Struct):
 
 def _streamed(places: Sequence[str]) -> Held:
     """Return what dumps hold; of a List in JSON every object is read by itself, and pods are left as they are."""
+    from weir.lowering.originals import raised
+
     documents: list[tuple[str, Any]] = []
     pods: list[msgspec.Raw] = []
     decode, kind_of = msgspec.json.Decoder(_Items).decode, msgspec.json.Decoder(_KindOf).decode
@@ -221,13 +252,16 @@ def _streamed(places: Sequence[str]) -> Held:
         try:
             for item in found.items:
                 kind = kind_of(item).kind or typed
-                if kind == "Pod":
+                if kind == "Pod" and _MARK in bytes(item):
+                    document = raised({"kind": kind, **msgspec.json.decode(item)})
+                    pods.append(msgspec.Raw(msgspec.json.encode(document)))
+                elif kind == "Pod":
                     pods.append(item)
                 else:
                     documents.append((file, {"kind": kind, **msgspec.json.decode(item)}))
         except (msgspec.DecodeError, TypeError):  # an item that is no object
             documents += _values(file, content)
-    return Held(documents, dumped=True, pods=tuple(pods))
+    return Held.of(documents, keep_gate=False, dumped=True, pods=tuple(pods))
 
 
 def _values(file: str, content: bytes) -> list[tuple[str, Any]]:

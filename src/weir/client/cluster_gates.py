@@ -4,6 +4,7 @@ Learned, not assumed, in this order: what the API server's `/metrics` say (`kube
 version, for features it cannot have; server-side dry runs of probe objects, which are judged and never stored. The
 scheduler, the controller manager and the kubelets are asked for their metrics through the API server's proxy. What
 none of these answers is "not known", and an answer that depends on it has to say so.
+A cluster that weir's operator extends has the features of its gates although every component has them off.
 What surprises: a gate that the API server does not know at all is off in every component, because none may be newer
 than the API server (Kubernetes' version skew policy).
 Not here: which gates an object needs (weir.objects.features), what an answer does with an unknown gate (the commands).
@@ -24,6 +25,7 @@ from weir.gates import (
     ALL_FEATURES,
     DEVICE_TAINT_RULES,
     DEVICE_TAINTS,
+    EXTENDED,
     FEATURES,
     KNOWN,
     SEMVER_COMPARISON,
@@ -31,6 +33,7 @@ from weir.gates import (
     TOLERATION_COMPARISON,
     Gates,
 )
+from weir.lowering.webhooks import MUTATING_CONFIGURATION
 
 API_SERVER: Final = "API server"
 SCHEDULER: Final = "scheduler"
@@ -119,6 +122,8 @@ class KnownGates:
         return {name: {"on": learned.on, "how": learned.how} for name, learned in self.features.items()}
 
 
+#: How one knows of a feature that works although no component has it.
+OPERATOR: Final = "through weir's operator"
 DEFAULT: Final = "weir's default; --feature-gates changes it"
 GIVEN: Final = "given with --feature-gates"
 
@@ -139,6 +144,7 @@ class ClusterGates:
     """What was learned of each component's gates."""
 
     by_component: Mapping[str, Mapping[str, Learned]]
+    operator: bool = False  #: weir's operator lowers what the components do not know
 
     def known(self, needs: Iterable[str], settings: Mapping[str, bool]) -> KnownGates:
         """Return what an answer may use that depends on the components *needs*; *settings* are a person's word.
@@ -154,6 +160,8 @@ class ClusterGates:
 
     def _joined(self, name: str, needs: Sequence[str]) -> Learned:
         learned = {component: gates[name] for component, gates in self.by_component.items()}
+        if self.operator and name in EXTENDED and not all(learned[each].on for each in needs):
+            return Learned(True, OPERATOR)
         for component, one in learned.items():
             if one.on is False:
                 return Learned(False, f"{component}: {one.how}")
@@ -192,7 +200,16 @@ async def learn(client: Client, namespaces: Iterable[str] = ("default",)) -> Clu
         if one.on is False and one.how.startswith(_NOT_THERE):  # nor can any other component have it
             for component in COMPONENTS[1:]:
                 learned[component] = {**learned[component], name: one}
-    return ClusterGates({component: learned[component] for component in COMPONENTS})
+    return ClusterGates(
+        {component: learned[component] for component in COMPONENTS}, await _has_operator(client)
+    )
+
+
+async def _has_operator(client: Client) -> bool:
+    """Return whether weir's operator extends the cluster: its hooks are configured, as far as one may see."""
+    place = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{MUTATING_CONFIGURATION}"
+    answer = await _ask(client, place)
+    return answer is not None and answer.code == 200
 
 
 _NOT_THERE: Final = ("it does not have the gate", "Kubernetes v")

@@ -1,0 +1,167 @@
+"""From nothing to a numeric toleration: install with kubectl, run the operator with its own rights only, take it out.
+
+The one test of the whole way, so it is longer than others; `weir up` with the gates off stands for any cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import yaml
+
+from tests.e2e.kubectl import Kubectl, newest_kubectl
+from tests.e2e.test_up import up
+
+WEB = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: c, image: i}]
+      nodeSelector: {kubernetes.io/hostname: node-0}
+      tolerations:
+      - {key: sla, operator: Gt, value: "900", effect: NoExecute}
+"""
+
+
+def weir(kubeconfig, *words, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "weir.cli.main", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def own_kubeconfig(kubectl, kubeconfig, folder):
+    """Return a kubeconfig with a token of the operator's service account, and nothing else."""
+    answer = kubectl(
+        "create", "--raw", "/api/v1/namespaces/weir-system/serviceaccounts/weir-operator/token", "-f", "-",
+        stdin='{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":3600}}',
+    )  # fmt: skip
+    document = yaml.safe_load(kubeconfig.read_text())
+    document["users"] = [
+        {"name": each["name"], "user": {"token": json.loads(answer)["status"]["token"]}}
+        for each in document["users"]
+    ]
+    place = folder / "operator.kubeconfig"
+    place.write_text(yaml.safe_dump(document))
+    return place
+
+
+@contextmanager
+def operator(folder, kubeconfig, url, port):
+    log = folder / "operator.log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "weir.cli.main", "operator", "--url", url, "--secure-port", str(port)],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        )
+    try:
+        yield log
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def eventually(holds, what, patience=60):
+    deadline = time.monotonic() + patience
+    while not (found := holds()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+    return found
+
+
+def node_of(kubectl, name):
+    pods = json.loads(kubectl("get", "pods", "-l", f"app={name}", "-o", "json"))["items"]
+    return [each["spec"].get("nodeName") for each in pods if "deletionTimestamp" not in each["metadata"]]
+
+
+def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    url = f"https://127.0.0.1:{port}"
+    off = (
+        "TaintTolerationComparisonOperators=false,TaintTolerationNodeAffinitySemverComparisonOperators=false"
+    )
+    with up(tmp_path, "--feature-gates", f"{off},TaintTolerationCEL=false", "--nodes", "2"):
+        kubeconfig = tmp_path / "data" / "kubeconfig"
+        kubectl = Kubectl(newest_kubectl(), kubeconfig, tmp_path)
+        assert "not installed" in weir(kubeconfig, "check")
+        assert "Unsupported value" in kubectl("create", "-f", "-", stdin=_pod("gt"), fails=True)
+
+        manifests = weir(kubeconfig, "install", "--url", url)
+        kubectl("apply", "-f", "-", stdin=manifests)
+        assert "connection refused" in kubectl("apply", "-f", "-", stdin=WEB, fails=True), (
+            "closed until it answers"
+        )
+        with operator(tmp_path, own_kubeconfig(kubectl, kubeconfig, tmp_path), url, port) as log:
+            eventually(lambda: " Ready " in log.read_text(), "the operator does not become ready")
+            eventually(lambda: '"verdict": "todo"' not in _check(kubeconfig), "the checks do not pass")
+            kubectl("taint", "node", "node-0", "sla=950:NoExecute")
+            kubectl("apply", "-f", "-", stdin=WEB)
+            kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+            assert node_of(kubectl, "web") == ["node-0", "node-0"]
+
+            explained = weir(kubeconfig, "explain", "deployment", "web")
+            assert "sla > 900" in explained and "through weir's operator" in explained
+            assert "lowered.weir.dev" not in explained
+
+            kubectl("taint", "node", "node-0", "sla=960:NoExecute", "--overwrite")
+            names = kubectl("get", "pods", "-o", "name")
+            before = kubectl("get", "deployment", "web", "-o", "jsonpath={.metadata.generation} {.spec}")
+            kubectl("apply", "-f", "-", stdin=WEB)
+            assert (
+                kubectl("get", "deployment", "web", "-o", "jsonpath={.metadata.generation} {.spec}") == before
+            )
+            assert kubectl("apply", "-f", "-", stdin=manifests).count("created") == 0
+            assert kubectl("get", "pods", "-o", "name") == names, "960 is tolerated, and nobody left"
+            kubectl("taint", "node", "node-0", "sla=800:NoExecute", "--overwrite")
+            eventually(lambda: "node-0" not in node_of(kubectl, "web"), "800 is not tolerated")
+            assert "forbidden" not in log.read_text().casefold()
+
+            planned = weir(kubeconfig, "uninstall", "--dry-run")
+            assert "deployment default/web: sla > 900" in planned and "nothing was changed" in planned
+            weir(kubeconfig, "uninstall", code=2)
+            assert "namespace/weir-system deleted" in weir(kubeconfig, "uninstall", "--yes")
+            assert "Unsupported value" in kubectl("create", "-f", "-", stdin=_pod("gt"), fails=True)
+
+
+def _check(kubeconfig):
+    done = subprocess.run(
+        [sys.executable, "-m", "weir.cli.main", "check", "-o", "json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+    )
+    return done.stdout
+
+
+def _pod(name):
+    toleration = '{key: sla, operator: Gt, value: "900"}'
+    spec = f"{{containers: [{{name: c, image: i}}], tolerations: [{toleration}]}}"
+    return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {spec}\n"

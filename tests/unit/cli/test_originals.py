@@ -1,0 +1,91 @@
+"""Questions about a cluster that weir's operator extends are about what people wrote, and say so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from weir.cli.main import run
+from weir.lowering import webhooks
+from weir.lowering.admission import Cluster, answer
+from weir.lowering.triples import Triple
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "containers": [{"name": "c", "image": "i"}],
+        "tolerations": [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}],
+    },
+}
+
+
+def node(name, value):
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"lowered.weir.dev/a-1f": "true"}},
+        "spec": {"taints": [{"key": "sla", "value": value, "effect": "NoExecute"}]},
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def lowered(document, path=webhooks.POD_PATH):
+    given = answer(
+        path,
+        {"object": document, "kind": {"kind": document["kind"]}},
+        Cluster([Triple("sla", "950", "NoExecute")]),
+    )
+    assert given.allowed
+    return given.document
+
+
+@pytest.fixture
+def dump(tmp_path):
+    def write(*documents):
+        place = tmp_path / "dump.json"
+        place.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(documents)}))
+        return str(place)
+
+    return write
+
+
+def test_explain_shows_the_original_and_says_through_whom_it_holds(dump, capsys):
+    stored = lowered(POD)
+    stored["spec"].pop("schedulingGates")
+    assert run(["explain", "web", "--cluster", dump(stored, node("low", "800"), node("high", "1000"))]) == 0
+    said = capsys.readouterr().out
+    assert "fits on 1 of 2 nodes" in said, (
+        "1000 has no entry yet: the operator writes it before a node gets it"
+    )
+    assert "needs > 900" in said and "Tolerated through weir's operator: sla > 900" in said
+    assert "lowered.weir.dev" not in said
+
+
+def test_a_pod_that_the_operator_still_holds_is_said_to_be_held(dump, capsys):
+    assert run(["explain", "web", "--cluster", dump(lowered(POD), node("high", "950"))]) == 1
+    assert "lowered.weir.dev/pending" in capsys.readouterr().out
+
+
+def test_what_if_lives_on_with_the_original(dump, capsys):
+    stored = lowered(POD)
+    stored["spec"] |= {"nodeName": "high", "schedulingGates": []}
+    stored["status"] = {"phase": "Running"}
+    words = ["what-if", "taint", "high", "sla=2000:NoExecute", "--cluster"]
+    assert run([*words, dump(stored, node("high", "950"), node("low", "800"))]) in (0, 1)
+    said = capsys.readouterr().out
+    assert "No pod leaves; 1 pod on the changed nodes stays." in said, said
+
+
+def test_in_a_cluster_without_the_operator_nothing_is_said_of_it(dump, tmp_path, capsys):
+    plain = node("high", "950")
+    del plain["metadata"]["labels"]
+    manifest = tmp_path / "pod.json"
+    manifest.write_text(json.dumps(POD))
+    assert run(["explain", "-f", str(manifest), "--cluster", dump(plain)]) == 0
+    assert "operator" not in capsys.readouterr().out.replace("operators", "")
