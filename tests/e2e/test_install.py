@@ -89,7 +89,7 @@ def operator(folder, kubeconfig, url, port):
 def eventually(holds, what, patience=60):
     deadline = time.monotonic() + patience
     while not (found := holds()):
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, what() if callable(what) else what
         time.sleep(0.1)
     return found
 
@@ -111,7 +111,7 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
         kubeconfig = tmp_path / "data" / "kubeconfig"
         kubectl = Kubectl(newest_kubectl(), kubeconfig, tmp_path)
         assert "not installed" in weir(kubeconfig, "check")
-        assert "Unsupported value" in kubectl("create", "-f", "-", stdin=_pod("gt"), fails=True)
+        assert "Unsupported value" in kubectl("create", "-f", "-", stdin=pod("gt"), fails=True)
 
         manifests = weir(kubeconfig, "install", "--url", url)
         kubectl("apply", "-f", "-", stdin=manifests)
@@ -120,7 +120,7 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
         )
         with operator(tmp_path, own_kubeconfig(kubectl, kubeconfig, tmp_path), url, port) as log:
             eventually(lambda: " Ready " in log.read_text(), "the operator does not become ready")
-            eventually(lambda: '"verdict": "todo"' not in _check(kubeconfig), "the checks do not pass")
+            eventually(lambda: '"verdict": "todo"' not in check(kubeconfig), "the checks do not pass")
             kubectl("taint", "node", "node-0", "sla=950:NoExecute")
             kubectl("apply", "-f", "-", stdin=WEB)
             kubectl("rollout", "status", "deployment/web", "--timeout=60s")
@@ -147,10 +147,10 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
             assert "deployment default/web: sla > 900" in planned and "nothing was changed" in planned
             weir(kubeconfig, "uninstall", code=2)
             assert "namespace/weir-system deleted" in weir(kubeconfig, "uninstall", "--yes")
-            assert "Unsupported value" in kubectl("create", "-f", "-", stdin=_pod("gt"), fails=True)
+            assert "Unsupported value" in kubectl("create", "-f", "-", stdin=pod("gt"), fails=True)
 
 
-def _check(kubeconfig):
+def check(kubeconfig):
     done = subprocess.run(
         [sys.executable, "-m", "weir.cli.main", "check", "-o", "json"],
         capture_output=True,
@@ -161,7 +161,9 @@ def _check(kubeconfig):
     return done.stdout
 
 
-def _pod(name):
-    toleration = '{key: sla, operator: Gt, value: "900"}'
+GT = '{key: sla, operator: Gt, value: "900"}'
+
+
+def pod(name, toleration=GT):
     spec = f"{{containers: [{{name: c, image: i}}], tolerations: [{toleration}]}}"
     return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {spec}\n"

@@ -1,4 +1,4 @@
-"""A person's first day: the wheel in a clean environment, the seven things of the README, one wrong input each."""
+"""A person's first day: the wheel in a clean environment, the things of the README, one wrong input each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """The table of rights names each right once, with its reason."""
 
+from pathlib import Path
+
 from weir.install.rights import RIGHTS, table
 
 
@@ -19,3 +21,8 @@ def test_no_right_is_given_twice():
         for verb in right.verbs
     ]
     assert len(given) == len(set(given))
+
+
+def test_the_page_shows_the_table():
+    page = Path(__file__).parents[3] / "docs" / "howto" / "extend-your-cluster.md"
+    assert table() in page.read_text()
