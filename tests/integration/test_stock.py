@@ -22,7 +22,7 @@ def played(cluster: StockCluster, scenario: Scenario) -> float | None:
     """Return after how many seconds the pod was evicted, None when it stayed."""
     gone: list[float] = []
     cluster.node("n")
-    cluster.taint("n", *scenario.first)
+    cluster.set_taints("n", *scenario.first)
     cluster.run_pod("p", *scenario.tolerations)
     assert cluster.where("p") == "n"
     began = cluster.now
@@ -33,7 +33,7 @@ def played(cluster: StockCluster, scenario: Scenario) -> float | None:
             left -= 0.1
             if cluster.where("p") is None and not gone:
                 gone.append((cluster.now - began).total_seconds())
-        cluster.taint("n", *taints)
+        cluster.set_taints("n", *taints)
     while left > 0 and not gone:
         cluster.advance(0.1)
         left -= 0.1
@@ -68,17 +68,17 @@ def tolerations(cluster, pod):
 
 def test_a_pod_waits_for_a_value_it_tolerates_and_is_released_for_it(stock):
     stock.node("n")
-    stock.taint("n", SLA800)
+    stock.set_taints("n", SLA800)
     stock.run_pod("p", GT)
     assert stock.where("p") == "" and "schedulingGates" not in stock.get("Pod", "p")["spec"]
-    stock.taint("n", SLA950)
+    stock.set_taints("n", SLA950)
     stock.advance(5)
     assert stock.where("p") == "n"
 
 
 def test_semver_and_expressions(stock):
     stock.node("n")
-    stock.taint("n", ("kernel", "6.1.0", "NoSchedule"))
+    stock.set_taints("n", ("kernel", "6.1.0", "NoSchedule"))
     stock.run_pod("newer", {"key": "kernel", "operator": "SemverGt", "value": "6.0.0"})
     stock.run_pod("older", {"key": "kernel", "operator": "SemverLt", "value": "6.0.0"})
     stock.run_pod(
@@ -106,7 +106,7 @@ def test_a_new_value_changes_no_template_and_a_reapply_nothing_at_all(stock):
     stock.advance(10)
     before = stock.get("Deployment", "d")
     for value in (SLA950, SLA960):
-        stock.taint("n", value)
+        stock.set_taints("n", value)
         stock.advance(10)
     stock.apply(deployment)
     stock.advance(10)
@@ -120,7 +120,7 @@ def test_a_new_value_changes_no_template_and_a_reapply_nothing_at_all(stock):
 
 def test_a_bare_pod_can_be_applied_again(stock):
     stock.node("n")
-    stock.taint("n", SLA950)
+    stock.set_taints("n", SLA950)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -131,7 +131,7 @@ def test_a_bare_pod_can_be_applied_again(stock):
     pod["metadata"]["namespace"] = "default"
     stock._do(stock.client.apply(kind, pod, field_manager="kubectl"))
     stock.advance(5)
-    stock.taint("n", SLA960)
+    stock.set_taints("n", SLA960)
     stock.advance(5)
     before = tolerations(stock, "p")
     stock._do(stock.client.apply(kind, pod, field_manager="kubectl"))  # not forced: there is no conflict
@@ -156,8 +156,8 @@ def test_a_dry_run_leaves_no_trace(stock):
 def test_daemonsets_follow_the_taints_and_nothing_rolls_out(stock):
     for name in ("a", "b"):
         stock.node(name)
-    stock.taint("a", SLA950)
-    stock.taint("b", SLA800)
+    stock.set_taints("a", SLA950)
+    stock.set_taints("b", SLA800)
     stock.apply(
         {
             "apiVersion": "apps/v1",
@@ -181,14 +181,14 @@ def test_daemonsets_follow_the_taints_and_nothing_rolls_out(stock):
     first = pods()
     assert set(first) == {"a"}
     for value in (SLA960, SLA950, SLA960):
-        stock.taint("a", value)
+        stock.set_taints("a", value)
         stock.advance(3)
     assert pods() == first, "no pod was touched"
-    stock.taint("a", SLA800)
-    stock.taint("b", SLA950)
+    stock.set_taints("a", SLA800)
+    stock.set_taints("b", SLA950)
     stock.advance(60)
     assert set(pods()) == {"b"}
-    stock.taint("b", SLA950, ("maintenance", "", "NoSchedule"))
+    stock.set_taints("b", SLA950, ("maintenance", "", "NoSchedule"))
     stock.advance(10)
     kept = pods()
     assert set(kept) == {"b"}, "NoSchedule leaves a running pod alone"
@@ -258,7 +258,7 @@ def test_a_volume_is_used_where_its_requirement_holds(stock):
 
 def test_while_the_hook_is_down_only_what_is_extended_is_refused(stock):
     stock.node("n")
-    stock.taint("n", SLA950)
+    stock.set_taints("n", SLA950)
     stock.run_pod("p", GT)
     stock.down = True
     stock.run_pod("plain", {"key": "sla", "operator": "Exists"})
@@ -266,12 +266,12 @@ def test_while_the_hook_is_down_only_what_is_extended_is_refused(stock):
     with pytest.raises(errors.ApiError, match="failed calling webhook"):
         stock.run_pod("q", GT)
     with pytest.raises(errors.ApiError, match="failed calling webhook"):
-        stock.taint("n", SLA960)
+        stock.set_taints("n", SLA960)
     stock.patch("Pod", "p", {"metadata": {"labels": {"a": "b"}}})
     stock.patch("Node", "n", {"spec": {"unschedulable": True}})
     stock.advance(5)
     assert stock.where("p") == "n"
-    stock.taint("n")
+    stock.set_taints("n")
     stock.delete("Pod", "plain")
     stock.advance(40)
     assert stock.where("p") == "n" and stock.where("plain") is None
@@ -284,7 +284,7 @@ def test_bad_originals_are_refused_in_the_servers_words(stock):
 
 def test_a_pod_that_asks_again_with_other_seconds_keeps_its_marker(stock):
     stock.node("n")
-    stock.taint("n", SLA950)
+    stock.set_taints("n", SLA950)
     stock.run_pod("p", {**GT, "tolerationSeconds": 1000})
     stock.patch(
         "Pod",
@@ -299,17 +299,17 @@ def test_a_pod_that_asks_again_with_other_seconds_keeps_its_marker(stock):
 def test_two_replicas_answer_and_one_is_enough(capsys):
     with StockCluster(replicas=2) as stock:
         stock.node("n")
-        stock.taint("n", SLA950)
+        stock.set_taints("n", SLA950)
         for pod in "abcd":
             stock.run_pod(pod, GT)
         assert {stock.where(pod) for pod in "abcd"} == {"n"}
         for value in (SLA960, SLA950, ("sla", "970", "NoExecute"), ("sla", "980", "NoExecute")):
-            stock.taint("n", value)
+            stock.set_taints("n", value)
             stock.advance(1)
         assert {stock.where(pod) for pod in "abcd"} == {"n"}
         leader = next(i for i, each in enumerate(stock.operators) if each.metrics.leader.value)
         stock.stop_operator(leader)
-        stock.taint("n", ("sla", "990", "NoExecute"))
+        stock.set_taints("n", ("sla", "990", "NoExecute"))
         stock.advance(40)
         stock.run_pod("e", GT)
         assert {stock.where(pod) for pod in "abcde"} == {"n"}
@@ -317,12 +317,12 @@ def test_two_replicas_answer_and_one_is_enough(capsys):
 
 def test_what_was_there_before_is_taken_over(stock):
     stock.node("n")
-    stock.taint("n", SLA950)
+    stock.set_taints("n", SLA950)
     stock.run_pod("p", {**GT, "effect": ""})
     stock.stop_operator(0)
     stock.delete("ValidatingWebhookConfiguration", "weir-nodes")
     stock.delete("MutatingWebhookConfiguration", "weir-lowering")
-    stock.taint("n", ("sla", "970", "NoSchedule"))
+    stock.set_taints("n", ("sla", "970", "NoSchedule"))
     stock.advance(5)
     stock.start_operator("again")
     stock.advance(5)
@@ -339,7 +339,7 @@ def test_random_histories_look_the_same_as_natively(seed):
 def test_without_a_sign_of_the_controller_manager_the_write_is_put_off_and_nobody_leaves():
     with StockCluster(controllers=("*", "-endpointslice")) as stock:
         stock.node("n")
-        stock.taint("n", SLA950)
+        stock.set_taints("n", SLA950)
         stock.run_pod("p", GT)
         patch = {"spec": {"taints": [{"key": "sla", "value": "960", "effect": "NoExecute"}]}}
         writing = stock._loop.create_task(stock.client.patch(by_kind("v1", "Node"), "n", patch))
@@ -356,7 +356,7 @@ def test_without_a_sign_of_the_controller_manager_the_write_is_put_off_and_nobod
 
 def test_without_rights_the_write_is_put_off_with_the_reason(stock, monkeypatch):
     stock.node("n")
-    stock.taint("n", SLA950)
+    stock.set_taints("n", SLA950)
     stock.run_pod("p", GT)
 
     async def forbidden(*given, **more):
@@ -364,14 +364,14 @@ def test_without_rights_the_write_is_put_off_with_the_reason(stock, monkeypatch)
 
     monkeypatch.setattr(stock.operators[0].entries._client, "patch", forbidden)
     with pytest.raises(errors.ApiError, match='cannot patch resource "pods"'):
-        stock.taint("n", SLA960)
+        stock.set_taints("n", SLA960)
     assert stock.where("p") == "n"
 
 
 def test_native_numeric_operators_are_left_alone():
     with StockCluster(gates={"TaintTolerationCEL": False}) as stock:
         stock.node("n")
-        stock.taint("n", SLA950)
+        stock.set_taints("n", SLA950)
         stock.run_pod("p", GT)
         assert tolerations(stock, "p")[0] == GT and stock.where("p") == "n"
         assert stock.operators[0].entries.native_numeric

@@ -121,7 +121,9 @@ class History:
                 }
                 self.told.append(f"taint {node} {taints}")
                 for cluster in both:
-                    cluster.taint(node, *((key, value, effect) for (key, effect), value in taints.items()))
+                    cluster.set_taints(
+                        node, *((key, value, effect) for (key, effect), value in taints.items())
+                    )
             case "label":
                 node, version = chance.choice(NODES), chance.choice(VERSIONS)
                 self.told.append(f"label {node} {version}")

@@ -12,6 +12,7 @@ from weir.apiserver.webhooks.review import CallFailed
 from weir.client.api import Client
 from weir.gates import KUBERNETES_DEFAULTS
 from weir.lowering import webhooks
+from weir.lowering.webhooks import CONDITION_KEYS
 from weir.operator.run import Operator
 from weir.simulation.cluster import Cluster
 
@@ -104,11 +105,11 @@ class StockCluster(Cluster):
         self.advance(5)
         return created
 
-    def taint(self, node: str, *taints: tuple[str, str, str]) -> None:
+    def set_taints(self, node: str, *taints: tuple[str, str, str]) -> None:
         """Replace the taints of people's on a node; Kubernetes' own stay."""
         stored = self.get("Node", node)
         assert stored is not None
-        kept = [t for t in stored["spec"].get("taints") or () if t["key"].startswith("node.kubernetes.io/")]
+        kept = [t for t in stored["spec"].get("taints") or () if t["key"] in CONDITION_KEYS]
         written = [dict(zip(("key", "value", "effect"), taint, strict=True)) for taint in taints]
         self.patch("Node", node, {"spec": {"taints": kept + written}})
 

@@ -13,21 +13,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from weir.lowering.webhooks import NODE_CONDITION_DOMAIN
+from weir.lowering.webhooks import CONDITION_KEYS
 from weir.objects.core import Taint
 from weir.taints import wellknown
 
 Document = dict[str, Any]
-
-_CONDITIONS: Final = (
-    wellknown.NOT_READY,
-    wellknown.UNREACHABLE,
-    wellknown.MEMORY_PRESSURE,
-    wellknown.DISK_PRESSURE,
-    wellknown.PID_PRESSURE,
-    wellknown.NETWORK_UNAVAILABLE,
-    wellknown.UNSCHEDULABLE,
-)
 
 
 class Triple(NamedTuple):
@@ -51,12 +41,12 @@ class Triple(NamedTuple):
     @property
     def conditional(self) -> bool:
         """Whether it is one of Kubernetes' own, which no barrier is told of."""
-        return self.key.startswith(NODE_CONDITION_DOMAIN)
+        return self.key in CONDITION_KEYS
 
 
 #: Kubernetes' own, for conditions and cordons, and the one people set when a node will not come back.
 WELL_KNOWN: Final = (
-    *(Triple(key, "", effect) for key in _CONDITIONS for effect in ("NoSchedule", "NoExecute")),
+    *(Triple(key, "", effect) for key in CONDITION_KEYS[:-1] for effect in ("NoSchedule", "NoExecute")),
     *(Triple(wellknown.OUT_OF_SERVICE, value, "NoExecute") for value in ("", "nodeshutdown")),
 )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weir.lowering.names import LABEL_PREFIX, MARKER_PREFIX, NAMESPACE, OPERATOR
+from weir.taints import wellknown
 
 Document = dict[str, Any]
 
@@ -29,8 +30,18 @@ NODE_LABELS_PATH: Final = "/node-labels"
 NODE_BARRIER_PATH: Final = "/node-barrier"
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-#: Taints of Kubernetes' own, which come and go with conditions; entries for them are written in advance.
-NODE_CONDITION_DOMAIN: Final = "node.kubernetes.io/"
+#: Taints of Kubernetes' own, which come and go with conditions; entries for them are written in advance. They are
+#: named one by one: people use the same domain, such as KEP-5471 with `node.kubernetes.io/sla`.
+CONDITION_KEYS: Final = (
+    wellknown.NOT_READY,
+    wellknown.UNREACHABLE,
+    wellknown.MEMORY_PRESSURE,
+    wellknown.DISK_PRESSURE,
+    wellknown.PID_PRESSURE,
+    wellknown.NETWORK_UNAVAILABLE,
+    wellknown.UNSCHEDULABLE,
+    wellknown.OUT_OF_SERVICE,
+)
 
 _PLAIN: Final = '["", "Equal", "Exists"]'
 
@@ -125,7 +136,8 @@ def _lost_expression() -> str:
 
 def _own_taints(node: str) -> str:
     """Return the taints of *node* that are not Kubernetes' own."""
-    return f"{node}.spec.?taints.orValue([]).filter(t, !t.key.startsWith({_quoted(NODE_CONDITION_DOMAIN)}))"
+    keys = ", ".join(map(_quoted, CONDITION_KEYS))
+    return f"{node}.spec.?taints.orValue([]).filter(t, !(t.key in [{keys}]))"
 
 
 _SAME: Final = 'o.key == t.key && o.effect == t.effect && o.?value.orValue("") == t.?value.orValue("")'

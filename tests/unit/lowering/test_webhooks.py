@@ -135,6 +135,7 @@ READY = ("node.kubernetes.io/not-ready", "", "NoExecute")
         (node(), node(A), ["node-labels"]),
         (node(A, labels={"v": "2"}), node(A, labels={"v": "1"}), ["node-labels"]),
         (node(A), node(A), []),
+        (node(("node.kubernetes.io/sla", "800", "NoSchedule")), node(), ["node-taints", "nodes"]),
         (node(READY), node(), []),
         (node(A, READY), node(A), []),
     ],
