@@ -296,7 +296,7 @@ class Replay:
         last = max((name for _, name in keep), default="")
         paged = bool((exchange.body or {}).get("metadata", {}).get("continue")) if exchange.body else False
         start = _token_start(params.get("continue", ""))
-        chosen = self._cluster.server.lists.select(
+        chosen = await self._cluster.server.lists.select(
             kind,
             namespace,
             {k: v for k, v in params.items() if k in ("labelSelector", "fieldSelector")},
@@ -320,7 +320,7 @@ class Replay:
             return
         last = wanted[-1]
         remaining = metadata.get("remainingItemCount", 1)
-        for item in list(self._cluster.server.lists.select(kind, namespace, {}).items):
+        for item in list((await self._cluster.server.lists.select(kind, namespace, {})).items):
             name = msgspec.json.decode(item.value)["metadata"]["name"]
             if name > last["metadata"]["name"]:
                 await self._cluster.drop(kind, namespace, name)
