@@ -49,6 +49,22 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many pods and claims the ResourceClaim controller works on at a time.",
 )
+@click.option(
+    "--kube-api-qps",
+    "qps",
+    type=float,
+    default=20.0,
+    show_default=True,
+    help="How many writes a second each controller makes (0: no limit).",
+)
+@click.option(
+    "--kube-api-burst",
+    "burst",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="How many it makes at once.",
+)
 @metrics_options
 @click.option("--list", "list_names", is_flag=True, help="Print the controllers there are, and leave.")
 @logging_options()
@@ -60,6 +76,8 @@ def controller_manager(
     leader_elect_resource_name: str,
     device_evictions: int,
     resource_claims: int,
+    qps: float,
+    burst: int,
     door: tuple[str, int] | None,
     list_names: bool,
 ) -> None:
@@ -95,7 +113,16 @@ def controller_manager(
 
     def make(client: Client, log: Log) -> Component:
         log.info("Controlling", controllers=",".join(c.name for c in chosen), leaderElect=bool(lease))
-        acting = Controllers(client, RealClock(), chosen, identity=identity(), lease_name=lease, log=log)
+        acting = Controllers(
+            client,
+            RealClock(),
+            chosen,
+            identity=identity(),
+            lease_name=lease,
+            log=log,
+            qps=qps,
+            burst=burst,
+        )
         publish_features(acting.metrics.registry, gates)
         return acting.run, acting.pages()
 

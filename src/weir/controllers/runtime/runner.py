@@ -20,6 +20,7 @@ from weir.client.cache import Informer, ObjectKey, wait_all_synced
 from weir.client.events import ObjectReference, Recorder
 from weir.client.leases import Elector, Leadership, Timing
 from weir.client.queue import WorkQueue, work
+from weir.client.rate_limiter import RateLimiter
 from weir.clock import Clock
 from weir.controllers.runtime.actions import (
     Action,
@@ -68,9 +69,15 @@ class Controllers:
         lease_name: str = "",
         seed: int = 0,
         log: Log | None = None,
+        qps: float = 0.0,
+        burst: int = 0,
     ) -> None:
-        """With a *lease_name* only the elected one of several processes acts."""
+        """With a *lease_name* only the elected one of several processes acts.
+
+        Each controller makes *burst* writes at once and *qps* a second, as upstream's do; 0 is no limit.
+        """
         self.client, self.clock = client, clock
+        self.qps, self.burst = qps, burst
         self.metrics = metrics or ControllerMetrics()
         self._identity, self._lease_name = identity, lease_name
         self._log = log or Log("weir.controllers")
@@ -175,6 +182,7 @@ class _Worker:
     def __init__(self, owner: Controllers, controller: Controller) -> None:
         self._owner, self.controller = owner, controller
         self._clock, self._client = owner.clock, owner.client
+        self._limiter = RateLimiter(owner.qps, owner.burst, owner.clock)
         name, metrics = controller.name, owner.metrics
         self.queue: WorkQueue[Hashable] = WorkQueue(owner.clock, meter=metrics.queue(name))
         metrics.queue_depth.child(name).look = lambda: len(self.queue)
@@ -333,6 +341,8 @@ class _Worker:
             getattr(self._owner.metrics, action.metric).child().observe(action.seconds)
             return []
         self._owner.check()
+        await self._limiter.wait()
+        self._owner.check()  # it may have been put out of office while it waited
         if isinstance(action, Evict):
             task = asyncio.ensure_future(self._evict(action))
             self._evicting.add(task)
