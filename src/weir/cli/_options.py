@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from weir.gates import GateError, Gates
+from weir.values.duration import NANOSECONDS, DurationError, parse_duration
 
 if TYPE_CHECKING:
     from weir.apiserver.run import Options
@@ -290,6 +291,39 @@ encryption_option: Final[Option] = click.option(
     "encryption_config",
     type=_FILE,
     help="Which resources are encrypted in the store, and how (EncryptionConfiguration).",
+)
+
+
+def _seconds(context: click.Context, option: click.Parameter, text: str) -> float:
+    """Return the seconds of a duration like Go's that is not negative."""
+    try:
+        seconds = parse_duration(text) / NANOSECONDS
+    except DurationError:
+        seconds = -1.0
+    if seconds <= 0:
+        raise click.BadParameter(f"{text!r}: write a time like 1h30m or 90s")
+    return seconds
+
+
+retention_options: Final[Option] = together(
+    click.option(
+        "--etcd-compaction-interval",
+        "compaction_seconds",
+        type=click.FloatRange(min=0.0),
+        default=300.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long the history is kept that watches resume from.",
+    ),
+    click.option(
+        "--event-ttl",
+        "event_ttl_seconds",
+        default="1h0m0s",
+        show_default=True,
+        metavar="DURATION",
+        callback=_seconds,
+        help="How long events are kept.",
+    ),
 )
 
 secure_port_option: Final[Option] = click.option(

@@ -18,23 +18,12 @@ from weir.cli._options import (
     encryption_option,
     feature_gates_option,
     logging_options,
+    retention_options,
     secure_port_option,
     state_options,
 )
 from weir.cli.render import say
 from weir.gates import Gates
-from weir.values.duration import NANOSECONDS, DurationError, parse_duration
-
-
-def _seconds(context: click.Context, option: click.Parameter, text: str) -> float:
-    """Return the seconds of a duration like Go's that is not negative."""
-    try:
-        seconds = parse_duration(text) / NANOSECONDS
-    except DurationError:
-        seconds = -1.0
-    if seconds <= 0:
-        raise click.BadParameter(f"{text!r}: write a time like 1h30m or 90s")
-    return seconds
 
 
 @click.command()
@@ -86,23 +75,7 @@ def _seconds(context: click.Context, option: click.Parameter, text: str) -> floa
 @click.option(
     "--max-mutating-requests-inflight", type=int, default=200, show_default=True, help="Writes at once."
 )
-@click.option(
-    "--etcd-compaction-interval",
-    "compaction",
-    type=float,
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-)
-@click.option(
-    "--event-ttl",
-    "event_ttl_seconds",
-    default="1h0m0s",
-    show_default=True,
-    metavar="DURATION",
-    callback=_seconds,
-    help="How long events are kept.",
-)
+@retention_options
 @encryption_option
 @click.option(
     "--encryption-provider-config-automatic-reload",
@@ -137,7 +110,7 @@ def apiserver(
     simulate_metrics: bool,
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
-    compaction: float,
+    compaction_seconds: float,
     event_ttl_seconds: float,
     encryption_config: Path | None,
     encryption_reload: bool,
@@ -187,7 +160,7 @@ def apiserver(
             audit_log=audit_log_path,
             audit_policy=audit_policy_file,
             audit_keep=Keep(audit_log_maxsize, audit_log_maxbackup, audit_log_maxage),
-            compaction_seconds=compaction,
+            compaction_seconds=compaction_seconds,
             event_ttl_seconds=event_ttl_seconds,
             encryption_config=encryption_config,
             encryption_reload=encryption_reload,

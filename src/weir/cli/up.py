@@ -29,6 +29,7 @@ from weir.cli._options import (
     encryption_option,
     feature_gates_option,
     logging_options,
+    retention_options,
     secure_port_option,
     state_options,
 )
@@ -99,6 +100,7 @@ class Wanted:
     "drops or refuses what it does not know.",
 )
 @encryption_option
+@retention_options
 @click.option("--controllers", default="*", show_default=True, help="As of weir controller-manager.")
 @click.option("--seed", type=int, default=0, help="For times and failures of simulated nodes.")
 @click.option(
@@ -127,6 +129,8 @@ def up(
     component_gates: tuple[str, ...],
     older: tuple[str, ...],
     encryption_config: Path | None,
+    compaction_seconds: float,
+    event_ttl_seconds: float,
     controllers: str,
     seed: int,
     detach: bool,
@@ -167,6 +171,8 @@ def up(
         gates=apart.apiserver,
         release=apart.release,
         encryption_config=encryption_config,
+        compaction_seconds=compaction_seconds,
+        event_ttl_seconds=event_ttl_seconds,
         usage=UsageModel(),
     )
 
