@@ -27,7 +27,7 @@ NODES, PODS_PER_NODE, MISMATCH_EVERY = 4, 5, 10
 #: A wrong eviction shows at once; this is how long the last writes are watched.
 AFTERWARDS_SECONDS = 2.0
 #: The rhythm of disturbances: a pod comes and one goes, a leader is killed, an operator lives.
-CHURN_SECONDS, FAIL_OVER_SECONDS, OPERATOR_LIVES_SECONDS = 0.02, 3.5, 2.5
+CHURN_SECONDS, FAIL_OVER_SECONDS, OPERATOR_LIVES_SECONDS = 0.02, 3.5, 5.0
 
 
 @dataclass

@@ -286,9 +286,7 @@ async def plane(
 
 
 @asynccontextmanager
-async def installed(
-    made: Plane, *, replicas: int = 1, fast_leases: bool = True
-) -> AsyncIterator[list[Program]]:
+async def installed(made: Plane, *, replicas: int = 1) -> AsyncIterator[list[Program]]:
     """Install the operator: processes first, then the webhooks, once they answer."""
     folder = made.folder
     await made.client.create(NAMESPACES, {"metadata": {"name": "weir-system"}})
@@ -303,7 +301,7 @@ async def installed(
                 sys.executable, "-m", "weir", "operator", f"--kubeconfig={made.kubeconfigs[0]}",
                 f"--secure-port={port}", f"--tls-cert-file={folder / 'hook.crt'}",
                 f"--tls-private-key-file={folder / 'hook.key'}", "-v",
-                *([] if replicas > 1 else ["--no-leader-elect"]),
+                *(["--leader-elect-lease-duration=3"] if replicas > 1 else ["--no-leader-elect"]),
             ]  # fmt: skip
             made.operators.append(Program(folder, f"operator-{number}", command))
             made.programs.append(made.operators[-1])

@@ -56,6 +56,15 @@ _PATH = click.Path(path_type=Path, dir_okay=False, exists=True)
     default=True,
     help="All replicas answer webhooks; only the elected one releases pods.",
 )
+@click.option(
+    "--leader-elect-lease-duration",
+    "lease_seconds",
+    type=click.FloatRange(1, 3600),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="So long after a leader died new extended pods may wait for the next one.",
+)
 @logging_options()
 def operator(
     live: Live,
@@ -67,6 +76,7 @@ def operator(
     tls_private_key_file: Path | None,
     metrics_port: int | None,
     leader_elect: bool,
+    lease_seconds: float,
 ) -> None:
     """Give a stock cluster numeric, SemVer and CEL tolerations and SemVer affinity.
 
@@ -84,11 +94,17 @@ def operator(
     static = _static(tls_cert_file, tls_private_key_file) if tls_cert_file and tls_private_key_file else None
 
     def make(client: Client, log: Log) -> Component:
+        from weir.client.leases import Timing
         from weir.clock import RealClock
         from weir.operator.run import Operator
 
         replica = Operator(
-            client, RealClock(), namespace=namespace, identity=identity(), leader_elect=leader_elect
+            client,
+            RealClock(),
+            namespace=namespace,
+            identity=identity(),
+            leader_elect=leader_elect,
+            timing=Timing(lease_seconds, lease_seconds * 2 / 3, lease_seconds * 2 / 15),
         )
 
         async def work() -> None:
