@@ -9,13 +9,16 @@ import re
 import select
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.integration.paced_stories import only_late
 from weir.cli.main import run
+from weir.simulation.demo.judge import Judged
 from weir.simulation.demo.play import Ended, play
-from weir.simulation.demo.story import find_stories
+from weir.simulation.demo.story import ExpectedOutcome, find_stories
 
 STORIES = find_stories()
 ROWS = {
@@ -206,3 +209,14 @@ def test_an_upgrade_page_names_stories_that_are_played(kep):
     named = set(re.findall(r"kep-[0-9]+-[a-z0-9-]*[a-z0-9]", page.replace(f"upgrade-kep-{kep}", "")))
     assert f"kep-{kep}-upgrade-order" in named
     assert named <= {story.name for story in STORIES}
+
+
+@pytest.mark.parametrize(
+    "wanted, seen, late",
+    [("0s", timedelta(seconds=9), True), ("0s", timedelta(seconds=40), False), ("0s", "never", False)],
+)
+def test_by_a_clock_that_runs_by_itself_a_component_may_be_a_little_late(wanted, seen, late):
+    outcome = ExpectedOutcome(pod="p", left=wanted)
+    judged = Judged(outcome, {"left": seen}, (f"left: specified {wanted}",))
+    assert only_late(judged, pace=10.0) is late
+    assert not only_late(Judged(outcome, {"left": seen}, ("left", "phase")), pace=10.0)

@@ -39,6 +39,7 @@ class Playground:
             "Deployment": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1", "Job": "batch/v1",
             "StatefulSet": "apps/v1", "ControllerRevision": "apps/v1", "EndpointSlice": "discovery.k8s.io/v1",
             "PodDisruptionBudget": "policy/v1", "CronJob": "batch/v1", "StorageClass": "storage.k8s.io/v1",
+            "HorizontalPodAutoscaler": "autoscaling/v2",
         }.get(kind, "v1")  # fmt: skip
         return self._dynamic.resources.get(api_version=version, kind=kind)
 

@@ -435,6 +435,44 @@ def owners_and_what_they_own(cluster):
     )
 
 
+def autoscaler(name, metric, target="auto"):
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}
+    return {
+        "kind": "HorizontalPodAutoscaler", "apiVersion": "autoscaling/v2", "metadata": {"name": name},
+        "spec": {"scaleTargetRef": reference, "maxReplicas": 6, "metrics": [metric]},
+    }  # fmt: skip
+
+
+def autoscalers_follow_the_load(cluster):
+    amount = {"type": "AverageValue", "averageValue": "200Mi"}
+    memory = {"type": "Resource", "resource": {"name": "memory", "target": amount}}
+    queue = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "1"}}
+    for name in ("auto", "custom"):
+        document = workload("Deployment", name, 2)
+        document["metadata"]["annotations"] = {"weir.dev/memory-load": "800Mi"}
+        cluster.create(document)
+    cluster.create(autoscaler("auto", memory))
+    cluster.create(autoscaler("custom", {"type": "Pods", "pods": queue}, "custom"))
+    cluster.create(autoscaler("lost", memory, "missing"))
+    cluster.wait("four pods", lambda: len(running(cluster, "auto")) == 4, PATIENCE)
+
+    def measured():
+        status = cluster.get("HorizontalPodAutoscaler", "auto")["status"]
+        found = [
+            each["resource"]["current"] for each in status.get("currentMetrics") or () if "resource" in each
+        ]
+        return status.get("currentReplicas") == 4 and found == [{"averageValue": "200Mi"}] and status
+
+    status = cluster.wait("the autoscaler has measured them", measured, PATIENCE)
+    names = ("auto", "custom", "lost")
+    told = cluster.told("HorizontalPodAutoscaler", *names)
+    return (
+        {name: conditions(cluster.get("HorizontalPodAutoscaler", name)) for name in names},
+        [status[name] for name in ("desiredReplicas", "currentMetrics", "observedGeneration")],
+        {each for each in told if each[0] != "auto" or each[1] == "SuccessfulRescale"},
+    )
+
+
 STORIES = [
     deployment_rolls_and_goes_back,
     daemonset_keeps_its_history,
@@ -448,13 +486,14 @@ STORIES = [
     a_job_made_by_hand_from_a_cronjob,
     endpoints_that_somebody_wrote,
     owners_and_what_they_own,
+    autoscalers_follow_the_load,
 ]
 
 
 def live(folder, own):
     """Return how every story ends, with weir's controllers or Kubernetes' own."""
     with ExitStack() as stack:
-        server = stack.enter_context(running_server(folder))
+        server = stack.enter_context(running_server(folder, "--simulate-metrics"))
         common = ("--kubeconfig", str(server.kubeconfig))
         stack.enter_context(weir(folder, "scheduler", *common, "--no-leader-elect"))
         stack.enter_context(weir(folder, "kubelet", *common))

@@ -98,7 +98,7 @@ class HorizontalPodAutoscalers(Controller):
             and any(theirs.matches(pod.metadata.labels or {}) for pod in pods)
         )
         if len(rivals) > 1:
-            shown = " ".join(f"{{{each.partition('/')[2]} {key.namespace}}}" for each in rivals[:2])
+            shown = " ".join(rivals[:2])
             message = f"pods by selector {text} are controlled by more than one HPA (e.g. [{shown}])"
             return pods, ("AmbiguousSelector", "AmbiguousSelector", message)
         return pods, None

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from weir.clock import VirtualClock
 from weir.errors import ApiError
 from weir.explain.verdict import NodeVerdict
 from weir.explain.words import node_sentence, staying
@@ -70,9 +71,11 @@ class Ended:
 Moment = Began | Passing | Ended
 
 
-def play(story: Story, *, tick: timedelta | None = None, seed: int = 0) -> Iterator[Moment]:
-    """Yield what happens in *story*; time passes in pieces of *tick*, or a step at a time."""
-    with Cluster(seed=seed) as cluster:
+def play(
+    story: Story, *, tick: timedelta | None = None, seed: int = 0, clock: VirtualClock | None = None
+) -> Iterator[Moment]:
+    """Yield what happens in *story*; time passes in pieces of *tick*, or a step at a time, by *clock* if given."""
+    with Cluster(seed=seed, clock=clock, every_heartbeat=clock is not None) as cluster:
         stage = _Stage(cluster)
         for node in story.nodes:
             stage.add_node(node)

@@ -161,7 +161,7 @@ def test_two_autoscalers_of_the_same_pods_do_nothing(cluster: Cluster) -> None:
     assert conditions(cluster, "b")["ScalingActive"] == ("False", "AmbiguousSelector")
     [event] = [each for each in cluster.events("AmbiguousSelector") if each["involvedObject"]["name"] == "b"]
     assert event["message"] == (
-        "pods by selector app=web are controlled by more than one HPA (e.g. [{a default} {b default}])"
+        "pods by selector app=web are controlled by more than one HPA (e.g. [default/a default/b])"
     )
 
 

@@ -1,0 +1,67 @@
+"""Every story once by a clock that runs by itself (`make demo-real-time`): the same outcomes as under virtual time.
+
+Ten times as fast as the machine's clock unless PACE says otherwise. A component that is slow for a moment is late here,
+as in a real cluster, so times may differ by what the machine needs for a second of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+from weir.clock import PacedClock
+from weir.simulation.demo.judge import Judged
+from weir.simulation.demo.play import Ended, play
+from weir.simulation.demo.story import Story, choose, find_stories, parse_time
+
+PACE = 10.0
+#: How late a component may be, in seconds of the machine's clock.
+LATE_SECONDS = 1.5
+
+
+def differences(story: Story, pace: float) -> Iterator[str]:
+    """Play *story* and yield what came out differently."""
+    for moment in play(story, clock=PacedClock(pace)):
+        if isinstance(moment, Ended):
+            yield from moment.unexpected
+            for judged in moment.judged:
+                if not judged and not only_late(judged, pace):
+                    yield f"{judged.outcome.about}: {'; '.join(judged.differences)}"
+
+
+def only_late(judged: Judged, pace: float) -> bool:
+    """Return whether nothing differs but a time, and that by no more than the machine may be late."""
+    times = {"left", "stayed"} & judged.outcome.asserted().keys()
+    if len(judged.differences) > len(times):
+        return False
+    for name in times:
+        wanted, seen = parse_time(getattr(judged.outcome, name)), judged.facts.get(name)
+        if (
+            isinstance(seen, str)
+            or seen is None
+            or abs((seen - wanted).total_seconds()) > LATE_SECONDS * pace
+        ):
+            return False
+    return bool(times)
+
+
+def main(words: list[str]) -> int:
+    """Play the stories that *words* mean; return how many came out differently."""
+    pace, wrong = float(os.environ.get("PACE", PACE)), 0
+    for story in choose(find_stories(), words):
+        began = time.monotonic()
+        found = list(differences(story, pace))
+        wrong += bool(found)
+        print(
+            f"{'✗' if found else '✓'} {story.name}: {story.lasts} in {time.monotonic() - began:.0f} s",
+            flush=True,
+        )
+        for line in found:
+            print(f"    {line}")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(sys.argv[1:]) else 0)
