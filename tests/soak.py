@@ -43,9 +43,7 @@ class Sample:
 
     memory: float  # MiB
     descriptors: float
-    latency: (
-        float  # seconds; a tenth of the writes since the last sample was faster: others use the machine, too
-    )
+    latency: float  # seconds; a tenth of the writes since the last sample was faster
     file: float  # MiB
 
     def __str__(self) -> str:
@@ -219,8 +217,9 @@ def judge(samples: list[Sample], wrong: list[str], before: float, after: float, 
     )
     third = len(samples) // 3
     for name, most in GROWTH.items():
-        middle = median(getattr(one, name) for one in samples[third : 2 * third])
-        last = median(getattr(one, name) for one in samples[2 * third :])
+        typical = min if name == "latency" else median  # others use the machine, too
+        middle = typical(getattr(one, name) for one in samples[third : 2 * third])
+        last = typical(getattr(one, name) for one in samples[2 * third :])
         grown = last > most * middle
         failed |= grown
         print(f"{name}: {middle:.4g} then {last:.4g}" + (f", more than {most} times" if grown else ", flat"))
