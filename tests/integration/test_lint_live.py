@@ -14,6 +14,7 @@ from weir.lint.live import Troubles, is_own
 from weir.objects.manifest import Document
 from weir.simulation.cluster import Cluster
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = ("Node", "Pod", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob", "Event")
 
 
@@ -101,6 +102,49 @@ def test_pods_that_are_evicted_again_and_again_are_a_loop():
         cluster.apply(document)
         cluster.advance(20)
         assert ("W031", "Deployment default/web") in codes(cluster)
+
+
+def test_pods_that_find_no_node_are_told_of_their_workload_in_the_schedulers_words(cluster):
+    document = web(3)
+    document["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "none"}
+    cluster.apply(document)
+    cluster.advance(20)
+    found = documents(cluster)
+    (name, waiting), *others = Troubles.of(found, cluster.now).waiting.items()
+    assert (name, others) == (("Deployment", "default", "web"), [])
+    assert waiting.pods == 3 and waiting.message.startswith(
+        "0/2 nodes are available: 2 node(s) didn't match Pod's"
+    )
+    assert codes(cluster) == [("W032", "Deployment default/web")]
+    for pod in (each for each in found if each["kind"] == "Pod"):
+        pod["status"].pop("conditions")  # a scheduler that writes events only
+    assert Troubles.of(found, cluster.now).waiting[name].pods == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"nodeName": "n1"}},
+        {"status": {"phase": "Running"}},
+        {
+            "status": {
+                "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
+            }
+        },
+        {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}},
+    ],
+    ids=["bound", "running", "gated", "scheduled"],
+)
+def test_pods_that_wait_for_no_node_are_not_told(change):
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
+    assert list(Troubles.of([pod], NOW).waiting) == [("Pod", "default", "p")]
+    assert Troubles.of([{**pod, **change}], NOW).waiting == {}
 
 
 def evicted(at, pods, reason="DeviceTaintManagerEviction"):

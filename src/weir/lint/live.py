@@ -1,12 +1,13 @@
-"""Which workloads of a running cluster are stuck: their pods refused, or made and lost again and again?
+"""Which workloads of a running cluster are stuck: their pods refused, not placed, or made and lost again and again?
 
-Read from what the cluster says of itself: conditions (ReplicaFailure, ReplicaSetCreateError), events (FailedCreate,
-FailedDaemonPod, evictions, rejections by kubelets) and pods that failed. Whatever is found is told of the workload a
-person wrote, not of the ReplicaSet or pod below it.
+Read from what the cluster says of itself: conditions (ReplicaFailure, ReplicaSetCreateError, PodScheduled), events
+(FailedCreate, FailedScheduling, FailedDaemonPod, evictions, rejections by kubelets) and pods that failed. Whatever is
+found is told of the workload a person wrote, not of the ReplicaSet or pod below it.
 What surprises: pods of a loop are mostly gone when somebody looks; their events name them, and their owner is found by
 the beginning of their name. A refusal that was followed by a success is over. So is a loop whose workload has been
 ready for minutes, and pods that were each evicted once, as a deliberate taint does, never were one.
-Not here: reading the cluster (weir.cli.lint), the rules that report it (W030, W031).
+Not here: reading the cluster (weir.cli.lint), the rules that report it (W030, W031, W032), what would help
+(weir.explain).
 """
 
 from __future__ import annotations
@@ -55,12 +56,21 @@ class Loop:
     message: str
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """Pods of one workload that the scheduler has found no node for, and what it says of one of them."""
+
+    pods: int
+    message: str
+
+
 @dataclass
 class Troubles:
     """What is wrong with workloads, by kind, namespace and name."""
 
     refused: dict[Name, Refusal] = field(default_factory=dict)
     loops: dict[Name, Loop] = field(default_factory=dict)
+    waiting: dict[Name, Waiting] = field(default_factory=dict)
 
     @classmethod
     def of(cls, documents: Iterable[Document], now: datetime) -> Troubles:
@@ -69,6 +79,7 @@ class Troubles:
         found._read_events(cluster, now)
         found._read_conditions(cluster)
         found._read_pods(cluster, now)
+        found._read_waiting(cluster)
         return found
 
     def _read_conditions(self, cluster: _Cluster) -> None:
@@ -128,6 +139,23 @@ class Troubles:
                 losses.add(1, losses.last, str((pod.get("status") or {}).get("message", "")))
             if cluster.is_loop(name, reason, losses, now):
                 self._note(name, Loop(reason, losses.number, losses.message))
+
+    def _read_waiting(self, cluster: _Cluster) -> None:
+        events = {
+            _about(event): str(event.get("message", ""))
+            for event in cluster.events
+            if event.get("reason") == "FailedScheduling"
+        }
+        for pod in cluster.pods:
+            status = pod.get("status") or {}
+            placed = (pod.get("spec") or {}).get("nodeName") or pod["metadata"].get("deletionTimestamp")
+            if placed or status.get("phase") not in (None, "", "Pending"):
+                continue
+            message = _unplaced(status, events.get(_name(pod), ""))
+            if message:
+                owner = cluster.owner_of(_name(pod)) or _name(pod)
+                known = self.waiting.get(cluster.top(owner), Waiting(0, message))
+                self.waiting[cluster.top(owner)] = Waiting(known.pods + 1, known.message)
 
     def _note(self, name: Name, loop: Loop) -> None:
         known = self.loops.get(name)
@@ -221,6 +249,18 @@ class _Cluster:
         if name[0] in ("ReplicaSet", "StatefulSet", "ReplicationController"):
             return bool(status.get("replicas", 0) >= spec.get("replicas", 1))
         return False
+
+
+def _unplaced(status: Mapping[str, Any], event: str) -> str:
+    """Return what the scheduler says of a pod without a node: its condition, or else the last event; "" for nothing.
+
+    A pod that is held back on purpose (SchedulingGated) is no trouble.
+    """
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            refused = condition.get("reason") in ("Unschedulable", "SchedulerError")
+            return str(condition.get("message") or condition.get("reason")) if refused else ""
+    return event
 
 
 def is_own(document: Document) -> bool:
