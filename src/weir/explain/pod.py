@@ -90,7 +90,7 @@ def _replicas(
 ) -> Replicas | None:
     """Return how many pods of a workload would run; None for what is one pod."""
     if subject.kind == "DaemonSet":
-        return place_daemons(subject, nodes, world)
+        return place_daemons(subject, admitted, nodes, world, gates)
     return place_replicas(subject, admitted, world, gates, fits=any(verdict.fits for verdict in nodes))
 
 

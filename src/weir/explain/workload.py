@@ -2,9 +2,11 @@
 
 Spec: core.md 3 (placing), apps/v1 RollingUpdate, core/v1 ResourceQuota. Each placed replica takes its room, ports,
 devices and its part of every spread constraint before the next one is asked about. A quota ends the row as it would in
-the cluster. A Deployment that runs already is rolled over: new pods come as far as maxSurge allows, old ones leave as
-far as maxUnavailable does.
-What surprises: a pod that is placed is taken to become ready.
+the cluster. A workload that runs already is rolled over. Of a Deployment new pods come as far as maxSurge allows, old
+ones leave as far as maxUnavailable does; of a StatefulSet the pod with the highest number leaves first, down to the
+partition, and comes back under its name; on each node of a DaemonSet the old pod leaves first, unless it may surge.
+What surprises: a pod that is placed is taken to become ready; a DaemonSet's pods are taken to leave all nodes at once,
+which differs only where they look at each other.
 Not here: where one pod fits and why not (weir.explain.pod).
 """
 
@@ -98,21 +100,35 @@ def place_replicas(
     known = subject.stored or subject.in_cluster
     if wanted <= 1 and not running:
         return None
-    rolls = bool(running) and subject.kind == "Deployment" and not known
+    rolls = bool(running) and not known and _rolls(subject)
     if not fits and not rolls:
         return None
     waiting = [pod for pod in there if not pod.spec.node_name]
     rows = _Rows(subject, admitted, world.overlay(without=waiting), gates)
     if known:
         return rows.fill(wanted, len(running))
+    if rolls and subject.kind == "StatefulSet":
+        return rows.roll_down(wanted, running)
     if rolls:
         return rows.roll_over(wanted, running)
     return rows.fill(wanted, 0)
 
 
-def place_daemons(subject: Subject, verdicts: Sequence[NodeVerdict], world: World) -> Replicas:
-    """Return on how many of the nodes that a DaemonSet is for its pod runs, or would be placed."""
-    there = {pod.spec.node_name for pod in owned_pods(subject, world) if pod.spec.node_name}
+def place_daemons(
+    subject: Subject, admitted: Admitted, verdicts: Sequence[NodeVerdict], world: World, gates: Gates
+) -> Replicas:
+    """Return on how many of the nodes that a DaemonSet is for its pod runs, or would be placed or replaced."""
+    old = [pod for pod in owned_pods(subject, world) if pod.spec.node_name]
+    there = {pod.spec.node_name for pod in old}
+    if old and not (subject.stored or subject.in_cluster) and _rolls(subject):
+        if not _share(_rolling_update(subject.document).get("maxSurge", 0), len(there), up=True):
+            world = world.overlay(without=old)
+            judge = Engines(world)(admitted.pod, world, gates)
+            verdicts = [judge(node) for node in world.nodes.values()]
+        meant = [each for each in verdicts if not any(reason.plugin in _CHOOSING for reason in each.reasons)]
+        kept_out = next((each for each in meant if not each.fits), None)
+        why = f"on {kept_out.node}, {node_sentence(kept_out)}" if kept_out is not None else ""
+        return Replicas(len(meant), 0, sum(each.fits for each in meant), why, rolled_over=True)
     meant = [
         verdict
         for verdict in verdicts
@@ -188,8 +204,35 @@ class _Rows:
                 break
         return Replicas(wanted, 0, placed, self.why_not if placed < wanted else "", rolled_over=True)
 
-    def _place_one(self) -> bool:
-        self._made += 1
+    def roll_down(self, wanted: int, old: list[Pod]) -> Replicas:
+        """Replace the pods of a StatefulSet that run: missing ones first, then from the highest number down."""
+        spec = self._subject.document.get("spec") or {}
+        rolling, start = _rolling_update(self._subject.document), _number(spec.get("ordinals"), "start")
+        by_number = {_ordinal(pod): pod for pod in old}
+        kept = [number for number in by_number if number < start + _number(rolling, "partition")]
+        numbers = range(start, start + wanted)
+        placed = sum(number in numbers for number in kept)  # left as they are
+        missing = [number for number in numbers if number not in by_number]
+        outdated = [number for number in reversed(numbers) if number in by_number and number not in kept]
+        room, refusal = self._quota_room()
+        for made, number in enumerate(missing):
+            if made >= room:
+                self.why_not = refusal
+            if made >= room or not self._place_one(number):
+                return Replicas(wanted, 0, placed, self.why_not, rolled_over=True)
+            placed += 1
+        for number in by_number.keys() - set(numbers):
+            self._engine.table.remove_pod(by_number[number].key)
+        for number in outdated:
+            self._engine.table.remove_pod(by_number[number].key)
+            if not self._place_one(number):
+                break
+            placed += 1
+        return Replicas(wanted, 0, placed, self.why_not if placed < wanted else "", rolled_over=True)
+
+    def _place_one(self, number: int | None = None) -> bool:
+        """Place the next pod, or of a StatefulSet the one with this *number*."""
+        self._made = self._made + 1 if number is None else number + 1
         pod = self._next()
         try:
             answer = self._engine.place(pod, self._nominated)
@@ -272,6 +315,32 @@ class _Rows:
                     room = left
                     said = f"exceeded quota: {quota_name}, requested: {name}={each}, limited: {name}={hard}"
         return room, said
+
+
+def _rolls(subject: Subject) -> bool:
+    """Return whether pods that run are replaced by themselves when the template changes."""
+    if subject.kind == "Deployment":
+        return True
+    strategy = (subject.document.get("spec") or {}).get("updateStrategy") or {}
+    return subject.kind in ("StatefulSet", "DaemonSet") and strategy.get("type") != "OnDelete"
+
+
+def _rolling_update(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a StatefulSet or a DaemonSet says about its rolling update."""
+    strategy = (document.get("spec") or {}).get("updateStrategy") or {}
+    found = strategy.get("rollingUpdate")
+    return found if isinstance(found, dict) else {}
+
+
+def _number(part: Any, name: str) -> int:
+    found = part.get(name) if isinstance(part, dict) else None
+    return found if isinstance(found, int) else 0
+
+
+def _ordinal(pod: Pod) -> int:
+    """Return the number of a StatefulSet's pod; -1 for a name without one."""
+    number = pod.metadata.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
 
 
 def _rolling(document: Mapping[str, Any], wanted: int) -> tuple[int, int]:

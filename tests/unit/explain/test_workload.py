@@ -141,6 +141,63 @@ def test_a_daemon_set_is_judged_on_every_node_it_is_for():
     assert (replicas.wanted, replicas.placed, replicas.why_not) == (2, 1, "on n1, cpu: needs 2, 1 free of 1")
 
 
+def owned(kind: str, name: str, on: str, cpu: str) -> dict[str, Any]:
+    return {
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": LABELS,
+            "ownerReferences": [{"kind": kind, "name": "web", "controller": True}],
+        },
+        "spec": {"nodeName": on, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": "Running"},
+    }
+
+
+def rolling(**update: int | str) -> dict[str, Any]:
+    return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": update}}
+
+
+def test_a_stateful_set_is_replaced_from_its_highest_number_down_in_the_room_its_old_pods_leave():
+    cluster = [*nodes(3, "2"), *(owned("StatefulSet", f"web-{n}", f"n{n}", "2") for n in range(3))]
+    answer = ask(workload("StatefulSet", 3, cpu="2"), *cluster)
+    assert (answer.fits, answer.complete) == (False, True)
+    assert str(answer) == "StatefulSet default/web: 3 of 3 pods would be replaced"
+    larger = ask(workload("StatefulSet", 3, cpu="3"), *cluster).replicas
+    assert (larger.placed, larger.short) == (0, True) and "Insufficient cpu" in larger.why_not
+
+
+def test_a_pod_below_the_partition_stays_and_a_new_one_comes_first():
+    cluster = [*nodes(3, "2"), *(owned("StatefulSet", f"web-{n}", f"n{n}", "2") for n in range(2))]
+    split = ask(workload("StatefulSet", 2, cpu="3", **rolling(partition=2)), *cluster).replicas
+    assert (split.placed, split.short) == (2, False)
+    grown = ask(workload("StatefulSet", 3, cpu="2"), *cluster).replicas
+    assert (grown.placed, grown.short) == (3, False)
+    too_many = ask(workload("StatefulSet", 4, cpu="2"), *cluster).replicas
+    assert too_many.placed == 1  # the fourth finds no room, and nothing is replaced before it is there
+
+
+def test_pods_that_are_replaced_only_when_deleted_are_not_rolled_over():
+    cluster = [*nodes(1, "8"), owned("StatefulSet", "web-0", "n0", "2")]
+    by_hand = {"updateStrategy": {"type": "OnDelete"}}
+    assert not ask(workload("StatefulSet", 2, **by_hand), *cluster).replicas.rolled_over
+
+
+def test_a_daemon_set_is_replaced_in_the_room_its_old_pod_leaves_unless_it_surges():
+    agents = workload("DaemonSet", cpu="2")
+    del agents["spec"]["replicas"]
+    cluster = [*nodes(2, "3"), *(owned("DaemonSet", f"web-{n}", f"n{n}", "2") for n in range(2))]
+    replaced = ask(agents, *cluster)
+    assert (replaced.replicas.placed, replaced.replicas.rolled_over, replaced.complete) == (2, True, True)
+    surging = ask({**agents, "spec": {**agents["spec"], **rolling(maxSurge=1)}}, *cluster)
+    assert (surging.replicas.placed, surging.complete) == (0, False)
+    assert surging.replicas.why_not == "on n0, cpu: needs 2, 1 free of 3"
+    larger = ask(workload("DaemonSet", cpu="4"), *cluster).replicas
+    assert (larger.placed, larger.why_not) == (0, "on n0, cpu: needs 4, 3 free of 3")
+    as_it_is = ask(agents, *cluster, in_cluster=True).replicas
+    assert (as_it_is.running, as_it_is.rolled_over) == (2, False)
+
+
 def test_each_pod_of_a_stateful_set_gets_claims_of_its_own():
     document = workload("StatefulSet", 3)
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
