@@ -70,13 +70,10 @@ def wants(rng, driver):
         f"device.attributes['{driver}'].model == '{rng.choice(MODELS)}'",
         f"device.attributes['{driver}'].numa < {rng.randrange(1, 3)}",
         f"device.capacity['{driver}'].memory.compareTo(quantity('60Gi')) > 0",
-        f"device.attributes['{driver}'].absent == 'x'",
     )
     if rng.random() < 0.4:
         guard = f"device.driver == '{driver}' && "
-        asked["selectors"] = [
-            {"cel": {"expression": guard + rng.choice(selectors[: 4 if rng.random() < 0.1 else 3])}}
-        ]
+        asked["selectors"] = [{"cel": {"expression": guard + rng.choice(selectors)}}]
     if rng.random() < 0.4:
         toleration = {"key": rng.choice(TAINTS), "operator": "Exists"}
         if rng.random() < 0.4:

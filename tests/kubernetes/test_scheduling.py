@@ -76,9 +76,9 @@ async def outcome(client, created, nodes=None, seconds=30.0):
             pod = msgspec.json.decode(event.object)
             if pod["spec"].get("nodeName"):
                 return pod["spec"]["nodeName"], ""
-            said = next((c["message"] for c in pod["status"].get("conditions") or ()
-                         if c.get("reason") in ("Unschedulable", "SchedulerError")), "")  # fmt: skip
-            if said and (nodes is None or said.startswith(f"0/{nodes} ")):
+            reason, said = next(((c["reason"], c["message"]) for c in pod["status"].get("conditions") or ()
+                                 if c.get("reason") in ("Unschedulable", "SchedulerError")), ("", ""))  # fmt: skip
+            if said and (nodes is None or reason == "SchedulerError" or said.startswith(f"0/{nodes} ")):
                 return "", said
             if not said and pod["status"].get(
                 "nominatedNodeName"

@@ -1,8 +1,8 @@
 """What did the user mean? Files, folders, standard input, or a cluster that answers.
 
-`-` is standard input; a folder means the manifests below it, in the order of their names. A name that was given
-must be readable; in a folder only `.yaml`, `.yml` and `.json` are looked at. A cluster is a dump of one, or the live
-one that a kubeconfig names, found as kubectl finds it.
+`-` is standard input, an https address is fetched; a folder means the manifests below it, in the order of their names.
+A name that was given must be readable; in a folder only `.yaml`, `.yml` and `.json` are looked at. A cluster is a dump
+of one, or the live one that a kubeconfig names, found as kubectl finds it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,35 @@ _LEFT_OUT: Final = {
 }
 #: Stands in every object that weir's operator had a hand in.
 _MARK: Final = b"lowered.weir.dev/"
+_FETCH_SECONDS: Final = 30.0
+_MOST_FETCHED: Final = 64 << 20
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
 def read_files(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of every file that *names* mean."""
-    for name, path in find_files(names):
-        yield name, sys.stdin.buffer.read() if path is None else path.read_bytes()
+    for name in names:
+        if name.startswith(("https://", "http://")):
+            yield name, fetch(name)
+            continue
+        for file, path in find_files([name]):
+            yield file, sys.stdin.buffer.read() if path is None else path.read_bytes()
+
+
+def fetch(url: str) -> bytes:
+    """Return what stands at an address, as `kubectl apply -f URL` reads it."""
+    from http.client import HTTPException
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(url, timeout=_FETCH_SECONDS) as answer:
+            content: bytes = answer.read(_MOST_FETCHED + 1)
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise click.UsageError(f"{url}: cannot be fetched: {reason}") from None
+    if len(content) > _MOST_FETCHED:
+        raise click.UsageError(f"{url}: more than {_MOST_FETCHED >> 20} MiB; fetch it and give the file")
+    return content
 
 
 def find_files(names: Iterable[str]) -> Iterator[tuple[str, Path | None]]:

@@ -34,6 +34,34 @@ def test_somebody_finds_no_place(dump, capsys):
     assert (code, answer["schema"], answer["leaving"][0]["goesTo"]) == (FINDINGS, "weir.what-if/v2", "")
 
 
+def test_pods_of_one_owner_are_one_row_unless_all_are_asked_for(tmp_path, capsys):
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    pods = [pod(f"web-{number}", "spot") for number in range(3)]
+    for each in pods:
+        each["metadata"] |= {"ownerReferences": [owner], "labels": {"a": "b"}}
+    replica_set = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": pods[0]["spec"]["containers"]},
+            },
+        },
+    }
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"kind": "List", "items": [node("spot"), node("steady"), replica_set, *pods]}))
+    asked = ["what-if", "taint", "spot", "sla=800:NoExecute", "-c", str(file)]
+    run(asked)
+    grouped = capsys.readouterr().out
+    assert "web-0" not in grouped and grouped.count("replicaset default/web") == 1
+    run([*asked, "--all"])
+    assert "web-0" in capsys.readouterr().out
+
+
 def test_nodes_are_chosen_by_label(dump, capsys):
     run(["what-if", "taint", "-l", "pool=spot", "sla=800:NoExecute", "-c", dump, "-o", "json"])
     assert json.loads(capsys.readouterr().out)["changed"] == ["node/spot-1", "node/spot-2"]

@@ -1,0 +1,67 @@
+"""Addresses are fetched as kubectl fetches them, and long work shows on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from weir.cli import inputs
+from weir.cli.main import USAGE, run
+from weir.cli.render import progress
+
+POD = b"{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: i}]}}"
+NODE = "{apiVersion: v1, kind: Node, metadata: {name: n1}}"
+
+
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self):
+        found = self.path == "/pod.yaml"
+        self.send_response(200 if found else 404)
+        self.end_headers()
+        self.wfile.write(POD if found else b"")
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def site(monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    server = HTTPServer(("127.0.0.1", 0), Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_address_is_fetched_as_a_file_is_read(site, tmp_path, capsys):
+    (tmp_path / "n.yaml").write_text(NODE)
+    assert run(["explain", "-f", f"{site}/pod.yaml", "--cluster", str(tmp_path / "n.yaml")]) == 0
+    assert capsys.readouterr().out.startswith("Pod default/web fits on")
+
+
+@pytest.mark.parametrize("path", ["/none.yaml", ""])
+def test_an_address_that_gives_nothing_is_one_line(site, tmp_path, capsys, path):
+    (tmp_path / "n.yaml").write_text(NODE)
+    asked = site + path if path else "http://127.0.0.1:1/pod.yaml"
+    assert run(["explain", "-f", asked, "--cluster", str(tmp_path / "n.yaml")]) == USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert asked in line and "cannot be fetched" in line
+
+
+def test_more_than_anyone_writes_is_not_read(site, monkeypatch):
+    monkeypatch.setattr(inputs, "_MOST_FETCHED", len(POD) - 1)
+    with pytest.raises(inputs.click.UsageError, match="fetch it and give the file"):
+        inputs.fetch(f"{site}/pod.yaml")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_long_work_shows_how_far_it_is_on_a_terminal_only(capsys, monkeypatch, is_terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress("judging:", patience_seconds=-1.0) as tick:
+        tick(500, 33_330)
+    assert ("judging: 500 of 33,330" in capsys.readouterr().err) is is_terminal
