@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of
-from weir.devices.expression import SelectorError, Selectors
-from weir.devices.selector import Candidate, RuleOutcome, selects
+from weir.devices.expression import DeviceError, SelectorError, Selectors
+from weir.devices.selector import Candidate, Question, RuleOutcome, Selection, selects
 from weir.objects.resource import DeviceID
 
 EXPRESSIONS = Selectors()
@@ -107,3 +108,168 @@ def test_a_rule_selects_exactly_what_every_expression_by_itself_does(
     answer = selects(rule("r", selector, "a:None"), asked, classes, EXPRESSIONS)
     assert answer.outcome is expected
     assert bool(answer.problem) == (expected in (RuleOutcome.FAILED, RuleOutcome.BROKEN))
+
+
+# ── one question about many devices ──
+
+
+SIZE = f"device.attributes['{DRIVER}'].size > 1"
+MODEL = f"device.attributes['{DRIVER}'].model == 'a100'"
+
+
+class Counting(Selectors):
+    """Selectors that count how often an expression is evaluated, and how often it is asked for words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.evaluated = self.worded = 0
+        cache = self.programs
+
+        def compile_counted(text: str, env: Any) -> Any:
+            program = cache.compile(text, env)
+
+            def evaluate(variables: dict[str, Any]) -> Any:
+                self.evaluated += 1
+                return program.evaluate(variables)
+
+            return SimpleNamespace(evaluate=evaluate)
+
+        self.programs = SimpleNamespace(compile=compile_counted)  # type: ignore[misc, assignment]
+
+    def selects(self, expression: str, device: Any) -> bool:
+        self.worded += 1
+        return super().selects(expression, device)
+
+
+def devices(*attributes: dict[str, Any], driver: str = DRIVER, pool: str = "node-1") -> list[Candidate]:
+    found = slice_of(
+        "s",
+        *(device(f"gpu-{index}", attributes=each) for index, each in enumerate(attributes)),
+        driver=driver,
+    )
+    return [Candidate(DeviceID(driver, pool, one.name), one) for one in found.spec.devices or ()]
+
+
+def sizes(*numbers: int) -> list[Candidate]:
+    return devices(*({"size": {"int": number}} for number in numbers))
+
+
+def chosen(question: Question, candidates: list[Candidate]) -> tuple[list[bool], list[RuleOutcome]]:
+    """Return for each device whether `among` selects it, and what went wrong."""
+    selected: dict[Candidate, None] = {}
+    problems: list[RuleOutcome] = []
+    question.among(candidates, selected, lambda answer: problems.append(answer.outcome))
+    return [one in selected for one in candidates], problems
+
+
+@pytest.mark.parametrize("text", [SIZE, MODEL])
+def test_devices_that_were_asked_are_not_asked_again(text: str) -> None:
+    expressions = Counting()
+    question = Question(rule("r", {"selectors": cel(text)}, "a:None"), {}, expressions)
+    asked = devices(
+        *(
+            {"size": {"int": number % 3}, "model": {"string": "a100" if number % 3 == 2 else "h100"}}
+            for number in range(6)
+        )
+    )
+    expected = [False, False, True] * 2
+    assert chosen(question, asked) == (expected, [])
+    evaluated = expressions.evaluated
+    assert 1 <= evaluated <= 6
+    assert chosen(question, asked) == (expected, [])
+    assert [bool(question(one)) for one in asked] == expected
+    assert (expressions.evaluated, expressions.worded) == (evaluated, 0)
+
+
+def test_where_hardly_two_are_alike_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.devices.selector._MOST_ANSWERS", 2)
+    for different, again in ((2, 0), (3, 3)):
+        expressions = Counting()
+        question = Question(rule("r", {"selectors": cel(SIZE)}, "a:None"), {}, expressions)
+        asked = sizes(*range(different))
+        expected = [number > 1 for number in range(different)]
+        assert chosen(question, asked)[0] == expected
+        before = expressions.evaluated
+        assert chosen(question, asked)[0] == expected
+        assert expressions.evaluated - before == again
+
+
+def test_words_about_devices_of_a_class_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.devices.selector._MOST_ANSWERS", 2)
+    expressions = Counting()
+    question = Question(
+        rule("r", {"deviceClassName": "c"}, "a:None"), {"c": device_class("c", SIZE)}, expressions
+    )
+    asked = sizes(0, 1)
+    for _ in range(2):
+        assert [question(one).outcome for one in asked] == [RuleOutcome.NOT_IN_CLASS] * 2
+        assert expressions.worded == 2
+    third, fourth = sizes(-1, -1)
+    assert [question(one).outcome for one in (third, fourth)] == [RuleOutcome.NOT_IN_CLASS] * 2
+    assert expressions.worded == 4  # no more is remembered, and nothing false is said
+
+
+@pytest.mark.parametrize(
+    "more, selected",
+    [
+        ({}, [True, True]),
+        ({"driver": DRIVER}, [True, True]),
+        ({"driver": "other"}, [False, False]),
+        ({"pool": "other"}, [False, False]),
+        ({"device": "gpu-0"}, [True, False]),
+        ({"deviceClassName": "all"}, [True, True]),
+        ({"deviceClassName": "large"}, [False, True]),
+        ({"deviceClassName": "gone"}, [False, False]),
+    ],
+)
+def test_names_and_classes_count_beside_expressions_among_many(
+    more: dict[str, Any], selected: list[bool]
+) -> None:
+    classes = {"all": device_class("all"), "large": device_class("large", SIZE)}
+    for selectors in ([], cel("true")):
+        question = Question(rule("r", {**more, "selectors": selectors}, "a:None"), classes, EXPRESSIONS)
+        asked = sizes(1, 2)
+        assert chosen(question, asked) == (selected, [])
+        assert [bool(question(one)) for one in asked] == selected
+
+
+def test_a_rule_without_a_selector_selects_nothing_among_many() -> None:
+    assert chosen(Question(rule("r", None, "a:None"), {}, EXPRESSIONS), sizes(1))[0] == [False]
+
+
+def test_what_is_not_published_or_cannot_be_decided_is_not_selected_among_many() -> None:
+    question = Question(rule("r", {"selectors": cel(SIZE)}, "a:None"), {}, EXPRESSIONS)
+    absent = Candidate(DeviceID(DRIVER, "node-1", "gone"), None)
+    without = devices({})
+    assert chosen(question, [absent, *without, *sizes(2)]) == ([False, False, True], [RuleOutcome.FAILED])
+    broken = Question(rule("r", {"selectors": cel("device.nope")}, "a:None"), {}, EXPRESSIONS)
+    assert chosen(broken, sizes(2)) == ([False], [RuleOutcome.BROKEN])
+
+
+def test_the_class_is_named_where_its_selector_fails() -> None:
+    classes = {"c": device_class("c", SIZE)}
+    answer = selects(rule("r", {"deviceClassName": "c"}, "a:None"), *devices({}), classes, EXPRESSIONS)
+    assert answer.outcome is RuleOutcome.FAILED and answer.problem.startswith("class c: selector #0: ")
+
+
+def test_a_device_that_cannot_be_read_fails_alike_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def refuse(*words: Any) -> Any:
+        read.append(words)
+        raise DeviceError("unreadable")
+
+    monkeypatch.setattr("weir.devices.selector.read_device", refuse)
+    (one,) = sizes(2)
+    for _ in range(2):
+        with pytest.raises(DeviceError, match="unreadable"):
+            one.seen()
+    assert len(read) == 1
+    answer = selects(rule("r", {"selectors": cel(SIZE)}, "a:None"), one, {}, EXPRESSIONS)
+    assert answer == Selection(RuleOutcome.FAILED, f"device {one.id}: unreadable")
+
+
+def test_a_device_is_read_once_and_one_without_slice_never() -> None:
+    (one,) = sizes(2)
+    assert one.seen() is one.seen() is not None
+    assert Candidate(DeviceID(DRIVER, "node-1", "gone"), None).seen() is None
