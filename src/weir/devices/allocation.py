@@ -113,15 +113,15 @@ class Allocator:
     def find_class(self, name: str) -> DeviceClass | None:
         return self._classes.get(name)
 
-    def check_features(self, claim: str, label: str, asked: DeviceSubRequest) -> None:
+    def check_features(self, claim: str, name: str, asked: DeviceSubRequest) -> None:
         """Refuse a request that a newer or differently configured server let through; raises AllocationError."""
         if asked.admin_access and not self._admin:
             raise AllocationError(
-                f"claim {claim}, request {label}: admin access is requested, but the feature is disabled"
+                f"claim {claim}, request {name}: admin access is requested, but the feature is disabled"
             )
         if asked.capacity and asked.capacity.requests and not self._shares:
             raise AllocationError(
-                f"claim {claim}, request {label}: has capacity requests, but the DRAConsumableCapacity feature is "
+                f"claim {claim}, request {name}: has capacity requests, but the DRAConsumableCapacity feature is "
                 "disabled"
             )
 
@@ -234,7 +234,7 @@ class _Attempt:
                 raise AllocationError(
                     f"request {label}: device class {asked.device_class_name} does not exist"
                 )
-            self.allocator.check_features(claim.key, label, asked)
+            self.allocator.check_features(claim.key, label.rpartition("/")[2], asked)
             yield Ask(claim.key, label, asked, found, index, request.exactly is None)
 
     # ── the search ───────────────────────────────────────────────────────────────────────────────
@@ -294,7 +294,7 @@ class _Attempt:
             if not candidate.pool.usable:
                 state = "invalid" if candidate.pool.problems else "being updated"
                 raise AllocationError(
-                    f"claim {ask.claim}, request {ask.label}: asks for all devices, but resource pool "
+                    f"claim {ask.claim}, request {ask.name}: asks for all devices, but resource pool "
                     f"{candidate.pool} is currently {state}"
                 )
         return [
@@ -311,7 +311,7 @@ class _Attempt:
                 break
             if not self._take(number, ask, candidate, device):
                 raise AllocationError(
-                    f"claim {ask.claim}, request {ask.label}: cannot add device {device.id} because a claim "
+                    f"claim {ask.claim}, request {ask.name}: cannot add device {device.id} because a claim "
                     "constraint would not be satisfied"
                 )
         else:

@@ -32,6 +32,11 @@ class Ask:
     index: int = 0  #: position among the alternatives
     alternatives: bool = False
 
+    @property
+    def name(self) -> str:
+        """The name that errors give it: an alternative goes by its own name alone."""
+        return self.label.rpartition("/")[2]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SliceCandidate:

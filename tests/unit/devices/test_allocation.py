@@ -211,6 +211,11 @@ class TestModes:
         with pytest.raises(AllocationError, match=text):
             allocate([slice_of("s", gpus(0), count=2)], claim(ask(allocationMode="All")))
 
+    def test_an_error_names_an_alternative_by_its_own_name(self) -> None:
+        every = {"name": "sub", "deviceClassName": "gpu", "allocationMode": "All"}
+        with pytest.raises(AllocationError, match="claim default/c, request sub: asks for all devices"):
+            allocate([slice_of("s", gpus(0), count=2)], claim({"name": "r", "firstAvailable": [every]}))
+
     def test_admin_access_shares_what_is_in_use(self) -> None:
         found = allocate(
             [slice_of("s", gpus(0))], claim(ask(adminAccess=True)), used=(allocated("x", [], "gpu-0"),)
