@@ -35,6 +35,14 @@ MODULES: Final = (
     "weir.controllers.devices.taint_eviction_steps",
     "weir.controllers.workloads.daemon_nodes",
     "weir.explain.fix",
+    "weir.whatif.run",
+    "weir.whatif.changes",
+    "weir.whatif.completion",
+    "weir.whatif.made_up_owners",
+    "weir.whatif.forecast",
+    "weir.whatif.history",
+    "weir.whatif.bystanders",
+    "weir.whatif.plan",
 )
 
 

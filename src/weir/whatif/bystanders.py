@@ -43,7 +43,8 @@ from weir.whatif.changes import (
     Taint,
     Wait,
 )
-from weir.whatif.completion import owner_label, owner_of
+from weir.whatif.completion import owner_of
+from weir.whatif.made_up_owners import owner_label
 
 Document = dict[str, Any]
 Seats = dict[str, list[tuple[str, PodClass]]]

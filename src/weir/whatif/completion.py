@@ -5,7 +5,7 @@ they must be there, or their pods would be collected as garbage and new ones ref
 made up from its pods: as many as there are now, alike. What a snapshot does not say is not held against a node or pod:
 room on nodes without allocatable, volumes and devices when none were collected.
 What surprises: objects that a real API server wrote are kept as they are; only what is missing is filled in.
-Not here: running the copy (weir.whatif.run).
+Not here: what a made-up owner says (weir.whatif.made_up_owners), running the copy (weir.whatif.run).
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from weir.objects.times import format_time
 from weir.selectors.labels import from_object
 from weir.simulation.kubelet.node_classes import FAILED
 from weir.values.quantity import Quantity, find_quantity
+from weir.whatif.made_up_owners import class_of, daemon, job, owner_label, replicated, stateful
 from weir.world import flatten
 
 Document = dict[str, Any]
-#: On the pods of an owner that was made up: what its selector selects.
-OWNER_LABEL: Final = "weir.dev/owner"
 #: Objects that say something about the moment, about rights or about the network, or that call out: no part of a copy.
 LEFT_OUT: Final = frozenset(
     {
@@ -71,17 +70,6 @@ _VERSIONS: Final = {
     }.items()
     for kind in kinds
 }
-#: What of a pod was added to its template, by admission, the scheduler or a person.
-_NOT_OF_TEMPLATE: Final = (
-    "nodeName",
-    "priority",
-    "preemptionPolicy",
-    "overhead",
-    "ephemeralContainers",
-    "schedulingGates",
-    "hostname",
-    "subdomain",
-)
 #: The condition reported for a pod that runs, where nobody wrote what its kubelet says.
 _READY: Final = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
 
@@ -106,11 +94,6 @@ def owner_of(document: Document) -> Document | None:
     """Return the entry of the object's controller, if it has one."""
     owners = document["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), None)
-
-
-def owner_label(uid: str) -> dict[str, str]:
-    """Return the label that the pods of an owner which was made up are told by."""
-    return {OWNER_LABEL: _label(uid)}
 
 
 def read_object(document: Document) -> Document | None:
@@ -291,11 +274,11 @@ class _Snapshot:
 
     def _made_up(self, kind: str, namespace: str, owner: Document, pods: list[Document]) -> Document | None:
         make = {
-            "ReplicaSet": _replicated,
-            "ReplicationController": _replicated,
-            "StatefulSet": _stateful,
-            "DaemonSet": _daemon,
-            "Job": _job,
+            "ReplicaSet": replicated,
+            "ReplicationController": replicated,
+            "StatefulSet": stateful,
+            "DaemonSet": daemon,
+            "Job": job,
         }.get(kind)
         if make is None:
             return None
@@ -426,7 +409,7 @@ class _Snapshot:
         account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
         for name in {"default", account}:
             self._ensure("v1", "ServiceAccount", namespace, name, {})
-        name = spec.get("priorityClassName") or (_class_of(spec["priority"]) if spec.get("priority") else "")
+        name = spec.get("priorityClassName") or (class_of(spec["priority"]) if spec.get("priority") else "")
         if name:
             value: Document = {"value": spec.get("priority") or 0}
             if spec.get("preemptionPolicy"):
@@ -517,84 +500,6 @@ def _is_made_up(document: Document) -> bool:
     return _MADE_UP in (document["metadata"].get("annotations") or {})
 
 
-# ── what an owner must say to have made these pods ───────────────────────────────────────────────
-
-
-def _template(pod: Document, **changes: Any) -> Document:
-    """Return the template that *pod* was made from, as far as it shows."""
-    spec = {name: value for name, value in pod["spec"].items() if name not in _NOT_OF_TEMPLATE}
-    spec |= changes
-    if pod["spec"].get("priority") and not spec.get("priorityClassName"):
-        spec["priorityClassName"] = _class_of(pod["spec"]["priority"])
-    metadata = {
-        name: dict(pod["metadata"][name]) for name in ("labels", "annotations") if pod["metadata"].get(name)
-    }
-    return {"metadata": metadata, "spec": spec}
-
-
-def _class_of(priority: int) -> str:
-    """Return the name of the class that is made up for pods of this priority."""
-    return f"priority-{priority}" if priority >= 0 else f"priority-minus-{-priority}"
-
-
-def _standing(pods: list[Document]) -> int:
-    """Return how many of *pods* their owner counts: neither ended nor on their way out."""
-    return sum(
-        pod["status"].get("phase") not in ("Succeeded", "Failed")
-        and not pod["metadata"].get("deletionTimestamp")
-        for pod in pods
-    )
-
-
-def _replicated(pods: list[Document]) -> Document:
-    return {"replicas": _standing(pods), "template": _template(pods[0], restartPolicy="Always")}
-
-
-def _stateful(pods: list[Document]) -> Document:
-    numbers = [
-        int(number) for pod in pods if (number := pod["metadata"]["name"].rpartition("-")[2]).isdigit()
-    ]
-    first = min(numbers, default=0)
-    spec: Document = {
-        "replicas": max(numbers, default=0) - first + 1 if numbers else 0,
-        "serviceName": pods[0]["spec"].get("subdomain") or "none",
-        "template": _template(pods[0], restartPolicy="Always"),
-        "updateStrategy": {"type": "OnDelete"},
-    }
-    if first:
-        spec["ordinals"] = {"start": first}
-    return spec
-
-
-def _daemon(pods: list[Document]) -> Document:
-    template = _template(pods[0], restartPolicy="Always")
-    affinity = dict(template["spec"].get("affinity") or {})
-    node = dict(affinity.get("nodeAffinity") or {})
-    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms = [
-        kept
-        for term in required.get("nodeSelectorTerms") or ()
-        if (kept := {name: value for name, value in term.items() if name != "matchFields" and value})
-    ]
-    node.pop("requiredDuringSchedulingIgnoredDuringExecution", None)
-    if terms:
-        node["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
-    affinity.pop("nodeAffinity", None)
-    if node:
-        affinity["nodeAffinity"] = node
-    template["spec"].pop("affinity", None)
-    if affinity:
-        template["spec"]["affinity"] = affinity
-    return {"template": template, "updateStrategy": {"type": "OnDelete"}}
-
-
-def _job(pods: list[Document]) -> Document:
-    policy = pods[0]["spec"].get("restartPolicy")
-    template = _template(pods[0], restartPolicy=policy if policy in ("Never", "OnFailure") else "Never")
-    standing = _standing(pods)
-    return {"parallelism": max(standing, 1), "completions": max(standing, 1), "template": template}
-
-
 def _running(container: Document, said: Document, since: str) -> Document:
     """Return what a kubelet says of a container that runs, where *said* does not say how it is."""
     if said.get("state"):
@@ -608,10 +513,3 @@ def _running(container: Document, said: Document, since: str) -> Document:
         "image": container.get("image", ""),
         **started,
     }
-
-
-def _label(uid: str) -> str:
-    """Return *uid* as the value of a label."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in uid)[-63:].strip(
-        "-_."
-    )
