@@ -8,6 +8,7 @@ Not here: reading files and printing (weir.cli.explain).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from weir.explain.admission import Admission, Admitted
@@ -28,7 +29,7 @@ from weir.objects.core import Pod
 from weir.objects.requests import pod_requests
 from weir.scheduler.csi_migration import inline_handle
 from weir.scheduler.plugins.node_affinity import unreadable_preference
-from weir.scheduler.reasons import Reason, TooFew
+from weir.scheduler.reasons import OtherReason, Reason, TooFew
 from weir.scheduler.volumes import pod_claims
 from weir.world import World
 
@@ -58,6 +59,8 @@ def explain(
         if tick and done % 500 == 499:
             tick(done + 1, len(world.nodes))
     nodes = tuple(verdicts)
+    if any(verdict.fits for verdict in nodes) and not view.spec.node_name:
+        blockers = (*blockers, *_failing(nodes))
     undecided = unreadable_preference(view)
     case = Case(subject, view, world, gates, group(nodes), blockers, judge, undecided)
     if undecided and sum(verdict.fits for verdict in nodes) > 1:
@@ -92,6 +95,14 @@ def _replicas(
     if subject.kind == "DaemonSet":
         return place_daemons(subject, admitted, nodes, world, gates)
     return place_replicas(subject, admitted, world, gates, fits=any(verdict.fits for verdict in nodes))
+
+
+def _failing(nodes: Iterable[NodeVerdict]) -> tuple[Reason, ...]:
+    """Return what ends the attempt though some node would take the pod: a filter that fails on another."""
+    found = (
+        each for verdict in nodes for each in verdict.reasons if isinstance(each, OtherReason) and each.fails
+    )
+    return tuple(islice(found, 1))
 
 
 def _held(blockers: Iterable[Reason]) -> bool:

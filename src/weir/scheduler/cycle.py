@@ -175,15 +175,13 @@ class Engine:
         return Placement(node, 1, reserves=bool(feasibility.plugins.reserves))
 
     def fitting(self, pod: Pod, nominated: Mapping[str, list[PodClass]] | None = None) -> frozenset[str]:
-        """Return the nodes that take *pod*; one on which a filter fails does not."""
+        """Return the nodes that take *pod*: none where a filter fails on one of them, which ends the attempt."""
         feasibility = self.start_cycle(pod)
         try:
             feasible = self._feasible(feasibility, self.table.ordered, nominated or {})
             return frozenset(self._name(int(row)) for row in np.flatnonzero(feasible))
         except PluginError:
-            rows = self.table.ordered
-            refused = feasibility.reasons(rows)
-            return frozenset(self._name(row) for row in rows.tolist() if row not in refused)
+            return frozenset()
 
     def scores(self, pod: Pod) -> dict[str, int]:
         """Return the total score of every feasible node, by name."""

@@ -476,5 +476,5 @@ def _alone(plugin: FilterPlugin, row: int) -> tuple[Reason, ...]:
     try:
         code = int(plugin.codes(np.array([row], np.int64))[0])
     except PluginError as error:
-        return (OtherReason(plugin.name, str(error)),)
+        return (OtherReason(plugin.name, str(error), fails=True),)
     return plugin.reasons(row, code) if code else ()

@@ -47,6 +47,7 @@ class OtherReason(Reason):
 
     filter: str
     text: str
+    fails: bool = False  #: the filter itself failed, which ends an attempt for all nodes
 
     @property
     def kind(self) -> str:  # type: ignore[override]

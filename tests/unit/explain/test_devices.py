@@ -238,3 +238,26 @@ def test_a_toleration_without_the_effect_binds_and_is_then_evicted_and_the_answe
     assert "deleted at once by device-taint-eviction: hot:NoExecute" in verdict.devices_leave[0]
     named = claim("c", tolerations=[{"key": "hot", "operator": "Exists", "effect": "NoExecute"}])
     assert ask(hot, named).nodes[0].devices_leave == ()
+
+
+def test_a_filter_that_fails_on_one_node_ends_the_attempt_for_all():
+    """The real scheduler gives up with the plugin's error, though another node would take the pod."""
+    every = claim("c", allocationMode="All")
+    every["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/index"}]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
+        },
+    }
+    good, bad = slice_of("n1", device("gpu-0")), slice_of("n2", device("gpu-0"), device("gpu-1"))
+    alone = explain(pod, World.of([node("n1"), good, DEVICE_CLASS, every]), ALL_FEATURES)
+    assert alone.fits
+    both = explain(pod, World.of([node("n1"), node("n2"), good, bad, DEVICE_CLASS, every]), ALL_FEATURES)
+    said = "cannot add device gpu.example.com/n2/gpu-1 because a claim constraint would not be satisfied"
+    assert (both.fits, both.complete) == (False, False)
+    assert said in both.attempt.upstream and said in sentence(both.blockers[0])
+    assert both.fix is None or both.fix.edits
