@@ -7,6 +7,8 @@ import pytest
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Taint, Toleration
 from weir.taints.expression import (
+    COST_LIMIT,
+    MAX_BYTES,
     Expressions,
     check_expression,
     decide,
@@ -176,3 +178,16 @@ def test_an_optional_element_names_what_is_not_known_yet(expression: str, found:
         refusal is not None
         and f"expected type 'optional_type({found})' but found '{found}'" in refusal.message
     )
+
+
+def test_what_does_not_compile_costs_nothing_and_says_why():
+    judged = Expressions().judge("taint.nope", Taint("a", "", "NoSchedule"))
+    assert (judged.outcome, judged.position, judged.cost) == (
+        Outcome.EXPRESSION_FAILED,
+        0,
+        0,
+    ) and judged.error
+
+
+def test_the_limits_are_those_of_the_kep():
+    assert (MAX_BYTES, COST_LIMIT) == (10 * 1024, 1_000_000)

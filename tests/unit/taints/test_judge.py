@@ -1,8 +1,12 @@
 """Numeric comparisons are counted once per distinct taint and toleration, by how they came out."""
 
-from weir.gates import ALL_FEATURES
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weir.gates import ALL_FEATURES, Gates
 from weir.objects.core import Taint, Toleration
 from weir.taints.judge import TaintJudge
+from weir.taints.toleration import tolerates
 
 
 def judged(*tolerations):
@@ -34,3 +38,75 @@ def test_a_taint_that_appears_later_is_the_only_one_compared():
     before = judge.numeric["Gt", "match"]
     judge.tolerated([Toleration("sla", "Gt", "900")])
     assert judge.numeric["Gt", "match"] == before + 1
+
+
+OPERATORS = ("", "Equal", "Exists", "Gt", "Lt", "SemverGt")
+VALUES = ("", "5", "6", "7", "06", "high", "6.0.0")
+EFFECTS = ("NoSchedule", "NoExecute")
+tolerations = st.builds(
+    Toleration,
+    st.sampled_from(["sla", "gpu", ""]),
+    st.sampled_from(OPERATORS),
+    st.sampled_from(VALUES),
+    st.sampled_from((*EFFECTS, "")),
+)
+taints = st.builds(
+    Taint, st.sampled_from(["sla", "gpu", "disk"]), st.sampled_from(VALUES), st.sampled_from(EFFECTS)
+)
+
+
+@given(st.lists(st.tuples(taints, st.lists(tolerations, max_size=3)), max_size=12), st.booleans())
+def test_every_taint_is_judged_as_by_itself_whenever_it_came(steps, numeric):
+    gates = Gates({"TaintTolerationComparisonOperators": numeric})
+    judge, known = TaintJudge(gates), []
+    for taint, asked in steps:
+        number = judge.number(taint)
+        if number == len(known):
+            known.append(taint)
+        assert judge.number(taint) == number and judge.taints[number] == taint
+        plain = [any(tolerates(entry, each, gates) for entry in asked) for each in known]
+        assert judge.tolerated(asked).tolist() == plain == judge.tolerated(asked).tolist()
+
+
+def test_what_is_known_is_not_compared_again():
+    judge = TaintJudge(ALL_FEATURES)
+    for value in ("5", "6"):
+        judge.number(Taint("sla", value, "NoSchedule"))
+    above, exists = Toleration("sla", "Gt", "5"), Toleration("sla", "Exists")
+    assert judge.comparisons == 0
+    judge.tolerated([above, exists])
+    assert judge.comparisons == 4
+    judge.tolerated([above, exists])
+    assert judge.comparisons == 4
+    judge.number(Taint("sla", "7", "NoSchedule"))
+    judge.tolerated([exists])
+    assert judge.comparisons == 5  # the new one alone
+
+
+def test_too_many_tolerations_are_judged_again_when_asked_about(monkeypatch):
+    monkeypatch.setattr("weir.taints.judge.MOST_TOLERATIONS", 2)
+    judge = TaintJudge(ALL_FEATURES)
+    judge.number(Taint("a", "1", "NoSchedule"))
+    first, second, third = (Toleration("a", "Equal", value) for value in "123")
+    judge.tolerated([first, second])
+    judge.tolerated([first, second])
+    assert judge.comparisons == 2  # two have room
+    judge.number(Taint("a", "2", "NoSchedule"))
+    judge.tolerated([first])
+    assert judge.comparisons == 3  # a known one grows, and pushes nobody out
+    judge.tolerated([second])
+    assert judge.comparisons == 4
+    judge.tolerated([third])
+    assert judge.comparisons == 6
+    judge.tolerated([first])
+    assert judge.comparisons == 8  # both others were forgotten
+
+
+def test_what_is_forgotten_is_numbered_anew():
+    judge = TaintJudge(ALL_FEATURES)
+    for value in ("1", "2"):
+        judge.number(Taint("a", value, "NoSchedule"))
+    judge.forget()
+    assert judge.taints == []
+    assert judge.number(Taint("a", "2", "NoSchedule")) == 0
+    assert judge.tolerated([Toleration("a", "Equal", "2")]).tolist() == [True]
