@@ -203,7 +203,7 @@ def flatten(values: Sequence[Value], depth: int = 1) -> list[Value]:
             else:
                 opened.append(value)
             bounded(len(opened), MOST_ELEMENTS)
-        visit(len(opened) // 16)
+        visit(len(opened) // 4)
         flat = opened
     return flat
 
