@@ -110,6 +110,7 @@ ACROSS = {
     "cel/test_fuzz.py": "the language as a whole",
     "cel/test_hostile.py": "the language as a whole",
     "cel/test_vectors.py": "the language as a whole",
+    "cli/test_addresses.py": "what inputs.py fetches, and the progress of long work",
     "cli/test_cel_hints.py": "the hints of weir cel",
     "controllers/devices/test_taint_eviction_state.py": "the controller with its queue and its claims",
     "devices/test_vectors.py": "the package as a whole",
