@@ -31,7 +31,7 @@ HEAD = "{title: t, source: s, asks: a, steps: [%s]}"
         ("{event: e, taint: [{node: n1, taints: [flaky]}]}", "'flaky' is no taint"),
         ("{event: e, gates: {NoSuchGate: true}}", "unrecognized feature gate"),
         ("{event: e, gates: {scheduler: true, TaintTolerationCEL: {a: b}}}", "gates: "),
-        ("{event: e, gates: {older: [apiserver]}}", "older is a list out of"),
+        ("{event: e, gates: {older: [etcd]}}", "older is a list out of"),
         ("{event: e, outcomes: [{object: Pud/x, there: true}]}", "no kind Pud"),
     ],
 )
