@@ -150,6 +150,12 @@ async def a_scene(tmp_path, **more):
             await scene.stop()
 
 
+@pytest.fixture(autouse=True)
+def every_reason_is_spelled_out(monkeypatch):
+    """However many taints differ: each reason is held against the reference."""
+    monkeypatch.setattr("weir.scheduler.cycle.REASONS_BYTES", None)
+
+
 @pytest.fixture
 async def scene(tmp_path):
     async with a_scene(tmp_path) as made:

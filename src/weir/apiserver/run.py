@@ -186,7 +186,7 @@ class Running:
         self.server.ready = False
         if self.listener is not None:
             self.listener.close()
-        self.server.watches.close()
+        self.server.watches.stop()
         if self.connections is not None:
             self.connections.close_idle()
             loop = asyncio.get_running_loop()

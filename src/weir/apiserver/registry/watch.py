@@ -215,12 +215,18 @@ class Watches:
         self._store, self._lists, self._clock, self._metrics = store, lists, clock, metrics
         self._random = random.Random()
         self._open: set[_Watcher] = set()
+        self._stopped = False
 
     def __len__(self) -> int:
         return len(self._open)
 
+    def stop(self) -> None:
+        """End every watch, and begin none any more: it would wait on a store that is closed."""
+        self._stopped = True
+        self.close()
+
     def close(self) -> None:
-        """End every watch, as a server that stops does."""
+        """End every watch; clients watch again."""
         for watcher in tuple(self._open):
             watcher.finish()
 
@@ -228,6 +234,8 @@ class Watches:
         self, kind: Kind, namespace: str, name: str, options: ListOptions, shape: str, include: str
     ) -> Stream:
         """Return the stream of changes the options ask for."""
+        if self._stopped:
+            raise errors.ServiceUnavailable("apiserver is shutting down")
         field_selector = options.field_selector
         if name:
             only = f"metadata.name={name}"
@@ -261,6 +269,8 @@ class Watches:
         options: ListOptions,
     ) -> None:
         watcher = _Watcher(view, matches, share, sink, self._clock)
+        if self._stopped:
+            watcher.finish()
         from_state = after == 0 if options.send_initial_events is None else options.send_initial_events
         subscription = None
         self._open.add(watcher)
