@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -23,6 +24,14 @@ settings.load_profile("weir")
 # A run that was started in the background ignores Ctrl-C, and so would every program that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def no_collection():
+    """Measure without the garbage collector, which walks through whatever earlier tests have left: up to a second."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -57,6 +57,9 @@ USES = [
 ]
 
 
+pytestmark = pytest.mark.usefixtures("no_collection")
+
+
 def ended(program: Program, variables: dict[str, object]) -> float:
     """Return the CPU seconds of one evaluation, whatever came of it."""
     began = time.thread_time()

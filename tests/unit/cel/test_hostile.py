@@ -117,6 +117,7 @@ GROWTH = {
 CASES = NESTING | LITERALS | NUMBERS | REGEXES | GROWTH
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("name", CASES)
 def test_it_ends_at_once_and_only_with_cels_own_errors(name: str) -> None:
     expression = CASES[name]

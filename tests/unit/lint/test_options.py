@@ -258,7 +258,7 @@ def test_the_json_fits_its_published_schema(here, capsys):
     assert not validator.is_valid({**found, "findings": [{}]})
 
 
-def test_fifteen_thousand_objects_take_seconds(here, capsys):
+def test_fifteen_thousand_objects_take_seconds(here, no_collection):
     text = "".join("---\n" + DEPLOYMENT.replace("name: web", f"name: web-{number}") for number in range(3000))
     write(here, a=text)
     began = time.process_time()
