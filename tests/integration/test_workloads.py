@@ -72,6 +72,24 @@ async def test_a_deployment_gets_its_pods_and_says_so(cluster):
     )
 
 
+async def test_only_a_change_of_what_is_wanted_is_a_new_generation(cluster):
+    await cluster.client.create(DEPLOYMENTS, web())
+    await cluster.advance(10)
+
+    async def counted():
+        found = await cluster.client.get(DEPLOYMENTS, "web", "default")
+        revision = found["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
+        return found["metadata"]["generation"], found["status"]["observedGeneration"], revision
+
+    assert await counted() == (1, 1, "1")  # the controller's note of the revision comes with the status
+    await change(cluster, image("web:2"))
+    await cluster.advance(30)
+    assert await counted() == (2, 2, "2")
+    await cluster.client.patch(DEPLOYMENTS, "web", {"metadata": {"annotations": {"by": "hand"}}}, "default")
+    await cluster.advance(10)
+    assert await counted() == (3, 3, "2")
+
+
 async def test_scaling_up_and_down(cluster):
     await cluster.client.create(DEPLOYMENTS, web())
     await cluster.advance(10)

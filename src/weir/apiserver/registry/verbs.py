@@ -320,6 +320,9 @@ class Verbs:
             metadata = new.setdefault("metadata", {})
             check_namespace(kind, metadata, write.namespace)
         strategy.prepare_update(kind, new, old, self)
+        if write.subresource == "status" and "generation" in old["metadata"]:
+            # A status is no change of what is wanted, even where annotations come along (a Deployment's revision).
+            new["metadata"]["generation"] = old["metadata"]["generation"]
         relaxed = served.version == v1alpha4.VERSION or strategy.relaxes(kind, new, self)
         found_problems = strategy.problems(kind, new, old, self)
 
