@@ -884,7 +884,6 @@ DIFFERENT: dict[str, str] = {
     "Service: empty body": "upstream allocates an address before it validates, and that fails without a name",
     "lists: limit=2&continue=nonsense": "the decoder names the byte of a text that is not UTF-8",
     "lists: path /api/v1/namespaces/default/pods/l1/log": "simulated nodes have no logs, and say so",
-    "lists: path /apis/autoscaling/v1/namespaces/default/scales": "decision G-06: the group has no kind weir acts on",
     "sub: status bad ip strat": "an address that is none is told once",
     "sub: ephemeral changes other": "upstream notes an owner of the field it then puts back",
     "sub: resize bad": "a negative amount is told once",

@@ -23,6 +23,7 @@ from tests.unit.objects.documents import documents
 from weir.apiserver.patches import converter, merge, strategic
 from weir.apiserver.patches import json as json_patch
 from weir.apiserver.patches.apply import apply, update_managed_fields
+from weir.apiserver.registry.conversion import from_storage, to_storage
 from weir.errors import ApiError
 from weir.objects import kinds, schema
 from weir.objects.defaults import default
@@ -116,6 +117,10 @@ def test_bodies_are_read_defaulted_or_refused_alike(
         assert error.message == theirs.get("error")
         return
     default(ours, kind)
+    if (
+        kind.group == "autoscaling"
+    ):  # the real one reads into another version, and what that has not goes to annotations
+        ours = from_storage(kind, to_storage(kind, ours))
     if ours["metadata"].get("managedFields") == []:
         del ours["metadata"]["managedFields"]
     assert (ours, warnings) == (theirs.get("object"), theirs.get("warnings", []))

@@ -128,7 +128,9 @@ def masked(value: Any, name: str = "") -> Any:
         if name == "managedFields":  # sorted by seconds, which differ between the two
             value = sorted(
                 value,
-                key=lambda entry: [str(entry.get(part)) for part in ("manager", "operation", "subresource")],
+                key=lambda entry: [
+                    str(entry.get(part)) for part in ("manager", "operation", "subresource", "apiVersion")
+                ],
             )
         if name in ("resourceRules", "nonResourceRules"):  # told in the order of a map
             value = sorted(value, key=str)
