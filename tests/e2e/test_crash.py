@@ -260,7 +260,8 @@ class Restless:
 async def work_off(left: list, client: Client, moment: asyncio.Future | None = None) -> None:
     """Take the steps that are *left*, each again until it went well; until *moment*, if one is given."""
     while left and not (moment is not None and moment.done()):
-        with contextlib.suppress(*CUT_SHORT):
+        # The server gives a patch up that others overtake five times.
+        with contextlib.suppress(*CUT_SHORT, Conflict):
             await left[0](client)
             left.pop(0)
 
