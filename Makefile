@@ -35,7 +35,7 @@ help:
 	@echo "make changelog        write CHANGELOG.md from changelog.d (RELEASE_VERSION=x uses the fragments up)"
 	@echo "make release          build sdist and wheel into dist/ and check both"
 	@echo "make generate         make the tables taken from Kubernetes' own code again (needs Go)"
-	@echo "make kubernetes       build a real Kubernetes for tests (needs Go, minutes, once)"
+	@echo "make kubernetes       build a real Kubernetes for tests (needs Go, minutes, once; VERSION=1.35)"
 	@echo "make test-kubernetes  run the tests that need it"
 	@echo "make test-stock       change taints under 3,000 running pods of a stock Kubernetes, live 500 random histories"
 
@@ -131,7 +131,7 @@ tools:
 	@sh tests/tools
 
 kubernetes:
-	@tests/kubernetes/build
+	@VERSION=$(VERSION) tests/kubernetes/build
 
 test-kubernetes: $(READY) tools
 	@sh tests/kubernetes/run $(BIN)/python
