@@ -49,7 +49,7 @@ GROWING = {
     "apiserver/metrics.py:Metrics._requests": "MOST_REQUEST_KINDS",
     "apiserver/registry/codec.py:Reader._kept": "kinds; the documents of each are made anew",
     "apiserver/registry/codec.py:Reader._versions": "storage prefixes of kinds",
-    "apiserver/server.py:ApiServer._after_create": START,
+    "apiserver/handlers.py:Handlers._after_create": START,
     "apiserver/webhooks/dispatch.py:Webhooks._known": "kinds",
     "client/api.py:Client._with_body": "media types of the program",
     "client/local.py:_EventSink._events": "taken by the reader, under another name",

@@ -24,7 +24,7 @@ a Status object, and the client raises the same class again from the Status it r
         ├── ServiceUnavailable    503
         └── Timeout               504  (ServerTimeout when the server gave up on its own work)
 
-Not here: field errors of validation (weir.validate.field), answering with them (weir.apiserver.server).
+Not here: field errors of validation (weir.validate.field), answering with them (weir.apiserver.failures).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Spec: apiserver.md 14 "Discovery and health". Some of these paths are routes that know only GET (`/version`, `/api`, the
 resources of a group version), the others are plain handlers that answer every method with the same page. Routes offer
 media types of their own; plain handlers find out while they answer.
-Not here: the documents themselves (weir.apiserver.discovery, .openapi), resources (weir.apiserver.server).
+Not here: the documents themselves (weir.apiserver.discovery, .openapi), resources (weir.apiserver.handlers).
 """
 
 from __future__ import annotations

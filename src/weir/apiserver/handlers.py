@@ -1,0 +1,312 @@
+"""What does a request about a resource do? Which verb or subresource it names, and in which form the answer is shown.
+
+Spec: apiserver.md 2 and 3. Whoever comes here is known and may do it.
+Not here: who asks and may they (weir.apiserver.server), what the verbs do (weir.apiserver.registry), forms of an answer
+(weir.apiserver.rendering).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from weir import errors
+from weir.apiserver import older_release
+from weir.apiserver.auth.authn import User
+from weir.apiserver.auth.tokens import Signer
+from weir.apiserver.metrics import Metrics
+from weir.apiserver.nonresource import not_found_page
+from weir.apiserver.older_release import Release
+from weir.apiserver.patches.apply import update_managed_fields
+from weir.apiserver.printers import tables
+from weir.apiserver.registry.deletion import Deletion, deletion_warnings
+from weir.apiserver.registry.identity import check_namespace
+from weir.apiserver.registry.lists import Lists, parse_list_version
+from weir.apiserver.registry.patching import APPLY_PATCH, Patching
+from weir.apiserver.registry.scale import SCALE, Scales
+from weir.apiserver.registry.subresources import STREAMS, Subresources
+from weir.apiserver.registry.verbs import Parts, Verbs, WriteResult
+from weir.apiserver.registry.watch import Watches
+from weir.apiserver.rendering import Renderer
+from weir.apiserver.resource_metrics import ResourceMetrics
+from weir.apiserver.transport import protobuf
+from weir.apiserver.transport.bodies import JSON_TYPES, UNKNOWN_BODY, YAML_TYPES, manager_of, media_type
+from weir.apiserver.transport.http import Request, Response, Stream
+from weir.apiserver.transport.negotiation import (
+    JSON,
+    ONLY,
+    WITH_STREAMS,
+    MediaTypeOptions,
+    check_shape,
+    negotiate,
+)
+from weir.apiserver.transport.options import DeleteOptions, ListOptions
+from weir.apiserver.transport.paths import RequestInfo
+from weir.objects import document
+from weir.objects.kinds import RESOURCE_METRICS, Kind
+from weir.objects.pod_usage import UsageModel
+from weir.values.quoting import quote
+
+__all__ = ["Handlers", "Review"]
+
+Document = dict[str, Any]
+Review = Callable[[Kind, Document, User, str, str], Document]
+_OBJECT_SUBRESOURCES = frozenset({"status", "ephemeralcontainers", "resize", "finalize"})
+_encode = msgspec.json.Encoder().encode
+
+
+class Handlers:
+    """The resources of one cluster, each with its verbs."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        review: Review | None = None,
+        signer: Signer | None = None,
+        metrics: Metrics | None = None,
+        usage: UsageModel | None = None,
+        release: Release | None = None,
+    ) -> None:
+        self._release = release
+        self._review = review
+        self.verbs = Verbs(parts)
+        self.patching = Patching(self.verbs)
+        self.lists = Lists(parts.store, parts.clock)
+        self.watches = Watches(parts.store, self.lists, parts.clock, metrics)
+        self.deletion = Deletion(self.verbs)
+        self.subresources = Subresources(self.verbs, self.deletion, signer)
+        self.scales = Scales(self.verbs)
+        self.rendered = Renderer(parts.clock, self.verbs.off_loop)
+        self._usage = ResourceMetrics(parts.reader, usage) if usage is not None else None
+        off = {"resource.k8s.io": not parts.gates.enabled("DynamicResourceAllocation")}
+        off[RESOURCE_METRICS] = usage is None
+        #: groups that are not served
+        self.off = frozenset(group for group, is_off in off.items() if is_off)
+        self._after_create: list[Callable[[Kind, str], Awaitable[None]]] = []
+
+    def after_create(self, hook: Callable[[Kind, str], Awaitable[None]]) -> None:
+        """Call *hook* with the kind and name of every cluster-scoped object once it exists."""
+        self._after_create.append(hook)
+
+    async def handle(self, request: Request, info: RequestInfo, warnings: list[str]) -> Response | Stream:
+        """Return the answer to a request about a resource, and add to *warnings*; raises ApiError."""
+        kind = info.kind
+        if kind is None or kind.group in self.off:
+            if not info.known_group or info.api_group == RESOURCE_METRICS:
+                return not_found_page()
+            raise errors.NotFound.resource()
+        if self._release is not None:
+            self._read_as_release(request, kind, warnings)
+        if kind.deprecated is not None and (not info.subresource or kind.subresource(info.subresource)):
+            warnings.append(deprecation(kind))
+        if info.subresource:
+            return await self._subresource(request, info, kind, warnings)
+        verb = info.verb
+        if verb not in kind.verbs or request.method == "HEAD":
+            raise errors.MethodNotAllowed()
+        accept = request.headers.get(b"accept")
+        offered = WITH_STREAMS if verb in ("list", "watch") else errors.REPRESENTATIONS
+        form = JSON if not accept else negotiate(accept.decode("latin-1"), offered)
+        namespace, name = info.namespace if kind.namespaced else "", info.name
+        if self._usage is not None and kind.group == RESOURCE_METRICS:
+            return self._measured(request, kind, namespace, name, form)
+        if name:
+            if verb != "update":  # there the body is read first, and its name is another one
+                check_name(name)
+        elif kind.namespaced and not namespace and verb not in ("list", "watch"):
+            raise errors.MethodNotAllowed()
+        if verb == "create":
+            if name:
+                raise errors.MethodNotAllowed()
+            outcome = await self._create(request, info, kind, namespace, warnings)
+        elif verb == "get":
+            await self._not_older(request)
+            outcome = self.verbs.get(kind, namespace, name)
+        elif verb == "list":
+            return await self._list(request, kind, namespace, form)
+        elif verb == "watch":
+            return await self._watch(request, kind, namespace, name, form)
+        elif not name and verb != "deletecollection":
+            raise errors.MethodNotAllowed()
+        elif verb == "update":
+            outcome = await self.verbs.update(request, kind, namespace, name, "", warnings)
+        elif verb == "patch":
+            outcome = await self.patching.patch(request, kind, namespace, name, "", warnings)
+        elif verb == "delete":
+            options = await self._delete_options(request)
+            warnings.extend(deletion_warnings(kind, options))
+            outcome = await self.deletion.delete(kind, namespace, name, options, request.user, warnings)
+        else:
+            options = await self._delete_options(request)
+            warnings.extend(deletion_warnings(kind, options))
+            check_shape(form, kind.group, kind.kind, listed=True)
+            include = (
+                tables.check_include(request.params.get("includeObject", "")) if form.shape == "Table" else ""
+            )
+            page = await self.deletion.collection(
+                kind, namespace, self.lists, request.params, options, request.user, warnings
+            )
+            return await self.rendered.page(request, kind, page, form, include)
+        return await self.rendered.object(request, kind, outcome, form)
+
+    async def _create(
+        self, request: Request, info: RequestInfo, kind: Kind, namespace: str, warnings: list[str]
+    ) -> WriteResult:
+        if kind.stored:
+            outcome = await self.verbs.create(request, kind, namespace, warnings)
+            if self._after_create and not kind.namespaced and request.params.get("dryRun") is None:
+                name = msgspec.json.decode(outcome.body)["metadata"]["name"]
+                for hook in self._after_create:
+                    await hook(kind, name)
+            return outcome
+        if kind.kind == "Binding":
+            return await self.subresources.bind(request, namespace, "", warnings)
+        if self._review is None:
+            raise errors.NotFound.resource()
+        document, found = await self.verbs.decode(
+            request, kind, request.params.get("fieldValidation") or "Warn"
+        )
+        warnings.extend(found)
+        check_namespace(kind, document.setdefault("metadata", {}), namespace)
+        manager = request.params.get("fieldManager") or manager_of(request)
+        now = self.verbs.now
+        own = partial(update_managed_fields, document, None, kind, manager=manager, subresource="", now=now)
+        await self.verbs.off_loop.run(request.turn, own) if request.turn else own()
+        answer = self._review(kind, document, request.user, namespace, self.verbs.now)
+        return WriteResult(201, _encode(answer))
+
+    async def _subresource(
+        self, request: Request, info: RequestInfo, kind: Kind, warnings: list[str]
+    ) -> Response:
+        sub = kind.subresource(info.subresource)
+        if sub is None:
+            raise errors.NotFound.resource()
+        verb = info.verb
+        if verb not in sub.verbs:
+            raise errors.MethodNotAllowed()
+        form = negotiate(request.header(b"accept"))
+        namespace, name = info.namespace if kind.namespaced else "", info.name
+        shown = kind
+        if sub.name in STREAMS:
+            outcome = self.subresources.stream(kind, namespace, name, sub.name)
+        elif sub.name == "scale":
+            shown = SCALE
+            if verb == "get":
+                outcome = self.scales.get(kind, namespace, name)
+            else:
+                outcome = await self.scales.set(request, kind, namespace, name, warnings)
+        elif sub.name in _OBJECT_SUBRESOURCES:
+            if verb == "get":
+                outcome = self.verbs.get(kind, namespace, name)
+            elif verb == "update":
+                outcome = await self.verbs.update(request, kind, namespace, name, sub.name, warnings)
+            else:
+                outcome = await self.patching.patch(request, kind, namespace, name, sub.name, warnings)
+        else:
+            outcome = await self.subresources.create(request, kind, namespace, name, sub.name, warnings)
+        return await self.rendered.object(request, shown, outcome, form)
+
+    async def _delete_options(self, request: Request) -> DeleteOptions:
+        if request.turn is None:
+            return DeleteOptions.parse(request.params, _json_body(request))
+        return await self.verbs.off_loop.run(
+            request.turn, lambda: DeleteOptions.parse(request.params, _json_body(request))
+        )
+
+    def _read_as_release(self, request: Request, kind: Kind, warnings: list[str]) -> None:
+        """Take out of a request what the older release has never heard of; raises 404, 400."""
+        assert self._release is not None
+        if not self._release.serves(kind):
+            raise errors.NotFound.resource()
+        if request.body and request.method in ("POST", "PUT", "PATCH"):
+            media, mode = media_type(request), request.params.get("fieldValidation") or "Warn"
+            applying = media == APPLY_PATCH
+            if media in YAML_TYPES or applying:
+                request.body = document.yaml_to_json(request.body)
+            request.body = older_release.read_body(request.body, mode, warnings, applying=applying)
+
+    def _measured(
+        self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions
+    ) -> Response:
+        """Return how much pods or nodes use."""
+        assert self._usage is not None
+        now = self.verbs.clock.time()
+        if name:
+            found = self._usage.get(kind, namespace, name, now)
+        else:
+            options = ListOptions.parse(request.params, watch=False)
+            found = self._usage.select(kind, namespace, options.label_selector, options.field_selector, now)
+        if form.shape == "Table":
+            found = self._usage.table(found, form.meta)
+        return self.rendered.in_form(request, 200, _encode(found), form)
+
+    # -------------------------------------------------------------------------------------- collections
+
+    async def _not_older(self, request: Request) -> None:
+        wanted = request.params.get("resourceVersion") if request.query else None
+        if not wanted:
+            await self.verbs.store.fresh()
+        elif wanted != "0":
+            try:
+                number = parse_list_version(wanted)
+            except errors.BadRequest as error:
+                raise errors.InternalError(error.message.partition(": ")[2]) from None
+            if number > self.verbs.store.revision:
+                await self.lists.wait_for(number)
+
+    async def _list(self, request: Request, kind: Kind, namespace: str, form: MediaTypeOptions) -> Response:
+        options = ListOptions.parse(request.params, watch=False)
+        check_shape(form, kind.group, kind.kind, listed=True)
+        page = await self.lists.page(kind, namespace, options)
+        include = (
+            tables.check_include(request.params.get("includeObject", "")) if form.shape == "Table" else ""
+        )
+        return await self.rendered.page(request, kind, page, form, include)
+
+    async def _watch(
+        self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions
+    ) -> Stream:
+        options = ListOptions.parse(request.params, watch=True)
+        include = ""
+        if form.shape == "Table":
+            include = tables.check_include(request.params.get("includeObject", ""))
+        if form.yaml:
+            raise errors.NotAcceptable(ONLY + errors.STREAMS, details=None)
+        return await self.watches.start(kind, namespace, name, options, form.shape, include)
+
+
+def _json_body(request: Request) -> bytes:
+    """Return the body of a delete as JSON, whatever it was written in."""
+    media = media_type(request)
+    if not request.body:
+        return b""
+    if media == protobuf.MEDIA_TYPE:
+        return _encode(protobuf.to_document(request.body))
+    if media in YAML_TYPES:
+        return document.yaml_to_json(request.body)
+    if media not in JSON_TYPES:
+        raise errors.UnsupportedMediaType(UNKNOWN_BODY)
+    return request.body
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that cannot be part of a key; raises 400."""
+    problem = f"may not be '{name}'" if name in (".", "..") else ""
+    if "%" in name:
+        problem = "may not contain '%'"
+    if problem:
+        raise errors.BadRequest(f"Name parameter invalid: {quote(name)}: {problem}")
+
+
+def deprecation(kind: Kind) -> str:
+    """Return the warning every request about a deprecated kind or version gets."""
+    assert kind.deprecated is not None
+    since, ends, *instead = kind.deprecated
+    text = f"{kind.api_version} {kind.kind} is deprecated in v{since}+"
+    if ends:
+        text += f", unavailable in v{ends}+"
+    return f"{text}; use {instead[0]}" if instead else text
