@@ -9,7 +9,10 @@ from tests.stock.scenarios import SCENARIOS, Scenario
 from tests.stock.virtual import StockCluster
 from weir import errors
 from weir.gates import ALL_FEATURES
-from weir.lowering.names import GATE, TOLERATIONS, labelled_hash, marked_hash
+from weir.lowering.grace import split_grace
+from weir.lowering.names import GATE, GRACE, TOLERATIONS, labelled_hash, marked_hash
+from weir.lowering.originals import raised
+from weir.lowering.triples import Triple
 from weir.objects.kinds import by_kind
 
 LAST = 6.0
@@ -352,6 +355,142 @@ def test_without_a_sign_of_the_controller_manager_the_write_is_put_off_and_nobod
         assert stock.operators[0].metrics.barriers.child("timed_out").value == 1
         stock.advance(1)
         assert any(event["reason"] == "TaintHeldBack" for event in stock.list("Event"))
+
+
+@pytest.fixture
+def graced():
+    with StockCluster(grace_seconds=10) as cluster:
+        cluster.node("n")
+        cluster.set_taints("n", SLA950)
+        yield cluster
+
+
+def grace_of(cluster, pod):
+    return split_grace(tolerations(cluster, pod))[1]
+
+
+def test_a_bound_pod_gets_grace_and_a_pending_one_none(graced):
+    graced.run_pod("p", GT)
+    graced.run_pod("waits", GT, node="nowhere")
+    assert graced.where("p") == "n" and grace_of(graced, "p") == {"sla": 10}
+    assert graced.where("waits") == "" and grace_of(graced, "waits") == {}
+    assert raised(graced.get("Pod", "p"))["spec"]["tolerations"][0] == GT
+    assert GRACE not in str(raised(graced.get("Pod", "p")))
+
+
+@pytest.mark.parametrize("seconds", [10, 0])
+def test_grace_saves_a_pod_whose_newest_entry_was_not_seen_in_time(seconds):
+    with StockCluster(grace_seconds=seconds) as stock:
+        stock.node("n")
+        stock.set_taints("n", SLA950)
+        stock.run_pod("p", GT)
+        stock.delete("ValidatingWebhookConfiguration", "weir-nodes")  # the taint comes before the entry
+        stock.set_taints("n", SLA960)
+        stock.advance(30)
+        assert stock.where("p") == ("n" if seconds else None)
+
+
+def test_with_grace_a_pod_that_has_to_leave_leaves_at_once(graced):
+    graced.run_pod("p", GT)
+    graced.set_taints("n", SLA800)
+    graced.advance(0.5)
+    assert graced.where("p") is None
+    assert graced.operators[0].metrics.grace.child("ended").value == 1
+
+
+def test_without_the_barrier_grace_makes_a_pod_leave_late(graced):
+    graced.run_pod("p", GT)
+    graced.delete("ValidatingWebhookConfiguration", "weir-nodes")
+    graced.set_taints("n", SLA800)
+    graced.advance(9)
+    assert graced.where("p") == "n"
+    graced.advance(2)
+    assert graced.where("p") is None
+
+
+def test_a_timed_toleration_keeps_its_time_with_grace(graced):
+    graced.set_taints("n")
+    graced.run_pod("p", {**GT, "tolerationSeconds": 60})
+    assert grace_of(graced, "p") == {"sla": 60}
+    graced.delete("ValidatingWebhookConfiguration", "weir-nodes")
+    graced.set_taints("n", SLA960)
+    graced.advance(58)
+    assert graced.where("p") == "n"
+    graced.advance(3)
+    assert graced.where("p") is None
+
+
+def test_grace_that_was_ended_comes_back_when_the_taint_did_not_come(graced):
+    graced.run_pod("p", GT)
+    barrier = graced.operators[0].barrier
+    graced._do(barrier.hold("n", (Triple(*SLA800),), 8.0))
+    assert grace_of(graced, "p") == {"sla": 0}
+    graced.advance(30)
+    assert grace_of(graced, "p") == {"sla": 0}, "the write may still come"
+    graced.advance(60)
+    assert grace_of(graced, "p") == {"sla": 10} and graced.where("p") == "n"
+
+
+def test_a_pod_with_grace_can_be_applied_again(graced):
+    kind, pod = (
+        by_kind("v1", "Pod"),
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default"},
+            "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [GT]},
+        },
+    )
+    graced._do(graced.client.apply(kind, pod, field_manager="kubectl"))
+    graced.advance(5)
+    before = tolerations(graced, "p")
+    graced._do(graced.client.apply(kind, pod, field_manager="kubectl"))
+    assert tolerations(graced, "p") == before and grace_of(graced, "p") == {"sla": 10}
+
+
+MANAGER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "kube-controller-manager-a",
+        "namespace": "kube-system",
+        "labels": {"component": "kube-controller-manager"},
+    },
+    "spec": {
+        "containers": [{"name": "c", "image": "i", "command": ["--controllers=*,-taint-eviction-controller"]}]
+    },
+}
+
+
+def apart(grace_seconds):
+    cluster = StockCluster(install=False, grace_seconds=grace_seconds)
+    cluster.create(MANAGER)
+    cluster.install()
+    cluster.node("n")
+    cluster.set_taints("n", SLA950)
+    cluster.run_pod("p", GT)
+    return cluster
+
+
+def test_where_taint_eviction_runs_apart_the_operator_says_so_and_gives_grace():
+    with apart(None) as stock:
+        operator = stock.operators[0]
+        assert operator.metrics.apart.value == 1 and operator.entries.grace_seconds == 10
+        event = next(each for each in stock.list("Event") if each["reason"] == "ControllersApart")
+        assert "runs without taint-eviction-controller" in event["message"]
+        assert grace_of(stock, "p") == {"sla": 10}
+        stock.set_taints("n", SLA960)
+        assert stock.where("p") == "n"
+
+
+def test_where_taint_eviction_runs_apart_and_grace_is_off_the_barrier_refuses():
+    with apart(0) as stock:
+        with pytest.raises(errors.Forbidden, match="runs without taint-eviction-controller"):
+            stock.set_taints("n", SLA960)
+        assert stock.where("p") == "n"
+        stock.delete("Pod", "p")
+        stock.advance(40)
+        stock.set_taints("n", SLA960)  # concerns nobody
 
 
 def test_without_rights_the_write_is_put_off_with_the_reason(stock, monkeypatch):

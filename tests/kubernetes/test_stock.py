@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.stock.flips import SITUATIONS, play
-from tests.stock.real import PATIENCE_SECONDS, PODS, Plane, installed, plane
+from tests.stock.real import HOOKS, PATIENCE_SECONDS, PODS, Plane, installed, plane
 from tests.stock.scenarios import SCENARIOS, Scenario, entry, sla
 from weir import errors
+from weir.lowering import webhooks
 
 #: The last that can happen in a scenario, and a while.
 LAST_SECONDS = 5.0
 FLIPS = 40
+GRACE_SECONDS = 3
 
 
 async def ends(made: Plane) -> dict[str, float | None]:
@@ -89,6 +93,56 @@ def test_the_same_end_as_natively(both, scenario):
 
 def test_a_pod_can_be_applied_again_on_the_servers_side(both):
     assert both[2] == ""
+
+
+async def without_a_barrier(folder: Path, grace_seconds: int, flips: int) -> tuple[int, float]:
+    """Return how many pods are left after taints came before their entries, and when they leave for a mismatch."""
+    async with plane(folder) as made, installed(made, grace_seconds=grace_seconds):
+        await made.node("n", sla("950"))
+        names = [f"p{number}" for number in range(5)]
+        for name in names:
+            await made.pod(name, entry("Gt", "900"), node="n")
+        await made.until(lambda: all(name in made.bound for name in names), "pods are bound")
+        if grace_seconds:
+            await made.until(lambda: all(name in made.graced for name in names), "pods have grace")
+        await made.client.delete(HOOKS[1], webhooks.VALIDATING_CONFIGURATION)
+        await not_called(made)
+        for number in range(flips):
+            await made.taint("n", sla(str(1_000 + number)))
+            await asyncio.sleep(GRACE_SECONDS / 2)
+        await asyncio.sleep(GRACE_SECONDS + 1)
+        left = sum(name not in made.gone for name in names)
+        if not left:
+            return 0, 0.0
+        began = time.monotonic()
+        await made.taint("n", sla("800"))
+        await made.until(lambda: all(name in made.gone for name in names), "evictions", 30.0)
+        return left, max(made.gone[name] for name in names) - began
+
+
+async def not_called(made: Plane) -> None:
+    """Return when the API server has forgotten the barrier."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for number in itertools.count():
+        await made.node(f"probe-{number}", ("probe", str(number), "NoSchedule"))
+        await asyncio.sleep(0.2)
+        if "A node got taints past the hook" in made.operators[0].log:
+            return
+        assert time.monotonic() < deadline
+
+
+def test_grace_saves_pods_whose_entries_come_after_the_taint(tmp_path):
+    """Each flip would evict all five pods: the entry that tolerates the taint is written after it."""
+    left, late = asyncio.run(without_a_barrier(tmp_path, GRACE_SECONDS, 4))
+    print(
+        f"with grace {left} of 5 pods are left, and a mismatch that no barrier announced leaves after {late:.1f} s"
+    )
+    assert left == 5 and late > GRACE_SECONDS - 1
+
+
+def test_without_grace_they_are_lost(tmp_path):
+    left, _ = asyncio.run(without_a_barrier(tmp_path, 0, 1))
+    assert left < 5
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)

@@ -196,6 +196,7 @@ class Setting:
     servers: int = 1
     managers: int = 1
     replicas: int = 1
+    grace_seconds: int | None = None
 
 
 SITUATIONS = {
@@ -203,7 +204,8 @@ SITUATIONS = {
     "churn": Setting(churn),
     "controller manager frozen": Setting(freeze_and_restart),
     "two API servers": Setting(churn, servers=2),
-    "two controller managers": Setting(fail_over, servers=2, managers=2),
+    # What an operator gives by default where it sees several API servers; here both have one address.
+    "two controller managers": Setting(fail_over, servers=2, managers=2, grace_seconds=10),
     "operators killed": Setting(kill_operators, replicas=2),
 }
 
@@ -213,7 +215,7 @@ async def play(folder: Path, situation: str, flips: int) -> Result:
     setting, result = SITUATIONS[situation], Result(situation)
     async with (
         plane(folder, servers=setting.servers, managers=setting.managers) as made,
-        installed(made, replicas=setting.replicas),
+        installed(made, replicas=setting.replicas, grace_seconds=setting.grace_seconds),
     ):
         acting = Situation(made, result)
         await acting.prepare()

@@ -25,6 +25,7 @@ from weir.client.cache import Informer, decode_described
 from weir.client.http import connect
 from weir.clock import RealClock
 from weir.lowering import webhooks
+from weir.lowering.grace import split_grace
 from weir.objects.kinds import by_kind
 from weir.operator.certificates import renewed
 
@@ -130,6 +131,7 @@ class Plane:
         self.programs: list[Program] = []
         self.gone: dict[str, float] = {}  #: when each pod was seen to be deleted, by name
         self.bound: dict[str, float] = {}
+        self.graced: set[str] = set()  #: pods that were seen with grace entries
         self._informers: list[Informer[Any]] = []
 
     @property
@@ -206,6 +208,8 @@ class Plane:
             self.gone.setdefault(name, time.monotonic())
         elif new["spec"].get("nodeName"):
             self.bound.setdefault(name, time.monotonic())
+            if split_grace(new["spec"].get("tolerations") or ())[1]:
+                self.graced.add(name)
 
     async def stop(self) -> None:
         if self._informers:
@@ -286,7 +290,9 @@ async def plane(
 
 
 @asynccontextmanager
-async def installed(made: Plane, *, replicas: int = 1) -> AsyncIterator[list[Program]]:
+async def installed(
+    made: Plane, *, replicas: int = 1, grace_seconds: int | None = None
+) -> AsyncIterator[list[Program]]:
     """Install the operator: processes first, then the webhooks, once they answer."""
     folder = made.folder
     await made.client.create(NAMESPACES, {"metadata": {"name": "weir-system"}})
@@ -301,6 +307,7 @@ async def installed(made: Plane, *, replicas: int = 1) -> AsyncIterator[list[Pro
                 sys.executable, "-m", "weir", "operator", f"--kubeconfig={made.kubeconfigs[0]}",
                 f"--secure-port={port}", f"--tls-cert-file={folder / 'hook.crt'}",
                 f"--tls-private-key-file={folder / 'hook.key'}", "-v",
+                *([] if grace_seconds is None else [f"--grace-seconds={grace_seconds}"]),
                 *(["--leader-elect-lease-duration=3"] if replicas > 1 else ["--no-leader-elect"]),
             ]  # fmt: skip
             made.operators.append(Program(folder, f"operator-{number}", command))

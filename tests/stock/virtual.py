@@ -24,9 +24,16 @@ class StockCluster(Cluster):
     """Kubernetes as it is, with the operator beside it; `down` takes its webhooks off the network."""
 
     def __init__(
-        self, *, replicas: int = 1, install: bool = True, gates: Any = KUBERNETES_DEFAULTS, **more: Any
+        self,
+        *,
+        replicas: int = 1,
+        install: bool = True,
+        gates: Any = KUBERNETES_DEFAULTS,
+        grace_seconds: int | None = None,
+        **more: Any,
     ) -> None:
         super().__init__(gates=gates, **more)
+        self._grace_seconds = grace_seconds
         self.down = False
         self.calls: list[str] = []
         self.operators: list[Operator] = []
@@ -52,7 +59,12 @@ class StockCluster(Cluster):
 
         async def make() -> Operator:
             operator = Operator(
-                client, self.clock, identity=identity, leader_elect=elect, seed=len(self.operators)
+                client,
+                self.clock,
+                identity=identity,
+                leader_elect=elect,
+                grace_seconds=self._grace_seconds,
+                seed=len(self.operators),
             )
             self._tasks.append(asyncio.ensure_future(operator.run()))
             return operator

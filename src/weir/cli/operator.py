@@ -65,6 +65,13 @@ _PATH = click.Path(path_type=Path, dir_okay=False, exists=True)
     metavar="SECONDS",
     help="So long after a leader died new extended pods may wait for the next one.",
 )
+@click.option(
+    "--grace-seconds",
+    type=click.IntRange(0, 3600),
+    metavar="SECONDS",
+    help="How long a bound pod stays that a controller sees without its newest entry; 0 gives no grace  "
+    "[default: 10 where there are several API servers, or taint eviction runs apart; else 0]",
+)
 @logging_options()
 def operator(
     live: Live,
@@ -77,6 +84,7 @@ def operator(
     metrics_port: int | None,
     leader_elect: bool,
     lease_seconds: float,
+    grace_seconds: int | None,
 ) -> None:
     """Give a stock cluster numeric, SemVer and CEL tolerations and SemVer affinity.
 
@@ -104,6 +112,7 @@ def operator(
             namespace=namespace,
             identity=identity(),
             leader_elect=leader_elect,
+            grace_seconds=grace_seconds,
             timing=Timing(lease_seconds, lease_seconds * 2 / 3, lease_seconds * 2 / 15),
         )
 

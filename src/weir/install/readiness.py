@@ -9,8 +9,7 @@ Not here: whether an installation works (weir.install.health).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -18,13 +17,11 @@ from weir.client.api import Client
 from weir.install.checks import SELF_REVIEWS, Check, Verdict, ask_all, listed, may
 from weir.lowering.names import NAMESPACE
 from weir.objects.kinds import by_kind
+from weir.operator.control_plane import managers
 from weir.operator.native import has_numeric
 
 #: matchConditions and scheduling gates are stable from here on.
 OLDEST: Final = 30
-#: The controllers whose common view of pods the confirm step rests on.
-_TOGETHER: Final = ("taint-eviction-controller", "endpoint-slice-controller")
-_PODS: Final = by_kind("v1", "Pod")
 _NAMESPACES: Final = by_kind("v1", "Namespace")
 
 #: What whoever installs has to be able to make.
@@ -95,11 +92,8 @@ class Readiness:
 
     async def _controllers(self) -> Check:
         name = "controllers"
-        managers = await self._client.list(
-            _PODS, "kube-system", label_selector="component=kube-controller-manager", limit=5
-        )
-        lists = [_controllers_of(pod) for pod in managers.documents()]
-        if not lists:
+        found = await managers(self._client)
+        if not found.seen:
             version = msgspec.json.decode(await self._client.call("GET", "/version")).get("gitVersion") or ""
             if "+weir" in version:
                 return Check(name, Verdict.FINE, "taint eviction and endpoint slices run in one process")
@@ -109,34 +103,14 @@ class Readiness:
                 "kube-controller-manager is hidden here; taint eviction and endpoint slices run in one process unless "
                 "somebody gave it --controllers",
             )
-        off = sorted({each for found in lists for each in _TOGETHER if not _is_on(each, found)})
-        if off:
+        if found.without:
             return Check(
                 name,
                 Verdict.TO_DO,
-                f"kube-controller-manager runs without {listed(off)}: where that runs, pods are read another way, "
-                "and a confirmed barrier proves nothing",
-                "let one kube-controller-manager run both, or leave out the barrier",
+                f"kube-controller-manager runs without {listed(list(found.without))}: where that runs, "
+                "pods are read another way, and a confirmed barrier proves nothing",
+                "let one kube-controller-manager run both, or weir operator with --grace-seconds=10",
             )
         return Check(
             name, Verdict.FINE, "one kube-controller-manager runs taint eviction and endpoint slices"
         )
-
-
-def _controllers_of(pod: Mapping[str, Any]) -> list[str]:
-    """Return the --controllers of a kube-controller-manager that runs as a pod; ["*"] when it has none."""
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        for word in (*(container.get("command") or ()), *(container.get("args") or ())):
-            if str(word).startswith("--controllers="):
-                return str(word).partition("=")[2].split(",")
-    return ["*"]
-
-
-def _is_on(name: str, controllers: Iterable[str]) -> bool:
-    """Return whether a list of controllers has *name*, as kube-controller-manager reads it: the first word counts.
-
-    >>> _is_on("a", ["*", "-a"]), _is_on("a", ["*"]), _is_on("a", ["b"])
-    (False, True, False)
-    """
-    words = list(controllers)
-    return name in words or ("*" in words and f"-{name}" not in words)

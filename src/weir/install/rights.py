@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from weir.lowering.names import KNOWN_TRIPLES, OPERATOR, SENTINEL
 from weir.lowering.webhooks import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+from weir.operator.control_plane import API_SERVERS
 
 #: The Secret with the certificate of the hooks.
 CERTIFICATES: Final = "weir-operator-certificates"
@@ -64,6 +65,13 @@ RIGHTS: Final = (
         ("persistentvolumes",),
         _WATCH,
         "keeps the labels that lowered volumes ask for, as long as the volume lives",
+    ),
+    Right(
+        "discovery.k8s.io",
+        ("endpointslices",),
+        ("get",),
+        "counts the API servers: with several, bound pods get grace entries",
+        names=(API_SERVERS,),
     ),
     Right("", ("events",), ("create", "patch"), "says on pods and nodes what was lowered, refused or capped"),
     Right(

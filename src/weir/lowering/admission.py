@@ -19,6 +19,7 @@ import msgspec
 from weir.lowering import webhooks
 from weir.lowering.affinity import mark_volume, volume_problems
 from weir.lowering.daemonsets import daemonset_label, lower_daemonset
+from weir.lowering.grace import split_grace
 from weir.lowering.names import GATE, REQUIREMENTS
 from weir.lowering.node_labels import LabelRules
 from weir.lowering.templates import (
@@ -81,6 +82,8 @@ def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
         return refusal
     marked = mark_template(new, cluster.native_numeric)
     spec, metadata = dict(marked.get("spec") or {}), marked.get("metadata") or {}
+    if not old and "tolerations" in spec:
+        spec["tolerations"], _ = split_grace(spec["tolerations"])  # copied from a bound pod
     annotations = metadata.get("annotations")
     originals = read_originals(annotations)
     lowered = originals or read_originals(annotations, REQUIREMENTS) or daemonset_label(new)

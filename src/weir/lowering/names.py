@@ -25,6 +25,8 @@ TOLERATIONS: Final = f"{DOMAIN}/tolerations"
 REQUIREMENTS: Final = f"{DOMAIN}/requirements"
 #: The scheduling gate of a pod whose entries are not yet known to be complete.
 GATE: Final = f"{DOMAIN}/pending"
+#: Stands before the entries that give a bound pod time (weir.lowering.grace).
+GRACE: Final = f"{DOMAIN}/grace"
 #: A synthetic node label: the node satisfies what the hash stands for.
 LABEL_PREFIX: Final = f"{DOMAIN}/a-"
 LABEL_VALUE: Final = "true"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from weir.gates import ALL_FEATURES
+from weir.lowering.grace import split_grace
 from weir.lowering.names import (
     GATE,
     LABEL_VALUE,
@@ -128,7 +129,7 @@ def _raised_tolerations(spec: Document, originals: Mapping[str, Document], *, va
     broad = any(labelled_hash(str(key)) for key in _mapping(spec.get("nodeSelector")))
     result: list[Any] = []
     behind = ""
-    for entry in spec["tolerations"]:
+    for entry in split_grace(spec["tolerations"])[0]:
         hash_ = marked_hash(str(_mapping(entry).get("key") or ""))
         if hash_ in originals:
             behind = hash_

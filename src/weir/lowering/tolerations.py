@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from weir.gates import ALL_FEATURES, SEMVER_COMPARISON, TOLERATION_CEL, TOLERATION_COMPARISON, Gates
+from weir.lowering.grace import joined, split_grace
 from weir.lowering.names import TOLERATIONS, marked_hash, marker_key, toleration_hash
 from weir.lowering.triples import Triple
 from weir.objects.core import Toleration
@@ -265,7 +266,8 @@ class LoweredList:
         self._markers: list[tuple[int, str]] = []
         self._exact: dict[Triple, tuple[int, int | None]] = {}
         self._broad: list[tuple[int, Toleration]] = []
-        for i, entry in enumerate(tolerations):
+        rest, self.grace = split_grace(tolerations)
+        for i, entry in enumerate(rest):
             key = entry.get("key") or ""
             if hash_ := marked_hash(key):
                 if hash_ in self.read:
@@ -292,6 +294,10 @@ class LoweredList:
             return ""
         wanted = self.read[marker[1]].toleration_seconds if triple.effect == "NoExecute" else None
         return "" if triple.effect != "NoExecute" or seconds == wanted else marker[1]
+
+    def tolerates(self, triple: Triple) -> bool:
+        """Return whether the pod tolerates *triple*, for ever or for a time, its grace left aside."""
+        return bool(self.needs_entry(triple)) or self._decides(triple) is not None
 
     def _decides(self, triple: Triple) -> tuple[int, int | None] | None:
         """Return place and seconds of the first entry that the cluster itself finds to tolerate *triple*."""
@@ -343,7 +349,9 @@ def unite(
     for entry in new:
         result.append(entry)
         result += behind.pop(marked_hash(entry.get("key") or ""), ())
-    return result
+    rest, grace = split_grace(result)
+    stored = split_grace(old)[1]
+    return joined(rest, {key: grace.get(key, seconds) for key, seconds in stored.items()})
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:

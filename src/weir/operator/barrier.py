@@ -18,7 +18,7 @@ from typing import Any, Final
 from weir.client.cache import Cache
 from weir.clock import Clock
 from weir.errors import WeirError
-from weir.lowering.tolerations import extended_verdict
+from weir.lowering.tolerations import LoweredList, extended_verdict
 from weir.lowering.triples import Triple
 from weir.operator.entries import Entries, Written, lacks
 from weir.operator.known_triples import KnownTriples
@@ -31,6 +31,10 @@ AT_ONCE: Final = 16
 
 class NoRoom(WeirError):
     """A pod that runs on the node cannot get the entry it needs; the write would evict it wrongly."""
+
+
+class Unconfirmed(WeirError):
+    """What kube-controller-manager shows proves nothing here, and nothing else protects the pods."""
 
 
 class TimedOut(WeirError):
@@ -51,10 +55,15 @@ class Barrier:
     ) -> None:
         self._clock, self._pods, self._known = clock, pods, known
         self._sentinel, self._entries, self._metrics = sentinel, entries, metrics
+        #: What kube-controller-manager runs without; "" where it runs all that a sign of it rests on.
+        self.apart = ""
         self._running: dict[tuple[str, tuple[Triple, ...]], asyncio.Task[int]] = {}
 
     async def hold(self, node: str, triples: tuple[Triple, ...], seconds: float) -> int:
-        """Return how many pods got an entry, once *node* may get *triples*. Raises NoRoom, TimedOut, ApiError."""
+        """Return how many pods got an entry, once *node* may get *triples*.
+
+        Raises NoRoom, Unconfirmed, TimedOut, ApiError.
+        """
         began = self._clock.monotonic()
         task = self._running.get((node, triples))
         if task is None:
@@ -85,8 +94,13 @@ class Barrier:
     async def _prepare(self, node: str, triples: tuple[Triple, ...]) -> int:
         await self._known.add(triples)
         await self._sentinel.catch_up()
+        evicting = tuple(triple for triple in triples if triple.effect == "NoExecute")
+        native = self._entries.native_numeric
         concerned = [
-            pod for pod in self._concerned(node) if lacks(pod, triples, self._entries.native_numeric)
+            (pod, leaves)
+            for pod in self._concerned(node)
+            for leaves in (self._leaves(pod, node, evicting),)
+            if leaves or lacks(pod, triples, native)
         ]
         written = await self._add(concerned, triples)
         for pod, result in written:
@@ -95,8 +109,12 @@ class Barrier:
                     f"pod {pod.metadata.namespace}/{pod.metadata.name} tolerates {result.left_out[0]} but has no room "
                     f"for another entry, and would be evicted from node {node}"
                 )
-        evicting = tuple(triple for triple in triples if triple.effect == "NoExecute")
         if evicting and self._unseen(node, evicting, written):
+            if self.apart and not self._entries.grace_seconds:
+                raise Unconfirmed(
+                    f"kube-controller-manager runs without {self.apart}, so nobody can say whether pods on node {node} "
+                    "are ready; let one kube-controller-manager run both, or the operator with --grace-seconds=10"
+                )
             await self._sentinel.confirm()
         return sum(1 for _, result in written if result.added)
 
@@ -105,16 +123,23 @@ class Barrier:
         yield from self._pods.by_index("node", node)
         yield from self._pods.by_index("node", "")
 
+    def _leaves(self, pod: LoweredPod, node: str, evicting: tuple[Triple, ...]) -> set[str]:
+        """Return the keys for which a pod that will have to leave the node still has a grace entry."""
+        if pod.ended or pod.node != node or pod.tolerations is None or not pod.tolerations.has_grace:
+            return set()
+        found = LoweredList(pod.tolerations.entries, pod.tolerations.originals, self._entries.native_numeric)
+        return {each.key for each in evicting if found.grace.get(each.key) and not found.tolerates(each)}
+
     async def _add(
-        self, pods: list[LoweredPod], triples: tuple[Triple, ...]
+        self, pods: list[tuple[LoweredPod, set[str]]], triples: tuple[Triple, ...]
     ) -> list[tuple[LoweredPod, Written]]:
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(pod: LoweredPod) -> tuple[LoweredPod, Written]:
+        async def one(pod: LoweredPod, leaves: set[str]) -> tuple[LoweredPod, Written]:
             async with room:
-                return pod, await self._entries.add(pod, lambda: triples, "barrier")
+                return pod, await self._entries.add(pod, lambda: triples, "barrier", leaves=leaves)
 
-        return list(await asyncio.gather(*(one(pod) for pod in pods)))
+        return list(await asyncio.gather(*(one(*each) for each in pods)))
 
     def _unseen(
         self, node: str, evicting: tuple[Triple, ...], written: list[tuple[LoweredPod, Written]]
@@ -127,7 +152,10 @@ class Barrier:
             for pod in self._pods.by_index("node", node)
             if not pod.ended
             and pod.tolerations is not None
-            and any(extended_verdict(pod.tolerations.originals.values(), triple) for triple in evicting)
+            and (
+                pod.tolerations.has_grace
+                or any(extended_verdict(pod.tolerations.originals.values(), triple) for triple in evicting)
+            )
         )
 
 

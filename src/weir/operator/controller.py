@@ -20,6 +20,7 @@ from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.lowering.daemonsets import may_run
 from weir.lowering.names import OPERATOR
+from weir.lowering.tolerations import LoweredList
 from weir.lowering.triples import Triple, triples_of
 from weir.objects.kinds import by_kind
 from weir.observe.logs import Log
@@ -34,6 +35,8 @@ WORKERS: Final = 16
 #: Pending pods are looked at so long after a triple appeared: by then the barrier has served them.
 LOOK_AGAIN_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 300.0
+#: Grace that a barrier has ended comes back so long after: by then the write has come, or will not.
+GRACE_AGAIN_SECONDS: Final = 60.0
 
 Document = dict[str, Any]
 
@@ -45,6 +48,10 @@ class PodKey(NamedTuple):
 
 class NodeKey(NamedTuple):
     node: str
+
+
+class GraceKey(NamedTuple):
+    pod: PodKey
 
 
 class Controller:
@@ -99,6 +106,7 @@ class Controller:
         for pod in self._pods:
             if pod.lowered:
                 self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
+                self._look_at_grace(pod)
 
     def _in_use(self) -> set[Triple]:
         return {triple for node in self._nodes for triple in triples_of(node) if not triple.conditional}
@@ -125,10 +133,23 @@ class Controller:
             return
         if new is not None and new.lowered and not new.ended:
             self._add(PodKey(new.metadata.namespace, new.metadata.name))
+            self._look_at_grace(new)
         if old is not None and old.label and (new is None or new.ended or new.node != old.node):
             self._add(NodeKey(old.target))  # the label may have stayed for its sake
         elif new is not None and new.label and new.ended:
             self._add(NodeKey(new.target))
+
+    def _look_at_grace(self, pod: LoweredPod) -> None:
+        seconds, found = self._entries.grace_seconds, pod.tolerations
+        if not seconds or not pod.node or pod.label or found is None or found.is_graced(seconds):
+            return
+        key = GraceKey(PodKey(pod.metadata.namespace, pod.metadata.name))
+        self._add(key, GRACE_AGAIN_SECONDS if found.has_grace else 0.0)
+
+    def look_at_every_grace(self) -> None:
+        """Look at every bound pod again: how much time they get has changed."""
+        for pod in self._pods if self._queue is not None else ():
+            self._look_at_grace(pod)
 
     def _node_changed(self, old: Document | None, new: Document | None) -> None:
         if self._queue is not None and new is not None:
@@ -149,6 +170,8 @@ class Controller:
             await self._reconcile_pod(key)
         elif isinstance(key, NodeKey):
             await self._reconcile_node(key.node)
+        elif isinstance(key, GraceKey):
+            await self._reconcile_grace(key.pod)
 
     def _failed(self, key: Hashable, error: Exception) -> None:
         if isinstance(error, errors.Conflict):
@@ -192,6 +215,16 @@ class Controller:
                 await self._label_nodes()
                 break
         await self._entries.add(pod, lambda: () if pod.label else self._known.known, "release", release=True)
+
+    async def _reconcile_grace(self, key: PodKey) -> None:
+        """Give a bound pod its grace entries, unless it is about to leave."""
+        pod = self._pods.get(ObjectKey(*key))
+        if pod is None or pod.ended or not pod.node or pod.tolerations is None:
+            return
+        found = LoweredList(pod.tolerations.entries, pod.tolerations.originals, self._entries.native_numeric)
+        triples = triples_of(self._nodes.get(ObjectKey("", pod.node)))
+        if all(triple.effect != "NoExecute" or found.tolerates(triple) for triple in triples):
+            await self._entries.give_grace(pod)
 
     def _daemon_may_run(self, pod: LoweredPod) -> bool:
         node = self._nodes.get(ObjectKey("", pod.target))

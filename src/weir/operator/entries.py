@@ -8,7 +8,7 @@ Not here: who decides which triples a pod needs and when (weir.operator.barrier,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,9 +16,10 @@ from typing import Any, Final
 from weir import errors
 from weir.client.api import Client, Unreachable
 from weir.client.events import Recorder, reference
+from weir.lowering.grace import ended, graced
 from weir.lowering.names import GATE, OPERATOR
 from weir.lowering.ownership import given_back
-from weir.lowering.tolerations import Completed, complete, read_originals
+from weir.lowering.tolerations import MOST_ENTRIES, Completed, complete, read_originals
 from weir.lowering.triples import Triple
 from weir.objects.kinds import by_kind
 from weir.operator.metrics import OperatorMetrics
@@ -83,12 +84,22 @@ class Entries:
     def __init__(self, client: Client, metrics: OperatorMetrics, recorder: Recorder) -> None:
         self._client, self._metrics, self._recorder = client, metrics, recorder
         self.native_numeric = False
+        #: How long a bound pod stays that a controller has not seen with its newest entry; 0: no grace.
+        self.grace_seconds = 0
         self._giving_back: set[asyncio.Task[None]] = set()
 
     async def add(
-        self, pod: LoweredPod, triples: Callable[[], Iterable[Triple]], why: str, *, release: bool = False
+        self,
+        pod: LoweredPod,
+        triples: Callable[[], Iterable[Triple]],
+        why: str,
+        *,
+        release: bool = False,
+        leaves: Collection[str] = (),
     ) -> Written:
         """Add what *pod* lacks of *triples*, and with *release* remove its gate. Raises ApiError, Unreachable.
+
+        For the keys that it *leaves* because of, it gets no grace any more.
 
         The copy we have is good enough for a first try: the server compares its version.
         """
@@ -100,7 +111,7 @@ class Entries:
                     state = _State.of_document(
                         await self._client.get(PODS, metadata.name, metadata.namespace)
                     )
-                patch, done = self._patch(state, triples(), release)
+                patch, done = self._patch(state, triples(), release, leaves)
                 if patch is None:
                     return Written(version_of(state.version), state.node, done.added, done.left_out)
                 written = await self._client.patch(
@@ -113,22 +124,40 @@ class Entries:
                 continue
             self._metrics.added.child(why).inc(len(done.added))
             self._report(written, done, release)
-            if done.added:
+            if done.added or leaves:
                 self._give_back(written)
+            if leaves:
+                self._metrics.grace.child("ended").inc()
             state = _State.of_document(written)
             return Written(version_of(state.version), state.node, done.added, done.left_out)
         raise errors.Conflict(f"pod {metadata.namespace}/{metadata.name} is changed by others all the time")
 
     def _patch(
-        self, state: _State, triples: Iterable[Triple], release: bool
+        self, state: _State, triples: Iterable[Triple], release: bool, leaves: Collection[str]
     ) -> tuple[Document | None, Completed]:
         done = complete(state.tolerations, state.originals, triples, self.native_numeric)
-        change: Document = {"tolerations": done.tolerations} if done.added else {}
+        tolerations = ended(done.tolerations, leaves) if leaves else done.tolerations
+        change: Document = {"tolerations": tolerations} if tolerations != state.tolerations else {}
         if release and GATE in state.gates:
             change["schedulingGates"] = [{"name": name} for name in state.gates if name != GATE] or None
         if not change or state.deleting:
             return None, Completed(state.tolerations, (), done.left_out)
         return {"metadata": {"resourceVersion": state.version}, "spec": change}, done
+
+    async def give_grace(self, pod: LoweredPod) -> None:
+        """Give a bound pod time for the keys of its extended tolerations. Raises ApiError, Unreachable."""
+        state = _State.of_view(pod)
+        tolerations = graced(state.tolerations, state.originals, self.grace_seconds)
+        if tolerations == state.tolerations or len(tolerations) > MOST_ENTRIES:
+            return
+        patch = {"metadata": {"resourceVersion": state.version}, "spec": {"tolerations": tolerations}}
+        metadata = pod.metadata
+        with suppress(errors.NotFound):
+            written = await self._client.patch(
+                PODS, metadata.name, patch, metadata.namespace, field_manager=OPERATOR
+            )
+            self._metrics.grace.child("given").inc()
+            self._give_back(written)
 
     def _give_back(self, pod: Document) -> None:
         """Let the author own the list again, beside everything else: nobody waits for it."""

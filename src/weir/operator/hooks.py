@@ -18,7 +18,7 @@ from weir.lowering import webhooks
 from weir.lowering.admission import Answer, Cluster, answer, respond
 from weir.lowering.triples import new_triples
 from weir.observe.logs import Log
-from weir.operator.barrier import Barrier, NoRoom, TimedOut
+from weir.operator.barrier import Barrier, NoRoom, TimedOut, Unconfirmed
 from weir.operator.entries import Entries
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
@@ -86,7 +86,7 @@ class Hooks:
         except TimedOut as error:
             self._recorder.record(about, "Warning", "TaintHeldBack", str(error))
             return Answer(code=429, message=str(error))
-        except NoRoom as error:
+        except (NoRoom, Unconfirmed) as error:
             self._recorder.record(about, "Warning", "TaintRefused", str(error))
             return Answer(code=403, message=str(error))
         except (errors.ApiError, Unreachable) as error:

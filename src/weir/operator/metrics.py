@@ -51,6 +51,11 @@ class OperatorMetrics:
             "Entries added to stored pods, by why (release, barrier, repair).",
             ["why"],
         )
+        self.grace = r.counter(
+            "weir_operator_grace_total",
+            "Grace entries of bound pods, by what was done (given, ended before a taint that the pod leaves for).",
+            ["what"],
+        )
         self.repairs = r.counter(
             "weir_operator_repairs_total",
             "What was found on the wrong side and put right (entries, labels).",
@@ -61,5 +66,12 @@ class OperatorMetrics:
         )
         self.known = r.gauge("weir_operator_known_taints", "Taints that pods have entries for.").child()
         self.lowered = r.gauge("weir_operator_lowered_pods", "Pods with extended tolerations.").child()
+        self.grace_seconds = r.gauge(
+            "weir_operator_grace_seconds", "How long a grace entry lasts; 0: pods have none."
+        ).child()
+        self.apart = r.gauge(
+            "weir_operator_controllers_apart",
+            "1 where kube-controller-manager is seen to run without taint eviction or endpoint slices.",
+        ).child()
         self.leader = r.gauge("weir_operator_leader", "1 on the replica that releases pods.").child()
         add_process_metrics(r)

@@ -30,6 +30,7 @@ from weir.operator.hooks import Hooks
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.native import has_numeric
+from weir.operator.precautions import Precautions
 from weir.operator.rules import Rules, daemon_index, node_index
 from weir.operator.sentinel import ENDPOINT_SLICES, Sentinel
 from weir.operator.views import LoweredPod, pod_decoder
@@ -91,6 +92,7 @@ class Operator:
         identity: str = OPERATOR,
         leader_elect: bool = False,
         timing: Timing | None = None,
+        grace_seconds: int | None = None,
         seed: int | None = None,
     ) -> None:
         self._client, self._clock, self._namespace = client, clock, namespace
@@ -139,6 +141,17 @@ class Operator:
             self.entries,
             self.metrics,
         )
+        self._precautions = Precautions(
+            client,
+            clock,
+            namespace,
+            self.barrier,
+            self.entries,
+            self.metrics,
+            self._recorder,
+            grace_seconds,
+        )
+        self._precautions.changed = self.controller.look_at_every_grace
         self._hooks = Hooks(
             clock, self.known, self.rules, self.barrier, self.entries, self.metrics, self._recorder
         )
@@ -172,6 +185,7 @@ class Operator:
                 lambda: has_numeric(self._client, self._namespace), "asking for native operators"
             )
             await self._patiently(self.sentinel.ensure, "making the sentinel")
+            await self._patiently(self._precautions.look, "looking at the control plane")
             tasks += [asyncio.ensure_future(informer.run()) for informer in self._informers]
             await wait_all_synced(self._informers)
             await self._patiently(self.known.read, "reading the table of taints")
@@ -182,7 +196,7 @@ class Operator:
                 namespace=self._namespace,
                 identity=self._identity,
             )
-            tasks.append(asyncio.ensure_future(self._act()))
+            tasks += [asyncio.ensure_future(each) for each in (self._precautions.run(), self._act())]
             await asyncio.gather(*tasks)
         finally:
             self._ready.clear()

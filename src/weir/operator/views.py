@@ -12,12 +12,14 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from weir.lowering.names import GATE, LABEL_PREFIX, REQUIREMENTS, TOLERATIONS
+from weir.lowering.grace import graced
+from weir.lowering.names import GATE, GRACE, LABEL_PREFIX, REQUIREMENTS, TOLERATIONS
 from weir.lowering.tolerations import LoweredList, read_originals
 from weir.lowering.triples import Triple
 
 Document = dict[str, Any]
 _MOST_SETTLED: Final = 64
+_GRACE: Final = GRACE.encode()
 
 
 class PodMeta(msgspec.Struct, frozen=True, gc=False):
@@ -36,16 +38,29 @@ class Tolerations:
     only when a taint appears.
     """
 
-    __slots__ = ("__weakref__", "_complete_for", "_raw", "_settled", "originals")
+    __slots__ = ("__weakref__", "_complete_for", "_graced", "_raw", "_settled", "originals")
 
     def __init__(self, raw: bytes, originals: dict[str, Document]) -> None:
         self._raw, self.originals = raw, originals
         self._settled: set[Triple] = set()
         self._complete_for: object = None
+        self._graced: dict[int, bool] = {}
 
     @property
     def entries(self) -> list[Document]:
         return _decode_list(self._raw)
+
+    @property
+    def has_grace(self) -> bool:
+        return _GRACE in self._raw
+
+    def is_graced(self, seconds: int) -> bool:
+        """Return whether a bound pod's grace entries are as they should be."""
+        known = self._graced.get(seconds)
+        if known is None:
+            entries = self.entries
+            known = self._graced[seconds] = graced(entries, self.originals, seconds) == entries
+        return known
 
     def lack(self, triples: Iterable[Triple], native_numeric: bool) -> tuple[Triple, ...]:
         """Return which of *triples* need an entry that is not there; what needs none is remembered."""
