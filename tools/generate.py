@@ -24,6 +24,7 @@ TABLES = {
     "columns": SOURCE / "apiserver" / "printers" / "columns.json",
     "protobuf": SOURCE / "apiserver" / "transport" / "protobuf_fields.json",
     "rbac": SOURCE / "apiserver" / "bootstrap" / "rbac.json",
+    "flowcontrol": SOURCE / "objects" / "flow_control.json",
     "gonames": SOURCE / "validate" / "gonames.json",
 }
 

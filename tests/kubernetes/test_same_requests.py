@@ -20,6 +20,7 @@ from tests.contract.etcd_server import free_port, running_etcd
 from tests.e2e.server import running_server
 from tests.kubernetes import requests
 from tests.kubernetes.autoscaler_requests import AUTOSCALERS
+from tests.kubernetes.flowcontrol_requests import FLOW_CONTROL
 from tests.kubernetes.map_order import settled
 from tests.kubernetes.more_requests import MORE, MORE_DIFFERENT
 from tests.kubernetes.programs import running
@@ -28,7 +29,7 @@ from tests.kubernetes.rights_requests import RIGHTS, RIGHTS_DIFFERENT, SETUP
 from tests.kubernetes.test_same_answers import running_keys
 
 #: roles first: a real server notices them a moment later
-CASES = [*SETUP, *requests.CASES, *MORE, *AUTOSCALERS, *RIGHTS]
+CASES = [*SETUP, *requests.CASES, *MORE, *AUTOSCALERS, *FLOW_CONTROL, *RIGHTS]
 DIFFERENT = {**requests.DIFFERENT, **MORE_DIFFERENT, **RIGHTS_DIFFERENT}
 TOKEN = "admintoken"
 GATES = "AllAlpha=false,TaintTolerationComparisonOperators=true"

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/flowcontrol"
 	"k8s.io/kubernetes/pkg/apis/resource"
 
 	"weir.example/tools/kinds"
@@ -22,6 +23,7 @@ var roots = []any{
 	core.EphemeralContainer{}, core.NodeSelectorTerm{}, core.ObjectReference{}, core.PersistentVolumeClaimSpec{},
 	core.PersistentVolumeClaimStatus{}, core.PersistentVolumeSource{}, core.PodSpec{}, core.Taint{}, core.VolumeNodeAffinity{},
 	batch.PodFailurePolicy{}, batch.SuccessPolicy{}, resource.DeviceAttribute{},
+	flowcontrol.FlowSchemaSpec{}, flowcontrol.PriorityLevelConfigurationSpec{}, flowcontrol.FlowDistinguisherMethod{},
 }
 
 type table struct {

@@ -35,6 +35,7 @@ var Groups = []string{
 	"node.k8s.io/v1", "rbac.authorization.k8s.io/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1",
 	"admissionregistration.k8s.io/v1", "discovery.k8s.io/v1", "events.k8s.io/v1", "autoscaling/v1", "autoscaling/v2",
 	"resource.k8s.io/v1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3", "networking.k8s.io/v1",
+	"flowcontrol.apiserver.k8s.io/v1",
 }
 
 // special types have a JSON form of their own; the value is the name the tables use for it.

@@ -41,6 +41,7 @@ from weir.apiserver.blocking import Blocking
 from weir.apiserver.bootstrap.objects import bootstrap, furnish
 from weir.apiserver.encryption.at_rest import AtRest
 from weir.apiserver.file_changes import FileChanges
+from weir.apiserver.flowcontrol.keeper import FlowControlKeeper
 from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.older_release import RELEASES, OlderStore
@@ -102,6 +103,7 @@ class Options:
     encryption_reload: bool = False  #: read it again whenever it changes
     max_reading: int = 400
     max_writing: int = 200
+    priority_and_fairness: bool = True  #: flow schemas and priority levels divide the server's time
     sync_delay_seconds: float = 0.0
     etcd_ca: Path | None = None
     etcd_cert: Path | None = None
@@ -130,6 +132,7 @@ class Running:
     metrics: Metrics = field(default_factory=Metrics)
     files: FileChanges = field(default_factory=FileChanges)
     blocking: Blocking | None = None
+    keeper: FlowControlKeeper | None = None
     serving: ssl.SSLContext | None = None
     _admin: tuple[pki.KeyPair, bytes] | None = None
 
@@ -356,7 +359,11 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         release=release,
     )
     ca = credentials.ca_pem.decode() if credentials is not None else ""
-    await bootstrap(server.verbs, ca=ca, rbac=authorizer.uses_rbac, client_ca=ca)
+    keeper = FlowControlKeeper(server.verbs) if options.priority_and_fairness else None
+    start = [bootstrap(server.verbs, ca=ca, rbac=authorizer.uses_rbac, client_ca=ca)]
+    if keeper is not None:
+        start.append(keeper.ensure())
+    await asyncio.gather(*start)
 
     async def furnish_namespace(kind: Kind, name: str) -> None:
         if kind.kind == "Namespace":
@@ -368,6 +375,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         metrics=metrics,
         files=files,
         blocking=blocking,
+        keeper=keeper,
     )
 
 
@@ -399,6 +407,8 @@ async def serve(running: Running, clock: Clock) -> None:
     running.chores.append(loop.create_task(_sweep(connections)))
     running.chores.append(loop.create_task(running.files.run(clock)))
     running.chores.append(loop.create_task(_renew(running, clock)))
+    if running.keeper is not None:
+        running.chores.append(loop.create_task(running.keeper.run(clock)))
     address = f"{options.bind_address or '127.0.0.1'}:{running.port}"
     instance = str(uuid.UUID(bytes=options.random_bytes(16), version=4))
     log.v(1, "Serving", address=address, store=options.store, gates=options.gates)

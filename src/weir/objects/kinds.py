@@ -181,6 +181,18 @@ def _devices(
     )
 
 
+def _flow_control(kind: str, plural: str) -> Kind:
+    return _row(
+        "flowcontrol.apiserver.k8s.io",
+        "v1",
+        kind,
+        plural,
+        namespaced=False,
+        generation=True,
+        subresources=(STATUS,),
+    )
+
+
 def _autoscaler(version: str) -> Kind:
     """Return the HorizontalPodAutoscaler in one version; it is stored as v2."""
     return _row(
@@ -368,6 +380,8 @@ KINDS: tuple[Kind, ...] = (
     _row(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False, create_on_update=True),
     _row(_RBAC, "v1", "RoleBinding", "rolebindings", create_on_update=True),
     _row(_RBAC, "v1", "Role", "roles", create_on_update=True),
+    _flow_control("FlowSchema", "flowschemas"),
+    _flow_control("PriorityLevelConfiguration", "prioritylevelconfigurations"),
     *_devices("v1"),
     *_devices("v1beta2", deprecated=("1.36", "1.39")),
     *_devices("v1beta1", rules=False, deprecated=("1.35", "1.38")),

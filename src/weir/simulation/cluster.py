@@ -145,6 +145,7 @@ class Cluster:
             authorization_modes=("AlwaysAllow",),
             usage=self._usage,
             random_bytes=chance.randbytes,
+            priority_and_fairness=False,  # nobody has to wait where time stands still until all have been served
         )
         keep = options.compaction_seconds
         store = MemoryStore(

@@ -18,6 +18,7 @@ from weir.validate.meta import validate_meta
 Rule = Callable[[Document, Document | None, Context], Errors]
 
 _APPS, _RBAC, _RESOURCE, _STORAGE = "apps", "rbac.authorization.k8s.io", "resource.k8s.io", "storage.k8s.io"
+_FLOW = "flowcontrol.apiserver.k8s.io"
 
 _RULES: Final = {
     ("", "Binding"): "pod_subresources.validate_posted_binding",
@@ -54,6 +55,8 @@ _RULES: Final = {
     ("coordination.k8s.io", "Lease"): "cluster_objects.validate_lease",
     ("discovery.k8s.io", "EndpointSlice"): "service.validate_endpoint_slice",
     ("events.k8s.io", "Event"): "event.validate_event",
+    (_FLOW, "FlowSchema"): "flow_schema.validate_flow_schema",
+    (_FLOW, "PriorityLevelConfiguration"): "priority_level.validate_priority_level",
     ("node.k8s.io", "RuntimeClass"): "cluster_objects.validate_runtime_class",
     ("policy", "PodDisruptionBudget"): "cluster_objects.validate_disruption_budget",
     (_RBAC, "ClusterRole"): "rbac.validate_cluster_role",

@@ -7,7 +7,8 @@ Not here: which columns there are (weir.apiserver.printers.tables).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from weir.apiserver.printers.autoscaling import autoscaler_cells
 from weir.apiserver.printers.cluster import (
@@ -18,6 +19,7 @@ from weir.apiserver.printers.cluster import (
     resource_claim_cells,
     role_binding_cells,
 )
+from weir.apiserver.printers.flow_control import flow_schema_cells, priority_level_cells, schemas_in_order
 from weir.apiserver.printers.network import (
     endpoint_slice_cells,
     endpoints_cells,
@@ -56,8 +58,9 @@ from weir.apiserver.printers.workloads import (
 )
 from weir.objects.kinds import Kind
 
-__all__ = ["PRINTED", "cells_of", "human_duration"]
+__all__ = ["PRINTED", "cells_of", "human_duration", "in_order"]
 
+Found = TypeVar("Found", bound=Document)
 _CELLS: dict[str, Callable[[Document, float], Cells]] = {
     "Pod": pod_cells,
     "Node": node_cells,
@@ -150,6 +153,8 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
         age(found, now),
     ],
     "DeviceTaintRule": device_taint_rule_cells,
+    "FlowSchema": flow_schema_cells,
+    "PriorityLevelConfiguration": priority_level_cells,
 }
 #: The kinds that have columns of their own.
 PRINTED = frozenset(_CELLS)
@@ -158,3 +163,8 @@ PRINTED = frozenset(_CELLS)
 def cells_of(kind: Kind, document: Document, now: float) -> Cells:
     """Return the cells of one object, in the order of its kind's columns."""
     return _CELLS[kind.kind](document, now)
+
+
+def in_order(kind: Kind, documents: Iterable[Found]) -> Iterable[Found]:
+    """Return objects in the order of their rows: that of the list, but for flow schemas."""
+    return schemas_in_order(documents) if kind.kind == "FlowSchema" else documents

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from weir import errors
-from weir.apiserver.printers import cells_of
+from weir.apiserver.printers import cells_of, in_order
 from weir.apiserver.registry.conversion import to_storage
 from weir.objects.autoscaler_versions import without_carried
 from weir.objects.kinds import Kind
@@ -111,5 +111,5 @@ def table(
         "apiVersion": version,
         "metadata": metadata,
         "columnDefinitions": columns(kind) if with_columns else None,
-        "rows": [row(kind, document, include, now, version) for document in documents],
+        "rows": [row(kind, document, include, now, version) for document in in_order(kind, documents)],
     }

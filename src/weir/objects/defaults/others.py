@@ -1,4 +1,5 @@
-"""Defaults of the small groups: scheduling, storage, rbac, authentication, webhooks, discovery, autoscaling, resource.
+"""Defaults of the small groups: scheduling, storage, rbac, authentication, webhooks, discovery, autoscaling, flow
+control, resource.
 
 Spec: apiserver.md 5.2 (StorageClass, PriorityClass), dra.md 1.14 (device requests, tolerations).
 """
@@ -120,6 +121,27 @@ _SCALE_DOWN: Final = {
 }
 
 
+def flow_schema_spec(spec: dict[str, Any]) -> None:
+    if not spec.get("matchingPrecedence"):
+        spec["matchingPrecedence"] = 1000
+
+
+def exempt_priority_level(level: dict[str, Any]) -> None:
+    fill(level, "nominalConcurrencyShares", 0)
+    fill(level, "lendablePercent", 0)
+
+
+def limited_priority_level(level: dict[str, Any]) -> None:
+    fill(level, "nominalConcurrencyShares", 30)
+    fill(level, "lendablePercent", 0)
+
+
+def queuing(queuing: dict[str, Any]) -> None:
+    for name, usual in (("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)):
+        if not queuing.get(name):
+            queuing[name] = usual
+
+
 def device_request(request: dict[str, Any]) -> None:
     if not request.get("allocationMode"):
         request["allocationMode"] = "ExactCount"
@@ -167,6 +189,10 @@ RULES: Final = {
     "discovery.v1.EndpointPort": endpoint_slice_port,
     "autoscaling.v1.HorizontalPodAutoscaler": autoscaler_v1,
     "autoscaling.v2.HorizontalPodAutoscaler": autoscaler_v2,
+    "flowcontrol.v1.FlowSchemaSpec": flow_schema_spec,
+    "flowcontrol.v1.ExemptPriorityLevelConfiguration": exempt_priority_level,
+    "flowcontrol.v1.LimitedPriorityLevelConfiguration": limited_priority_level,
+    "flowcontrol.v1.QueuingConfiguration": queuing,
     "resource.v1.ExactDeviceRequest": device_request,
     "resource.v1.DeviceSubRequest": device_request,
     "resource.v1beta2.ExactDeviceRequest": device_request,
