@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -50,6 +50,7 @@ class RealClock:
         await asyncio.sleep(seconds)
 
 
+_TURNS_BETWEEN_LOOKS = 256
 _BACKDATED: ContextVar[float | None] = ContextVar("backdated", default=None)
 
 
@@ -76,6 +77,9 @@ class VirtualClock:
         )  # what `now` said last, and of when: it is asked more often than it moves
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._count = 0
+        #: Called now and then while time passes or somebody has work to do. What it raises ends the waiting: the one
+        #: way out of a cluster in which something goes on and on.
+        self.look: Callable[[], None] = lambda: None
 
     def time(self) -> float:
         return self._start + self.monotonic()
@@ -134,6 +138,7 @@ class VirtualClock:
             self._elapsed = max(self._elapsed, due)
             waiter.set_result(None)
             await self.settle()
+            self.look()
         self._elapsed = until
 
     async def settle(self, rounds: int = 50_000) -> None:
@@ -141,10 +146,12 @@ class VirtualClock:
         ready = getattr(asyncio.get_running_loop(), "_ready", None)
         if ready is None:  # an event loop that does not show what is ready: turn often enough for most chains
             rounds = min(rounds, 50)
-        for _ in range(rounds):
+        for turn in range(1, rounds + 1):
             await asyncio.sleep(0)
             if ready is not None and not ready:
                 return
+            if turn % _TURNS_BETWEEN_LOOKS == 0:
+                self.look()
 
 
 class PacedClock(VirtualClock):

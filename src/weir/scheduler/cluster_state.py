@@ -10,7 +10,8 @@ Not here: deciding and binding (weir.scheduler.run), what else concerns pods: vo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from time import perf_counter
 
 import msgspec
@@ -91,7 +92,7 @@ class ClusterState:
             claims=self.claims if self._looks_at_claims() else None,
         )
         self.pods: dict[str, Pod] = {}  #: pods on nodes, by key
-        self.assumed: dict[str, str] = {}  #: key → node, until the watch confirms it
+        self.assumed: dict[str, Pod] = {}  #: pods as they will be on their node, until the watch confirms it
         self.nominated: dict[str, tuple[str, Pod]] = {}  #: key → node promised to it, and the pod
 
     def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
@@ -146,7 +147,8 @@ class ClusterState:
         else:
             known = self.pods.get(new.key)
             self.pods[new.key] = new
-            confirmed = self.assumed.pop(new.key, None) == new.spec.node_name
+            assumed = self.assumed.pop(new.key, None)
+            confirmed = assumed is not None and assumed.spec.node_name == new.spec.node_name
             if (
                 new.metadata.deletion_timestamp
                 or (
@@ -163,6 +165,16 @@ class ClusterState:
                 self.table.add_pod(new.key, engine.classes.of(_unbound(new)), new.spec.node_name)
         for event in pod_events(old, new):
             self.on_event(event)
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """Count *pod* on *node* from now on, as if it were bound."""
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        self.assumed[pod.key] = msgspec.structs.replace(pod, spec=spec)
+
+    @property
+    def counted(self) -> Mapping[str, Pod]:
+        """All pods that count on a node, by key: those that the watch shows there, and those assumed."""
+        return ChainMap(self.pods, self.assumed)
 
     def on_event(self, event: ClusterEvent) -> None:
         """Wake the pods that an event may help."""

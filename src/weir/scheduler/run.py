@@ -263,7 +263,7 @@ class Scheduler:
         self._decision_log.note(engine, pod, answer)
         if isinstance(answer, Placement):
             engine.assume(pod.key, pod, answer.node)
-            self.state.assumed[pod.key] = answer.node
+            self.state.assume(pod, answer.node)
             self.state.nominated.pop(pod.key, None)
             promises = engine.reserve(pod, answer.node) if answer.reserves else []
             self._start(self._bind(item, answer.node, started, promises))
@@ -439,7 +439,7 @@ class Scheduler:
                 engine,
                 item.pod,
                 diagnosis,
-                self.state.pods,
+                self.state.counted,
                 disruption_budgets(self.informers["budgets"].cache),
                 nominated,
                 self._rng,

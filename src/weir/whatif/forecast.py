@@ -23,7 +23,9 @@ from weir.whatif.history import Cause, History, PodLife, Why, after
 Document = dict[str, Any]
 #: So often in a row a pod and those made in its place must be driven out before it is called a circle.
 ROUNDS: Final = 4
-_DRIVEN: Final = frozenset({Why.TAINT, Why.DEVICE_TAINT, Why.REFUSED})
+_DRIVEN: Final = frozenset({Why.TAINT, Why.DEVICE_TAINT, Why.REFUSED, Why.PREEMPTED})
+#: What can happen to a pod and those made in its place again and again: also that its owner cannot make up its mind.
+_TURNING: Final = _DRIVEN | {Why.EVICTED, Why.OWNER}
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Circle:
-    """Pods of a workload that are driven out, made again and driven out again, as far as was looked."""
+    """Pods of a workload that have to go, are made again and have to go again, as far as was looked."""
 
     workload: str
     nodes: tuple[str, ...]
@@ -61,6 +63,7 @@ class Circle:
     pods: int  #: how many of them at a time
     rounds: int
     cause: Cause
+    slower: bool = False  #: whether each round takes longer than the one before
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ def find_circles(history: History, workload_of: WorkloadOf) -> list[Circle]:
                 each.left is not None
                 and each.left >= 0
                 and each.cause is not None
-                and each.cause.why in _DRIVEN
+                and each.cause.why in _TURNING
             ):
                 driven.append(each)
             elif each.left is not None and each.left >= 0:
@@ -176,17 +179,19 @@ def find_circles(history: History, workload_of: WorkloadOf) -> list[Circle]:
             continue
         recent = driven[-ROUNDS:]
         times = [one.left or 0.0 for one in recent]
-        if recent[-1].instead is None and history.last_seen - times[-1] > 2 * (times[-1] - times[-2]):
-            continue  # it has come to an end, as a Job that gave up
+        gaps = [b - a for a, b in pairwise(times)]
+        if history.last_seen - times[-1] > 3 * max(gaps[-1], 1.0):
+            continue  # it has come to an end: a Job that gave up, a taint that was taken away
         cause = recent[-1].cause
         assert cause is not None
         circle = Circle(
             workload_of(life),
             tuple(dict.fromkeys(one.node for one in recent if one.node)),
-            after(median(b - a for a, b in pairwise(times))),
+            after(median(gaps)),
             1,
             len(driven),
             cause,
+            slower=all(b > 1.5 * a for a, b in pairwise(gaps)),
         )
         found.setdefault(circle.workload, []).append(circle)
     return [_together(circles) for _, circles in sorted(found.items())]
@@ -202,6 +207,7 @@ def _together(circles: list[Circle]) -> Circle:
         len(circles),
         sum(c.rounds for c in circles),
         first.cause,
+        first.slower,
     )
 
 

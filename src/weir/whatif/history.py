@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from weir.explain.phrases import taint_name
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, ViewError, read
+from weir.scheduler.plugins.taint_toleration import NAME as TAINT_TOLERATION
 from weir.taints.eviction import stay
 from weir.whatif.completion import owner_of
 
@@ -94,6 +95,8 @@ class PodLife:
     gone: float | None = None
     cause: Cause | None = None
     waits: str = ""  #: what the scheduler said last of a pod without a node
+    came: int = 0  #: which of all writes to pods made it, and which showed first that it goes
+    went: int = 0
     target: str = ""  #: the one node that a DaemonSet made it for
     document: Document = field(default_factory=dict, repr=False)
     instead: PodLife | None = field(default=None, repr=False)  #: what was made in its place
@@ -133,6 +136,8 @@ class History:
         self.refused_priority: int | None = (
             None  #: the highest of pods that fitted nowhere and may push others out
         )
+        self._order = 0  # how many writes to pods were seen
+        self.writes = 0  #: to pods, since the change
         self.departures = 0
         self.last_change = 0.0
         self.last_seen = 0.0  #: how far was looked
@@ -150,7 +155,7 @@ class History:
             for name in ("bound", "running", "left", "gone"):
                 if (value := getattr(life, name)) is not None:
                     setattr(life, name, value - shift)
-        self.departures, self.last_change = 0, 0.0
+        self.writes, self.departures, self.last_change = 0, 0, 0.0
 
     def saw_node(self, now: datetime, old: Document | None, new: Document | None) -> None:
         if new is not None:
@@ -172,9 +177,11 @@ class History:
         assert document is not None
         uid = document["metadata"]["uid"]
         life = self.lives.get(uid)
+        self._order += 1
         if life is None:
-            life = self.lives[uid] = _born(document, at)
+            life = self.lives[uid] = _born(document, at, self._order)
         self.last_change = at
+        self.writes += 1
         if new is None:
             self._left(life, document, at)
             life.gone = at if life.gone is None else life.gone
@@ -202,7 +209,7 @@ class History:
 
     def _left(self, life: PodLife, document: Document, at: float) -> None:
         if life.left is None:
-            life.left = at
+            life.left, life.went = at, self._order
             life.cause = self._cause(document, life)
             self.departures += 1
 
@@ -217,6 +224,9 @@ class History:
         if why is not None:
             return Cause(why, message=picked[0].get("message", ""))
         if status.get("phase") == "Failed" and status.get("reason"):
+            if status["reason"] == TAINT_TOLERATION:
+                found = self._by_taint(document, life.node, self._pods_before.get(life.uid, document))
+                return replace(found, why=Why.REFUSED, message=status.get("message", ""))
             return Cause(Why.REFUSED, message=f"{status['reason']}: {status.get('message', '')}")
         if status.get("phase") in ("Failed", "Succeeded"):
             return Cause(Why.ENDED)
@@ -251,10 +261,10 @@ class History:
                 went.setdefault(slot, []).append(life)
             made.setdefault(slot, []).append(life)
         for slot, lives in went.items():
-            queue = sorted(made[slot], key=lambda life: life.made)
+            queue = sorted(made[slot], key=lambda life: life.came)
             taken = 0
-            for life in sorted(lives, key=lambda life: life.left or 0.0):
-                while taken < len(queue) and (queue[taken].made < (life.left or 0.0) or queue[taken] is life):
+            for life in sorted(lives, key=lambda life: life.went):
+                while taken < len(queue) and queue[taken].came <= life.went:
                     taken += 1
                 if taken < len(queue):
                     life.instead = queue[taken]
@@ -267,7 +277,7 @@ class History:
                 yield life
 
 
-def _born(document: Document, at: float) -> PodLife:
+def _born(document: Document, at: float, came: int) -> PodLife:
     metadata, owner = document["metadata"], owner_of(document)
     return PodLife(
         metadata["namespace"],
@@ -276,6 +286,7 @@ def _born(document: Document, at: float) -> PodLife:
         f"{owner['kind']}/{owner['name']}" if owner else "",
         owner["uid"] if owner else "",
         at,
+        came=came,
         target=_target(document),
         document=document,
     )

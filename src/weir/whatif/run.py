@@ -11,6 +11,7 @@ Not here: what the history comes to (weir.whatif.forecast), which changes there 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -47,6 +48,7 @@ from weir.whatif.forecast import (
     workloads,
 )
 from weir.whatif.history import Cause, History, PodLife, Why
+from weir.whatif.words import title
 from weir.world import World, flatten
 
 Document = dict[str, Any]
@@ -58,8 +60,9 @@ SETTLE_SECONDS: Final = 10.0
 HOUR: Final = 3600.0
 #: How far time goes between two looks at what has happened: first often, then less so.
 _STEPS: Final = (1.0, 1.0, 3.0, 5.0, 10.0, 10.0, 30.0)
-#: More departures than this are not waited for.
-_MOST_DEPARTURES: Final = 50_000
+#: So many writes to pods are waited for, and so many for each pod that is there; and as many in one moment to anything.
+MOST_WRITES: Final = 20_000
+MOST_WRITES_A_POD: Final = 50
 #: Controllers that say nothing about where pods run, or that start what nobody can foresee.
 WITHOUT: Final = (
     "*",
@@ -85,6 +88,10 @@ class Asked:
     until: float = HOUR  #: seconds after the change
     seed: int = 0
     explain: str = ""  #: a pod, or the beginning of its name, whose story is wanted
+
+
+class TooMuch(Exception):
+    """So much goes on in the copy that it is not waited for."""
 
 
 def life_in_copy(node: Document) -> Life:
@@ -164,6 +171,12 @@ class _Run:
         self._cluster, self._changes, self._asked, self._tick = cluster, changes, asked, tick
         self._history = history = History(asked.gates)
         self._above: dict[str, Document] = {}  # uid of a ReplicaSet or Job → its controller
+        people = sum(document["kind"] == "Pod" for document in documents)
+        self._most_writes = MOST_WRITES + MOST_WRITES_A_POD * people
+        self._too_much = False
+        self._rests = False  # whether all was quiet at the horizon
+        self._moment = (0.0, 0)  # the latest time that was looked at, and the store's revision when it began
+        cluster.clock.look = self._look
         began = cluster.now
         for document in documents:
             match document["kind"]:
@@ -194,23 +207,22 @@ class _Run:
     def forecast(self, notes: list[str], divided: Divided) -> Forecast:
         """Settle, make the changes, let time pass, and say what came of it."""
         cluster, history, asked = self._cluster, self._history, self._asked
-        cluster.advance(SETTLE_SECONDS)
+        self._patiently(lambda: cluster.advance(SETTLE_SECONDS))
         history.start(cluster.now, cluster.list("Node"))
         differs = tuple(self._differs())
         revision = cluster.revision
         said: list[str] = []
-        for change in self._changes:
-            if isinstance(change, SetGates):
-                history.gates = change.gates_of("controllers")
-            said += change.make(cluster)
+        settled = self._patiently(lambda: self._make_changes(said))
         moved = cluster.revision != revision
         words = tuple(change.say() for change in self._changes)
         if not moved and not any(isinstance(change, Wait) for change in self._changes):
             return Forecast(words, (), notes=tuple(said), at=asked.now, differs=differs)
         changed = self._changed()
-        history.device_causes = self._device_causes()
-        settled = self._pass_time()
+        if settled:
+            history.device_causes = self._device_causes()
+            settled = self._patiently(self._pass_time) and self._rests
         history.pair()
+        history.last_seen = (cluster.now - asked.now).total_seconds()
         for job in cluster.list("Job"):
             for condition in (job.get("status") or {}).get("conditions") or ():
                 if condition.get("type") == "Failed" and condition.get("status") == "True":
@@ -219,6 +231,9 @@ class _Run:
             history.refusals[event["involvedObject"].get("uid", "")] = event["message"]
         ended = (cluster.now - asked.now).total_seconds()
         circles = find_circles(history, self._workload_of)
+        settled = settled and not circles
+        if self._too_much:
+            said.append(self._busiest(ended))
         found = list(leavings(history, self._workload_of, circles))
         stay, locked = staying(history, [name.removeprefix("node/") for name in changed], asked.gates)
         stay += sum(len(divided.seats.get(name.removeprefix("node/"), ())) for name in changed)
@@ -278,8 +293,42 @@ class _Run:
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _pass_time(self) -> bool:
-        """Let time pass; return whether everything came to rest before the horizon."""
+    def _make_changes(self, said: list[str]) -> None:
+        """Make the changes, and add to *said* what there is to say about it."""
+        for change in self._changes:
+            if isinstance(change, SetGates):
+                self._history.gates = change.gates_of("controllers")
+            said += change.make(self._cluster)
+
+    def _patiently(self, act: Callable[[], None]) -> bool:
+        """Do it; return whether it came to an end before too much had happened."""
+        try:
+            act()
+        except TooMuch:
+            self._too_much = True
+            return False
+        return True
+
+    def _busiest(self, ended: float) -> str:
+        """Return the sentence on a copy that was left because too much went on in it."""
+        history = self._history
+        pods = Counter(self._workload_of(life) for life in history.lives.values() if life.made >= 0.0)
+        most = f", most of it with {title(pods.most_common(1)[0][0])}" if pods else ""
+        return (
+            f"More goes on than was waited for ({history.writes:,} writes to pods in {ended:.1f} s{most}): "
+            f"what comes later was not looked at"
+        )
+
+    def _look(self) -> None:
+        """Raise when more goes on than any change that comes to rest makes happen."""
+        moment, revision = self._cluster.clock.monotonic(), self._cluster.revision
+        if moment != self._moment[0]:
+            self._moment = (moment, revision)
+        if max(self._history.writes, revision - self._moment[1]) > self._most_writes:
+            raise TooMuch
+
+    def _pass_time(self) -> None:
+        """Let time pass until nothing goes on but circles, at most to the horizon."""
         history, cluster = self._history, self._cluster
         end, number = self._asked.until, 0
         while (passed := (cluster.now - self._asked.now).total_seconds()) < end:
@@ -289,11 +338,9 @@ class _Run:
             number += 1
             history.last_seen = (cluster.now - self._asked.now).total_seconds()
             self._tick(int(passed), int(end))
-            if history.departures > _MOST_DEPARTURES:
-                return False
             if history.departures > before and self._only_circles(before):
-                return False
-        return history.last_change < end - max(_STEPS)
+                return
+        self._rests = history.last_change < end - max(_STEPS)
 
     def _only_circles(self, before: int) -> bool:
         """Return whether nothing goes on any more but pods that go in circles."""

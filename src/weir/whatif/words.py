@@ -31,12 +31,22 @@ def circle(found: Circle) -> str:
     pods = f"{found.pods} pods of " if found.pods > 1 else ""
     goes = "go" if found.pods > 1 else "goes"
     where = f" on {listed(found.nodes, 3)}" if found.nodes else ""
-    every = (
-        duration(found.every)
-        if found.every >= timedelta(seconds=1)
-        else f"{found.every.total_seconds():.1f} s"
-    )
-    return f"{pods}{title(found.workload)} {goes} in circles{where}, every {every}: {found.cause.say()}."
+    return f"{pods}{title(found.workload)} {goes} in circles{where}, {_pace(found)}: {found.cause.say()}."
+
+
+def _pace(found: Circle) -> str:
+    """Return how often a circle comes round."""
+    if not found.every:
+        return "without a pause"
+    often = duration(found.every)
+    if found.every < timedelta(seconds=1):
+        often = f"{found.every.total_seconds():.1f} s"
+    if not found.slower:
+        return f"every {often}"
+    slower = f"every {often} and ever more slowly"
+    if "/Job/" in found.workload:  # Kubernetes' own pause
+        return slower
+    return f"{slower} (Kubernetes' own controllers do not slow down)"
 
 
 def headline(found: Forecast) -> str:

@@ -22,7 +22,7 @@ from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.controllers.runtime.views import Node, Pod
 from weir.controllers.workloads.controller_revisions import REVISIONS, hash_of, history
 from weir.controllers.workloads.daemon_nodes import ShouldRun, node_of, should_run, spec_for, template_pod
-from weir.controllers.workloads.failed_pod_backoff import Replacements
+from weir.controllers.workloads.failed_pod_backoff import EarlyLosses, Replacements
 from weir.controllers.workloads.pod_control import (
     about,
     available_at,
@@ -73,7 +73,7 @@ class DaemonSets(Controller):
         self._gates, self._evaluate = gates, evaluate or self.expressions.evaluate
         self._unreadable = UnreadableValues(self.log)
         self._claimants = Claimants()
-        self.replacements = Replacements()
+        self.replacements, self.lost = Replacements(), EarlyLosses(node_of)
 
     def register_metrics(self, metrics: ControllerMetrics) -> None:
         metrics.cel.watch(self.name, self.expressions)
@@ -85,8 +85,11 @@ class DaemonSets(Controller):
             metadata = (new or old)["metadata"]
             if new is None:
                 self.replacements.forget(metadata["uid"])
+                self.lost.forget(metadata["uid"])
             yield DaemonKey(metadata["namespace"], metadata["name"])
         elif kind in (PODS, REVISIONS):
+            if kind is PODS:
+                self.lost.changed(old, new)
             found = {owner_key(old, DAEMONSETS), owner_key(new, DAEMONSETS)} - {None}
             for namespace, name in (*found, *self._claimants.concerned(old, new)):  # type: ignore[misc]
                 yield DaemonKey(namespace, name)
@@ -184,7 +187,7 @@ class _Round:
             return
         if not pods:
             if should.run:
-                yield self._make(name)
+                yield self._make_again(name)
             return
         running = []
         for pod in here:
@@ -199,7 +202,7 @@ class _Round:
             for pod in running[1:]:
                 yield from self._remove(pod)
         elif not running and should.run:
-            yield self._make(name)  # beside one that still ends
+            yield self._make_again(name)  # beside one that still ends
         else:
             yield from self._pairs(running)
 
@@ -211,6 +214,14 @@ class _Round:
             yield from self._remove(pod)
         if new and old and (not old[0].ready or self._available(new[0])):
             yield from self._remove(old[0])
+
+    def _make_again(self, node: str) -> Action:
+        """Make a pod for a node that has none; where pods are evicted before they run, after a pause."""
+        later = self._controller.lost.until(self._uid, self._now, node)
+        if later is None:
+            return self._make(node)
+        metadata = self._set["metadata"]
+        return WakeAt(DaemonKey(metadata["namespace"], metadata["name"]), later)
 
     def _make(self, node: str) -> Action:
         self._made.add(node)

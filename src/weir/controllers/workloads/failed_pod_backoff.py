@@ -10,7 +10,7 @@ Not here: pods the API server refuses (weir.controllers.runtime.create_backoff),
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -43,35 +43,41 @@ class Replacements:
 
 
 class EarlyLosses:
-    """How often pods of a workload (uid) were evicted before they ever ran."""
+    """How often pods of a workload (uid) were evicted before they ever ran: waiting, or rejected by the kubelet.
 
-    def __init__(self) -> None:
-        self._lost: dict[str, tuple[int, datetime]] = {}  # how often in a row, when last
+    A workload that has a pod for each place (a DaemonSet's nodes) is counted by place.
+    """
+
+    def __init__(self, place_of: Callable[[Pod], str] = lambda pod: "") -> None:
+        self._place_of = place_of
+        self._lost: dict[str, dict[str, tuple[int, datetime]]] = {}  # how often in a row, when last
 
     def changed(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod: one that was lost early counts, one that is ready ends the counting.
 
         It counts when it begins to leave: a ReplicaSet replaces a pod from then on.
         """
-        if new is not None and new.ready:
-            self._lost.pop(new.controller_uid, None)
+        if new is not None and new.ready and new.controller_uid in self._lost:
+            self._lost[new.controller_uid].pop(self._place_of(new), None)
         leaves = new is None or new.deleting
         if old is None or old.deleting or not leaves:
             return
-        if old.status.phase not in ("", "Pending") or not old.controller_uid:
+        early = old.status.phase in ("", "Pending") or is_rejected(old)
+        if not early or not old.controller_uid:
             return
         seen = old if new is None else new
         target = seen.status.condition("DisruptionTarget")
         at = parse_time(target.last_transition_time) if target is not None else None
         if at is not None:
-            times, last = self._lost.get(old.controller_uid, (0, at))
-            self._lost[old.controller_uid] = (times + 1 if at - last < 2 * LONGEST else 1, at)
+            places, place = self._lost.setdefault(old.controller_uid, {}), self._place_of(seen)
+            times, last = places.get(place, (0, at))
+            places[place] = (times + 1 if at - last < 2 * LONGEST else 1, at)
 
-    def until(self, uid: str, now: datetime) -> datetime | None:
-        """Return until when the workload had better make no more pods; None when it may now."""
-        if uid not in self._lost:
+    def until(self, uid: str, now: datetime, place: str = "") -> datetime | None:
+        """Return until when the workload had better make no more pods there; None when it may now."""
+        times, last = self._lost.get(uid, {}).get(place, (0, now))
+        if not times:
             return None
-        times, last = self._lost[uid]
         until = last + min(FIRST * (1 << min(times - 1, 20)), LONGEST)
         return until if until > now else None
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.controllers.builders import SECOND, T0, decide, of, only, pod, printed, workload
 from weir.controllers.runtime.actions import Create, Delete, WakeAt
 from weir.controllers.runtime.create_backoff import LONGEST_PAUSE_SECONDS, CreateBackoff
-from weir.controllers.workloads.failed_pod_backoff import LONGEST, Replacements
+from weir.controllers.runtime.views import Pod
+from weir.controllers.workloads.daemonset import DaemonKey, DaemonSets
+from weir.controllers.workloads.failed_pod_backoff import LONGEST, EarlyLosses, Replacements
 from weir.controllers.workloads.replicaset import ReplicaSetKey, ReplicaSets
 from weir.controllers.workloads.statefulset import StatefulSetKey, StatefulSets
+from weir.objects.core import read
 from weir.objects.kinds import by_kind
 
 KEY = ReplicaSetKey("default", "web")
@@ -91,3 +95,60 @@ def test_a_new_generation_is_not_made_to_wait():
         True,
         0.0,
     )
+
+
+# ── evicted before it ran ──
+
+
+def view(document):
+    return read(Pod, document)
+
+
+def evicted(document, at=T0):
+    """Return a pod before its eviction, and when it is on its way out."""
+    target = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByTaintManager",
+        "lastTransitionTime": printed(at),
+    }
+    leaving = {
+        **document,
+        "metadata": {**document["metadata"], "deletionTimestamp": printed(at)},
+        "status": {**document["status"], "conditions": [target]},
+    }
+    return view(document), view(leaving)
+
+
+@pytest.mark.parametrize("phase, reason", [("Pending", ""), ("Failed", "TaintToleration")])
+def test_pods_that_are_evicted_before_they_run_are_replaced_after_a_pause_that_doubles(phase, reason):
+    web, losses = workload("ReplicaSet", replicas=1), EarlyLosses()
+    for number in range(3):
+        waiting = pod(f"p{number}", owner=web, phase=phase, ready=False, status={"reason": reason})
+        losses.changed(*evicted(waiting))
+    assert losses.until(web["metadata"]["uid"], T0) == T0 + 4 * SECOND
+
+
+@pytest.mark.parametrize("phase", ["Running", "Failed", "Succeeded"])
+def test_pods_that_ran_before_they_were_evicted_are_replaced_at_once(phase):
+    web, losses = workload("ReplicaSet", replicas=1), EarlyLosses()
+    ran = pod("p", owner=web, phase=phase, status={"reason": "Error", "containerStatuses": [{"name": "c"}]})
+    losses.changed(*evicted(ran))
+    assert losses.until(web["metadata"]["uid"], T0) is None
+
+
+def test_a_daemonset_waits_only_on_the_node_where_its_pods_are_lost():
+    log = workload("DaemonSet", "log")
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}, "spec": {}}
+        for name in ("n0", "n1")
+    ]
+    controller = of(DaemonSets)
+    lost = pod("p", owner=log, phase="Pending", ready=False, node="n0")
+    list(controller.changed(by_kind("v1", "Pod"), *evicted(lost)))
+    actions = decide(controller, DaemonKey("default", "log"), [log, *nodes])
+    assert ([w.at - T0 for w in only(WakeAt, actions)], len(only(Create, of_pods(actions)))) == ([SECOND], 1)
+
+
+def of_pods(actions):
+    return [action for action in actions if getattr(action, "kind", None) == by_kind("v1", "Pod")]

@@ -1,0 +1,191 @@
+"""What is driven out, made again and driven out again: recognised, named first, and never waited for without end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.whatif.test_run import Forecast, made, node, pod, taint, tolerant
+from weir.cli.what_if import text
+from weir.objects.kinds import by_kind
+from weir.simulation.cluster import Cluster
+from weir.whatif import run
+from weir.whatif.changes import Apply
+from weir.whatif.words import circle as said
+
+HOT = taint("ra", "hot:NoExecute")
+DAY = 86400.0
+ONLY_DISRUPTED = {
+    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+}
+
+
+def workload(
+    kind: str, name: str = "web", replicas: int = 1, *, cpu: str = "1", **more: Any
+) -> dict[str, Any]:
+    """Return a workload; what is not a field of its own spec is laid over its pods'."""
+    own = {field: more.pop(field) for field in ("podFailurePolicy",) if field in more}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    labels = {"app": name}
+    spec: dict[str, Any] = {
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container], **more}},
+        **own,
+    }
+    if kind not in ("Job", "DaemonSet"):
+        spec["replicas"] = replicas
+    if kind != "Job":
+        spec["selector"] = labels if kind == "ReplicationController" else {"matchLabels": labels}
+    version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def circles(found: Forecast) -> dict[str, tuple[tuple[str, ...], str]]:
+    return {each.workload: (each.nodes, each.cause.say()) for each in found.circles}
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment", "ReplicationController", "StatefulSet"])
+def test_a_template_that_names_its_node_goes_in_circles(kind):
+    before = [node("ra"), node("rb"), workload(kind, replicas=2, nodeName="ra")]
+    found = made(before, HOT, until=DAY)
+    assert circles(found) == {f"default/{kind}/web": (("ra",), "nothing tolerates hot of node ra")}
+    assert found.looked.total_seconds() < 300
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "DaemonSet", "StatefulSet"])
+@pytest.mark.parametrize("seconds", [0, 3])
+def test_pods_that_may_stay_for_a_moment_go_in_circles(kind, seconds):
+    found = made([node("ra"), workload(kind, tolerations=tolerant(seconds))], HOT, until=DAY)
+    assert circles(found) == {f"default/{kind}/web": (("ra",), f"tolerates hot of node ra for {seconds}s")}
+    assert found.looked.total_seconds() < 300
+
+
+@pytest.mark.parametrize(
+    "pods", [{"nodeName": "ra"}, {"tolerations": tolerant(0)}, {"tolerations": tolerant(2)}]
+)
+def test_a_job_that_ignores_disruptions_goes_in_circles_and_others_give_up(pods):
+    patient = workload("Job", "patient", podFailurePolicy=ONLY_DISRUPTED, restartPolicy="Never", **pods)
+    limited = workload("Job", "limited", restartPolicy="Never", **pods)
+    found = made([node("ra"), patient, limited], HOT, until=7200)
+    assert list(circles(found)) == ["default/Job/patient"]
+    assert {w.name: "has given up" in w.why for w in found.workloads} == {
+        "default/Job/patient": False,
+        "default/Job/limited": True,
+    }
+
+
+def test_the_pods_of_an_owner_that_was_not_collected_go_in_circles():
+    found = made([node("ra"), pod("p", "ra", tolerations=tolerant(2))], HOT, until=DAY)
+    assert list(circles(found)) == ["default/ReplicaSet/web"]
+
+
+def test_an_owner_that_nobody_knows_makes_no_circle():
+    found = made([node("ra"), pod("p", "ra", "Rollout", tolerations=tolerant(2))], HOT)
+    assert (circles(found), [one.pod for one in found.lost]) == ({}, ["default/p"])
+
+
+@pytest.mark.parametrize("seconds", [0, 2])
+def test_pods_that_take_each_others_place_both_go_in_circles(seconds):
+    important = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 1000,
+    }
+    first = workload("ReplicaSet", "first", priorityClassName="high", tolerations=tolerant(seconds))
+    second = workload("ReplicaSet", "second", tolerations=[{"operator": "Exists"}])
+    found = made([important, node("ra", cpu="1"), first, second], HOT, until=DAY)
+    assert circles(found) == {
+        "default/ReplicaSet/first": (("ra",), f"tolerates hot of node ra for {seconds}s"),
+        "default/ReplicaSet/second": (("ra",), "makes room for a more important pod"),
+    }
+    # A pod that is only just being bound is a victim, too: nobody waits for the next look at all that wait.
+    assert found.looked.total_seconds() < 120
+
+
+def test_a_deployment_and_an_autoscaler_of_its_replicaset_go_in_circles():
+    deployment = workload("Deployment", cpu="100m")
+    deployment["metadata"]["uid"] = "d"
+    labels = {"app": "web", "pod-template-hash": "abc"}
+    template = {**deployment["spec"]["template"], "metadata": {"labels": labels}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": True}
+    replicaset = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web-abc", "labels": labels, "ownerReferences": [owner]},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    }
+    autoscaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abc"},
+            "minReplicas": 3,
+            "maxReplicas": 5,
+        },
+    }
+    found = made([node("ra"), deployment, replicaset], Apply((autoscaler,)), until=DAY)
+    (only,) = found.circles
+    assert (only.workload, only.every.total_seconds(), only.pods) == ("default/Deployment/web", 15.0, 2)
+
+
+def test_circles_come_first_and_say_how_often():
+    found = made([node("ra"), workload("ReplicaSet", tolerations=tolerant(2))], HOT, until=DAY)
+    lines = list(text(found, "", [], width=200))
+    assert (
+        lines[2]
+        == "replicaset default/web goes in circles on ra, every 2 s: tolerates hot of node ra for 2s."
+    )
+
+
+def test_a_circle_that_slows_down_says_that_kubernetes_does_not():
+    found = made([node("ra"), workload("ReplicaSet", nodeName="ra")], HOT, until=DAY)
+    (only,) = found.circles
+    assert "ever more slowly (Kubernetes' own controllers do not slow down)" in said(only)
+
+
+def test_a_circle_that_was_broken_is_none():
+    from weir.whatif.changes import Wait
+
+    calm = taint("ra", "hot:NoExecute")
+    over = type(calm)(calm.nodes, tuple(type(edit)(edit.taint, removes=True) for edit in calm.edits))
+    before = [node("ra"), workload("ReplicaSet", tolerations=tolerant(2))]
+    found = made(before, HOT, Wait(30.0), over, until=300)
+    assert (circles(found), found.settled, [one.ends_on for one in found.leaving]) == ({}, True, ["ra"])
+
+
+class Restless:
+    """A change after which somebody makes and deletes a pod as fast as can be, for ever."""
+
+    documents: tuple[dict[str, Any], ...] = ()
+
+    def say(self) -> str:
+        return "restless"
+
+    def make(self, cluster: Cluster) -> list[str]:
+        kind = by_kind("v1", "Pod")
+
+        async def act() -> None:
+            number = 0
+            while True:
+                number += 1
+                spec = {"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "g"}]}
+                await cluster.client.create(
+                    kind, {"metadata": {"name": f"p-{number}"}, "spec": spec}, "default"
+                )
+                await cluster.client.delete(kind, f"p-{number}", "default")
+                await asyncio.sleep(0)
+
+        cluster.background(act())
+        return []
+
+
+def test_work_without_end_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(run, "MOST_WRITES", 200)
+    found = made([node("ra")], Restless(), until=DAY)  # type: ignore[arg-type]
+    assert (found.settled, found.bad) == (False, True)
+    assert (
+        found.notes[0].startswith("More goes on than was waited for (") and "writes to pods" in found.notes[0]
+    )
