@@ -19,7 +19,7 @@ from weir.gates import (
     GateError,
     Gates,
 )
-from weir.simulation.control_plane import ComponentGates
+from weir.simulation.component_gates import ComponentGates
 
 #: The commands that take `--feature-gates`, and an argument without which they would not get so far.
 COMMANDS = ["apiserver", "scheduler", "controller-manager", "kubelet", "up", "explain", "lint"]

@@ -417,7 +417,7 @@ async def serve(running: Running, clock: Clock) -> None:
     running.write_kubeconfig()
 
 
-def _tune_interpreter() -> None:
+def tune_interpreter() -> None:
     """Look for cycles rarely, and let the store's writer in soon.
 
     The writer wants the interpreter for moments, twice per group of writes, and a busy loop would keep it (and the
@@ -459,7 +459,7 @@ async def run(options: Options, *, ready: Callable[[Running], None] | None = Non
         await store.close()
         raise
     await serve(running, clock)
-    _tune_interpreter()
+    tune_interpreter()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -20,7 +20,7 @@ from weir.cli._options import Option
 
 DEFAULT: Final = Path(".weir")
 LOG: Final = "up.log"  #: what a detached `weir up` says
-_OURS: Final = (*LOCKS, LOG, "kubeconfig", "store.db", "store.db-wal", "store.db-shm")
+_OURS: Final = (*LOCKS, LOG, "kubeconfig", "api.sock", "store.db", "store.db-wal", "store.db-shm")
 _FOLDERS: Final = ("pki",)
 
 

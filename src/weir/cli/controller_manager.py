@@ -93,6 +93,7 @@ def controller_manager(
     from weir.controllers.devices.taint_eviction import DeviceTaintEviction
     from weir.controllers.runtime.runner import Controllers
     from weir.observe.features import publish_features
+    from weir.observe.metrics import add_process_metrics
 
     if list_names:
         for name in CATALOG:
@@ -124,6 +125,7 @@ def controller_manager(
             burst=burst,
         )
         publish_features(acting.metrics.registry, gates)
+        add_process_metrics(acting.metrics.registry)
         return acting.run, acting.pages()
 
     agent = "weir-controller-manager"

@@ -44,7 +44,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
         "A cluster",
         (
             ("demo", "Live through the stories of the KEPs in a cluster of their own"),
-            ("up", "Run a whole control plane in one process"),
+            ("up", "Run a whole cluster by one command"),
             ("status", "Say whether that runs, and how its nodes and pods are"),
             ("down", "Stop it; its state stays"),
             ("backup", "Copy its state to a file while it runs"),

@@ -58,6 +58,7 @@ def scheduler(
 
     from weir.clock import RealClock
     from weir.objects.manifest import ManifestError
+    from weir.observe.metrics import add_process_metrics
     from weir.scheduler.config import ConfigError, SchedulerConfig, read_config
     from weir.scheduler.run import Scheduler
 
@@ -93,6 +94,7 @@ def scheduler(
         placing = Scheduler(
             client, gates, RealClock(), config=config, identity=identity(), seed=seed, log=log
         )
+        add_process_metrics(placing.metrics.registry)
         return placing.run, placing.pages()
 
     run_component(make, live, "weir-scheduler", "weir.scheduler", gates, door=door)

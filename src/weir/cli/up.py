@@ -1,19 +1,15 @@
-"""`weir up`: a whole cluster in one process: API server, scheduler, controllers, simulated nodes.
+"""`weir up`: a whole cluster by one command: API server, scheduler, controllers, simulated nodes.
 
 Loopback and TLS, its state in one SQLite file that survives a restart, a kubeconfig only the owner can read.
 """
 
 from __future__ import annotations
 
-import asyncio
 import errno
-import shlex
 import socket
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,7 +18,6 @@ from weir.cli._data_folder import LOG, has_state
 from weir.cli._data_folder import purge as purge_folder
 from weir.cli._detach import detached
 from weir.cli._holder import find_holder
-from weir.cli._loop import run_loop
 from weir.cli._options import (
     State,
     bind_options,
@@ -33,43 +28,13 @@ from weir.cli._options import (
     secure_port_option,
     state_options,
 )
+from weir.cli._whole_cluster import COMPONENTS, LAST_WORDS, Wanted, WholeCluster
 from weir.cli.main import FINE, report
-from weir.cli.render import say
 from weir.gates import GateError, Gates, parse_settings
 
 if TYPE_CHECKING:
     from weir.apiserver.run import Options
-    from weir.simulation.control_plane import ComponentGates
-
-_COMPONENTS = ("apiserver", "scheduler", "controllers", "kubelet")
-_LAST_WORDS: Final = "export KUBECONFIG="
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The nodes that were asked for; *given* says which of the two the command line named."""
-
-    nodes: int
-    gpus: int | None
-    given: frozenset[str] = frozenset()
-
-    def without_effect(self, there: int, added: int) -> Iterator[str]:
-        """Yield what the command line asked for and nodes from before keep from happening.
-
-        >>> list(Wanted(2, None, frozenset({"nodes"})).without_effect(there=3, added=0))
-        ['--nodes 2 has no effect: 3 nodes are kept from before (weir node remove, or weir up --purge)']
-        """
-        if "nodes" in self.given and there > self.nodes:
-            yield (
-                f"--nodes {self.nodes} has no effect: {there} nodes are kept from before "
-                "(weir node remove, or weir up --purge)"
-            )
-        if "gpus" in self.given and there:
-            kept = "no node was added" if not added else f"it is for the {added} added"
-            yield (
-                f"--gpus {self.gpus} does not change the {there} nodes kept from before; {kept} "
-                "(weir node add --class gpu)"
-            )
+    from weir.simulation.component_gates import ComponentGates
 
 
 @click.command()
@@ -89,7 +54,7 @@ class Wanted:
     "--component-gates",
     multiple=True,
     metavar="COMPONENT:A=false,…",
-    help=f"Gates of one component ({', '.join(_COMPONENTS)}) changed from the others'; may be repeated.",
+    help=f"Gates of one component ({', '.join(COMPONENTS)}) changed from the others'; may be repeated.",
 )
 @click.option(
     "--older",
@@ -115,6 +80,11 @@ class Wanted:
     type=click.IntRange(0, 65535),
     help="Serve the metrics of all components at /metrics on this port, plain HTTP (0: any free port).",
 )
+@click.option(
+    "--in-one-process",
+    is_flag=True,
+    help="Run scheduler, controllers and nodes in the API server's process: less memory, but they wait for each other.",
+)
 @logging_options(quiet=True)
 @click.pass_context
 def up(
@@ -137,6 +107,7 @@ def up(
     purge: bool,
     yes: bool,
     metrics_port: int | None,
+    in_one_process: bool,
 ) -> int:
     """Run a whole cluster until Ctrl-C; kubectl and weir's own commands talk to it.
 
@@ -148,7 +119,6 @@ def up(
     weir up --component-gates controllers:TaintTolerationCEL=false    # version skew, played
     """
     from weir.cli._holder import hold
-    from weir.controllers.catalog import UnknownController, choose
     from weir.objects.pod_usage import UsageModel
 
     try:
@@ -156,10 +126,8 @@ def up(
     except GateError as error:
         raise click.UsageError(str(error)) from None
     names = [name.strip() for name in controllers.split(",") if name.strip()]
-    try:
-        choose(names, apart.controllers)
-    except UnknownController as error:
-        raise click.BadParameter(str(error), param_hint="--controllers") from None
+    if names != ["*"]:
+        _check(names, apart)
     if purge:
         _purge(state.data_dir, yes)
     given = {name for name in ("nodes", "gpus") if _is_given(ctx, name)}
@@ -176,10 +144,12 @@ def up(
         usage=UsageModel(),
     )
 
+    cluster = WholeCluster(options, apart, tuple(names), wanted, seed, metrics_port, in_one_process)
+
     def work() -> None:
         lock = hold(state.data_dir)
         try:
-            run_loop(_up(options, apart, names, wanted, seed, metrics_port))
+            cluster.run(lock)
         finally:
             lock.release()
 
@@ -191,9 +161,19 @@ def up(
         return FINE
 
     if detach:
-        return detached(state.data_dir / LOG, _LAST_WORDS, reported)
+        return detached(state.data_dir / LOG, LAST_WORDS, reported)
     _with_reasons(work, options)
     return FINE
+
+
+def _check(names: list[str], apart: ComponentGates) -> None:
+    """Raise when there is no such controller; reading them all takes a while, and mostly all are wanted."""
+    from weir.controllers.catalog import UnknownController, choose
+
+    try:
+        choose(names, apart.controllers)
+    except UnknownController as error:
+        raise click.BadParameter(str(error), param_hint="--controllers") from None
 
 
 def _is_given(ctx: click.Context, name: str) -> bool:
@@ -239,14 +219,14 @@ def _purge(data_dir: Path, yes: bool) -> None:
 
 
 def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) -> ComponentGates:
-    from weir.simulation.control_plane import ComponentGates
+    from weir.simulation.component_gates import ComponentGates
 
-    found = dict.fromkeys(_COMPONENTS, everywhere)
+    found = dict.fromkeys(COMPONENTS, everywhere)
     for text in apart:
         component, colon, settings = text.partition(":")
         if not colon or component not in found:
             raise click.BadParameter(
-                f"{text!r}: write COMPONENT:Gate=true with a component of {', '.join(_COMPONENTS)}",
+                f"{text!r}: write COMPONENT:Gate=true with a component of {', '.join(COMPONENTS)}",
                 param_hint="--component-gates",
             )
         found[component] = found[component].replace(parse_settings(settings))
@@ -254,101 +234,3 @@ def _gates(everywhere: Gates, apart: tuple[str, ...], older: tuple[str, ...]) ->
         return ComponentGates(**found, older=frozenset(older))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--older") from None
-
-
-async def _up(
-    options: Options,
-    gates: ComponentGates,
-    controllers: list[str],
-    wanted: Wanted,
-    seed: int,
-    metrics_port: int | None,
-) -> None:
-    import signal
-    from contextlib import AsyncExitStack, suppress
-
-    from weir.apiserver.run import build, open_store, serve
-    from weir.cli._holder import lease_of
-    from weir.clock import RealClock
-    from weir.observe.endpoint import serving
-    from weir.simulation.control_plane import ControlPlane, ensure_nodes, ensure_storage_class, local_client
-    from weir.simulation.kubelet.node_classes import CLASSES
-
-    clock = RealClock()
-    store = await open_store(options, clock)
-    try:
-        running = await build(options, store, clock)
-    except BaseException:
-        await store.close()
-        raise
-    stop = asyncio.Event()
-    held = AsyncExitStack()
-    plane = ControlPlane(running, clock, gates, controllers=controllers, seed=seed)
-    try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError):
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        client = local_client(running, clock, "weir")
-        if options.store.startswith("etcd="):
-            await held.enter_async_context(lease_of(client, clock, options.store))
-        await serve(running, clock)
-        plain = CLASSES["default"]
-        node_class = plain if wanted.gpus is None else plain.with_devices(wanted.gpus)
-        there, added = await ensure_nodes(client, wanted.nodes, node_class, clock.now())
-        await ensure_storage_class(client)
-        plane.start()
-        metrics = ""
-        if metrics_port is not None:
-            host = options.bind_address
-            try:
-                port = await held.enter_async_context(serving(plane.pages(), metrics_port, host))
-            except OSError as error:
-                why = error.strerror or error
-                raise click.ClickException(f"--metrics-port {metrics_port} at {host}: {why}") from None
-            metrics = f"http://{host}:{port}/metrics"
-        _greet(running.url, options, gates, there, added, wanted, metrics)
-        watching = asyncio.ensure_future(plane.watch_over())
-        stopping = asyncio.ensure_future(stop.wait())
-        await asyncio.wait({watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if watching.done():
-            watching.result()
-        watching.cancel()
-        say("stopping", err=True)
-    finally:
-        await plane.stop()
-        await held.aclose()
-        await running.stop()
-    place = options.data_dir if options.store == "sqlite" else options.store
-    kept = "" if options.store == "memory" else f"; its state stays in {place}"
-    say(f"stopped{kept}", err=True)
-
-
-def _greet(
-    url: str,
-    options: Options,
-    gates: ComponentGates,
-    there: int,
-    added: int,
-    wanted: Wanted,
-    metrics: str,
-) -> None:
-    say(f"weir is up at {url}")
-    before = f" ({there} were there before)" if there else ""
-    say(f"nodes: {there + added} simulated{before}")
-    for line in wanted.without_effect(there, added):
-        say(line)
-    each = {component: getattr(gates, component) for component in _COMPONENTS}
-    if len(set(each.values())) == 1 and not gates.older:
-        say(f"gates of every component: {gates.apiserver}")
-    else:
-        for component, own in each.items():
-            age = "; older than the field expression" if component in gates.older else ""
-            if component == "apiserver" and gates.release:
-                age = f"; plays Kubernetes {gates.release}"
-            say(f"{component} gates: {own}{age}")
-    if metrics:
-        say(f"metrics of every component: {metrics}")
-    say("Ctrl-C stops it; more nodes: weir node add --count 5 --class spot --taint flaky=15:NoExecute")
-    say(f"{_LAST_WORDS}{shlex.quote(str((options.kubeconfig or Path()).resolve()))}")
-    sys.stdout.flush()

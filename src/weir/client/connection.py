@@ -46,6 +46,7 @@ class Address(NamedTuple):
     tls: ssl.SSLContext | None = None
     server_name: str = ""
     proxy: tuple[str, int] | None = None
+    socket: str = ""  #: a Unix socket instead of host and port
 
 
 class Answer(NamedTuple):
@@ -333,13 +334,18 @@ class Pool:
                 waiter.set_result(None)
                 return
 
+    def _make(self) -> Connection:
+        return Connection(self._loop, self._most_body_bytes)
+
     async def _connect(self) -> Connection:
         address = self._address
         where = address.proxy or (address.host, address.port)
         direct_tls = address.tls if address.proxy is None else None
         async with asyncio.timeout(self._connect_seconds):
+            if address.socket:
+                return (await self._loop.create_unix_connection(self._make, address.socket))[1]
             _, connection = await self._loop.create_connection(
-                lambda: Connection(self._loop, self._most_body_bytes),
+                self._make,
                 *where,
                 ssl=direct_tls,
                 server_hostname=(address.server_name or address.host) if direct_tls else None,

@@ -24,7 +24,7 @@ from weir.client.tls import tls_context
 from weir.clock import Clock, RealClock
 from weir.errors import WeirError
 
-__all__ = ["HttpTransport", "connect"]
+__all__ = ["HttpTransport", "connect", "local_transport"]
 
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADS = 256  # distinct sets of headers whose bytes are kept
@@ -33,9 +33,14 @@ _HEADS = 256  # distinct sets of headers whose bytes are kept
 class HttpTransport:
     """A `weir.client.api.Transport` over HTTP(S)."""
 
-    def __init__(self, access: Access, *, connections: int = 100, timeout_seconds: float = 60.0) -> None:
-        """*connections* bounds requests under way, *timeout_seconds* each of them; watches have neither bound."""
-        self._access = access
+    def __init__(
+        self, access: Access, *, connections: int = 100, timeout_seconds: float = 60.0, socket: str = ""
+    ) -> None:
+        """*connections* bounds requests under way, *timeout_seconds* each of them; watches have neither bound.
+
+        *socket* is a Unix socket that the server listens on, instead of the network.
+        """
+        self._access, self._socket = access, socket
         self._url = access.server.rstrip("/")
         self._base = urlsplit(self._url)
         self._limit, self._timeout = connections, timeout_seconds
@@ -87,6 +92,7 @@ class HttpTransport:
             tls_context(self._access, identity) if secure else None,
             self._access.tls_server_name,
             proxy,
+            self._socket,
         )
 
     def _encode(self, method: str, target: str, headers: Mapping[str, str] | None, body: bytes) -> bytes:
@@ -229,6 +235,11 @@ def _reason(error: BaseException) -> str:
 async def _no_lines() -> AsyncIterator[bytes]:
     return
     yield b""
+
+
+def local_transport(path: Path) -> HttpTransport:
+    """Return the way to a server of this machine that listens on the Unix socket *path* and knows who comes by it."""
+    return HttpTransport(Access("http://localhost"), socket=str(path))
 
 
 def connect(

@@ -8,7 +8,8 @@ Not here: what the pages say (weir.observe.metrics), the API server's own endpoi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
@@ -26,7 +27,8 @@ class Page(NamedTuple):
     body: bytes
 
 
-Pages = Mapping[str, Callable[[], Page]]
+#: By path; a page that others have to be asked for comes later.
+Pages = Mapping[str, Callable[[], "Page | Awaitable[Page]"]]
 
 
 def pages(metrics: Callable[[], bytes], healthy: Callable[[], bool]) -> Pages:
@@ -44,10 +46,11 @@ def pages(metrics: Callable[[], bytes], healthy: Callable[[], bool]) -> Pages:
     }
 
 
-def answer(request: bytes, known: Pages) -> bytes:
+async def answer(request: bytes, known: Pages) -> bytes:
     """Return the response to *request*, whole.
 
-    >>> answer(b"GET /livez HTTP/1.1\\r\\n\\r\\n", pages(lambda: b"", lambda: True)).splitlines()[0]
+    >>> fine = answer(b"GET /livez HTTP/1.1\\r\\n\\r\\n", pages(lambda: b"", lambda: True))
+    >>> asyncio.run(fine).splitlines()[0]
     b'HTTP/1.1 200 OK'
     """
     words = request.split(b"\r\n", 1)[0].split(b" ")
@@ -58,6 +61,8 @@ def answer(request: bytes, known: Pages) -> bytes:
         return _response(Page(405, "text/plain", b"only GET"), head=False)
     page = known.get(path)
     found = page() if page is not None else Page(404, "text/plain", b"404 page not found")
+    if not isinstance(found, Page):
+        found = await found
     return _response(found, head=method == b"HEAD")
 
 
@@ -77,14 +82,17 @@ def _response(page: Page, *, head: bool) -> bytes:
 
 
 @asynccontextmanager
-async def serving(known: Pages, port: int, host: str = "127.0.0.1") -> AsyncIterator[int]:
-    """Serve *known* while the block runs; gives the port, which is chosen when *port* is 0."""
+async def serving(known: Pages, port: int | socket.socket, host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """Serve *known* while the block runs; gives the port, which is chosen when *port* is 0.
+
+    *port* may be a socket that listens already.
+    """
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_SLOWEST_SECONDS):
                 request = await reader.readuntil(b"\r\n\r\n")
-                writer.write(answer(request, known))
+                writer.write(await answer(request, known))
                 await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
             pass  # gone, or not worth an answer
@@ -93,7 +101,10 @@ async def serving(known: Pages, port: int, host: str = "127.0.0.1") -> AsyncIter
             with suppress(OSError):
                 await writer.wait_closed()
 
-    server = await asyncio.start_server(talk, host, port, limit=_LONGEST_REQUEST)
+    if isinstance(port, socket.socket):
+        server = await asyncio.start_server(talk, sock=port, limit=_LONGEST_REQUEST)
+    else:
+        server = await asyncio.start_server(talk, host, port, limit=_LONGEST_REQUEST)
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:

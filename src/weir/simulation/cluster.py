@@ -43,8 +43,10 @@ from weir.objects.times import format_time
 from weir.observe.metrics import render_together
 from weir.scheduler.config import SchedulerConfig
 from weir.scheduler.pod_class import PodClass
-from weir.simulation.control_plane import ComponentGates, ControlPlane, ensure_storage_class
+from weir.simulation.component_gates import ComponentGates
+from weir.simulation.control_plane import ControlPlane
 from weir.simulation.drivers.faults import POOL, with_fault
+from weir.simulation.first_objects import ensure_storage_class
 from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import CLASSES, NodeClass, node_document

@@ -24,7 +24,7 @@ from weir.objects.templates import TEMPLATE_PATHS
 from weir.objects.times import format_time
 from weir.selectors.labels import parse
 from weir.simulation.cluster import Cluster
-from weir.simulation.control_plane import ComponentGates
+from weir.simulation.component_gates import ComponentGates
 from weir.taints.notation import taint_document
 from weir.validate import validate
 from weir.whatif.upgrade_order import advice

@@ -49,11 +49,14 @@ class Connections:
         self._slow: dict[HttpProtocol, None] = {}  # whose answers wait for them, the longest first
         self._of_user: Counter[str] = Counter()
 
-    def protocol(self) -> HttpProtocol:
-        """Return the protocol of a new connection."""
+    def protocol(self, whose: Callable[[], bytes | None] | None = None) -> HttpProtocol:
+        """Return the protocol of a new connection; *whose* says for whose certificate its requests count.
+
+        It does so where the way a connection came says who sends it: a socket that only this user can open.
+        """
         from weir.apiserver.transport.protocol import HttpProtocol
 
-        return HttpProtocol(self)
+        return HttpProtocol(self, whose)
 
     # ------------------------------------------------------------------------------- who is connected
 

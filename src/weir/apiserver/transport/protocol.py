@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -74,10 +75,12 @@ class HttpProtocol(asyncio.Protocol):
         "_transport",
         "_url",
         "_user",
+        "_whose",
     )
 
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
+    def __init__(self, connections: Connections, whose: Callable[[], bytes | None] | None = None) -> None:
+        """*whose* gives the certificate that requests count for, where the way they came says it."""
+        self._connections, self._whose = connections, whose
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
@@ -205,7 +208,7 @@ class HttpProtocol(asyncio.Protocol):
             query.decode("latin-1"),
             self._headers,
             peer=self._peer,
-            peer_certificate=self._certificate,
+            peer_certificate=self._certificate if self._whose is None else self._whose(),
         )
         length = _length(self._headers.get(b"content-length"))
         has_body = length > 0 or b"transfer-encoding" in self._headers
@@ -307,7 +310,7 @@ class HttpProtocol(asyncio.Protocol):
 
     async def _answer(self, request: Request, keep: bool) -> None:
         try:
-            waiting = self._connections.turns.wait(self._user.name if self._user is not None else "")
+            waiting = self._connections.turns.wait(self._turn(request))
             if waiting is not None:
                 await waiting
             answer = await self._connections.handle(request)
@@ -339,6 +342,12 @@ class HttpProtocol(asyncio.Protocol):
                 return
         if not keep or self._over:
             self._close()
+
+    def _turn(self, request: Request) -> str:
+        """Return in whose turn *request* is begun: its user's, or that of the component of this machine it is from."""
+        if self._whose is not None:
+            return "local " + request.headers.get(b"user-agent", b"").decode("latin-1")
+        return self._user.name if self._user is not None else ""
 
     def _write(self, answer: Response, keep: bool, *, head_only: bool = False) -> None:
         """Write the head and the first slice of an answer."""

@@ -1,0 +1,62 @@
+"""How do components in processes of their own reach the server of their machine? By a Unix socket, without TLS.
+
+Whoever can open the socket is the administrator: it lies in a folder that only its owner may enter, as the
+administrator's key does. Requests take the same way as those from the network, authentication, authorization and
+admission included; they count for the administrator's certificate as it is then.
+What surprises: the path of a Unix socket may be a hundred bytes long. Where the data folder's is longer, the socket
+lies in a folder of its own among the temporary ones.
+Not here: TLS and the network (weir.apiserver.run), the client's side (weir.client.http).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from weir.apiserver.transport.connections import Connections
+
+__all__ = ["local_socket"]
+
+NAME: Final = "api.sock"
+LONGEST: Final = 100  #: bytes; the shortest bound among systems is 104, with a byte for its end
+
+
+@asynccontextmanager
+async def local_socket(
+    connections: Connections, folder: Path, whose: Callable[[], bytes | None]
+) -> AsyncIterator[Path]:
+    """Listen while the block runs, and give the socket's path; *whose* is the certificate that requests count for."""
+    path = folder.resolve() / NAME
+    own = None
+    if len(os.fsencode(path)) > LONGEST or not _is_private(folder):
+        own = Path(tempfile.mkdtemp(prefix="weir-"))
+        path = own / NAME
+    with suppress(FileNotFoundError):
+        path.unlink()  # of a process that was killed
+    before = os.umask(0o177)
+    try:
+        server = await asyncio.get_running_loop().create_unix_server(
+            lambda: connections.protocol(whose), str(path), backlog=1024
+        )
+    finally:
+        os.umask(before)
+    try:
+        yield path
+    finally:
+        server.close()
+        with suppress(OSError):
+            path.unlink()
+        if own is not None:
+            with suppress(OSError):
+                own.rmdir()
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether nobody but its owner may enter *folder*."""
+    found = folder.stat()
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o077

@@ -1,0 +1,67 @@
+"""How is each component of a whole cluster made? From a client, its gates and a seed.
+
+They are the only ones of their kind in their cluster: none of them elects a leader. Each takes its chances from a seed
+of its own, so that a history does not depend on who asked first.
+Not here: where they run: all in one process (weir.simulation.control_plane), or each in its own
+(weir.simulation.processes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from weir.client.api import Client
+from weir.clock import Clock
+from weir.controllers.catalog import choose
+from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.runner import Controllers
+from weir.gates import Gates
+from weir.observe.features import publish_features
+from weir.scheduler.config import SchedulerConfig
+from weir.scheduler.run import Scheduler
+from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
+from weir.simulation.kubelet.run import Hosts, Kubelets
+
+#: What each component calls itself where it asks the server.
+AGENTS: Final = {
+    "scheduler": "kube-scheduler",
+    "controllers": "kube-controller-manager",
+    "kubelet": "kubelet",
+}
+
+
+def make_scheduler(
+    client: Client, gates: Gates, clock: Clock, seed: int, config: SchedulerConfig | None = None
+) -> Scheduler:
+    """Return the scheduler; *config* has its profiles and plugins."""
+    alone = replace(config or SchedulerConfig(), leader_elect=False)
+    return Scheduler(client, gates, clock, config=alone, seed=seed)
+
+
+def make_controllers(
+    client: Client,
+    gates: Gates,
+    clock: Clock,
+    seed: int,
+    names: Iterable[str] = ("*",),
+    instead: Mapping[str, Callable[[Gates], Controller]] | None = None,
+) -> Controllers:
+    """Return the controllers of *names*, some of them made *instead* by others than usual."""
+    chosen = choose(list(names), gates, instead)
+    made = Controllers(client, clock, chosen, seed=seed + 100)
+    publish_features(made.metrics.registry, gates)
+    return made
+
+
+def make_kubelets(
+    client: Client,
+    gates: Gates,
+    clock: Clock,
+    seed: int,
+    ledger: HeartbeatLedger | None = None,
+    hosts: Hosts | None = None,
+) -> Kubelets:
+    """Return the kubelets of all simulated nodes."""
+    return Kubelets(client, gates, clock, seed=seed + 200, ledger=ledger, hosts=hosts)

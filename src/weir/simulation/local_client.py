@@ -1,0 +1,37 @@
+"""How do components in the server's own process, and its own first requests, reach it? Without sockets.
+
+Not here: the way itself (weir.client.local), components in processes of their own (weir.simulation.processes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weir.apiserver.run import Running
+from weir.apiserver.transport.http import Request
+from weir.client.api import Client, Transport
+from weir.client.local import LocalTransport
+from weir.client.version_skew import OlderTransport
+from weir.clock import Clock
+
+
+def local_client(running: Running, clock: Clock, agent: str, *, older: bool = False) -> Client:
+    """Return a client of the server's own process, with the administrator's rights.
+
+    *older* makes it one of a component that does not know the field `expression`.
+    """
+    make: Callable[..., Request] = Request
+    headers: dict[str, str] = {}
+    if running.options.insecure or running.credentials is None:
+        headers["authorization"] = f"Bearer {running.admin_token}"
+    else:
+
+        def certified(*given: Any) -> Request:  # with the certificate as it is then: it may have been renewed
+            return Request(*given, peer_certificate=running.admin_certificate)
+
+        make = certified
+    transport: Transport = LocalTransport(running.server.handle, make, headers)
+    if older:
+        transport = OlderTransport(transport)
+    return Client(transport, clock=clock, user_agent=agent)
