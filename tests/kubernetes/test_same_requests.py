@@ -23,14 +23,15 @@ from tests.kubernetes.autoscaler_requests import AUTOSCALERS
 from tests.kubernetes.flowcontrol_requests import FLOW_CONTROL
 from tests.kubernetes.map_order import settled
 from tests.kubernetes.more_requests import MORE, MORE_DIFFERENT
+from tests.kubernetes.networking_requests import NETWORKING, NETWORKING_DIFFERENT
 from tests.kubernetes.programs import running
 from tests.kubernetes.requests import Asked
 from tests.kubernetes.rights_requests import RIGHTS, RIGHTS_DIFFERENT, SETUP
 from tests.kubernetes.test_same_answers import running_keys
 
 #: roles first: a real server notices them a moment later
-CASES = [*SETUP, *requests.CASES, *MORE, *AUTOSCALERS, *FLOW_CONTROL, *RIGHTS]
-DIFFERENT = {**requests.DIFFERENT, **MORE_DIFFERENT, **RIGHTS_DIFFERENT}
+CASES = [*SETUP, *requests.CASES, *MORE, *AUTOSCALERS, *NETWORKING, *FLOW_CONTROL, *RIGHTS]
+DIFFERENT = {**requests.DIFFERENT, **MORE_DIFFERENT, **NETWORKING_DIFFERENT, **RIGHTS_DIFFERENT}
 TOKEN = "admintoken"
 GATES = "AllAlpha=false,TaintTolerationComparisonOperators=true"
 PATIENCE_SECONDS = 90

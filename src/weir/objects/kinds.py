@@ -141,6 +141,7 @@ _ALL = ("all",)
 _EXTENSIONS = ("api-extensions",)
 _APPS, _RBAC, _STORAGE = "apps", "rbac.authorization.k8s.io", "storage.k8s.io"
 _RESOURCE = "resource.k8s.io"
+_NETWORKING = "networking.k8s.io"
 _AUTHN, _AUTHZ = "authentication.k8s.io", "authorization.k8s.io"
 _NAMESPACE_VERBS = tuple(v for v in ALL_VERBS if v != "deletecollection")
 
@@ -447,6 +448,11 @@ KINDS: tuple[Kind, ...] = (
         generation=True,
         unconditional_update=False,
     ),
+    _row(_NETWORKING, "v1", "IPAddress", "ipaddresses", "ip", namespaced=False),
+    _row(_NETWORKING, "v1", "IngressClass", "ingressclasses", namespaced=False, generation=True),
+    _row(_NETWORKING, "v1", "Ingress", "ingresses", "ing", generation=True, subresources=(STATUS,)),
+    _row(_NETWORKING, "v1", "NetworkPolicy", "networkpolicies", "netpol", generation=True),
+    _row(_NETWORKING, "v1", "ServiceCIDR", "servicecidrs", namespaced=False, subresources=(STATUS,)),
     _row(
         "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", "pc", namespaced=False, generation=True
     ),

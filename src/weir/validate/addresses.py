@@ -6,6 +6,7 @@ Spec: apiserver.md 13 (podCIDRs), the pod status and host aliases. Messages are 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
 from typing import Final
 
 from weir.values.names import FINE, Messages
@@ -32,13 +33,59 @@ def find_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | N
         return None
 
 
-def check_ip(text: str) -> Messages:
-    """Return what is wrong with *text* as an IP address.
+def find_sloppy_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address *text* writes, or None; zeros in front are read, as they were for long.
 
-    >>> check_ip("10.0.0.1"), check_ip("bad")[0][:21]
-    ((), 'must be a valid IP ad')
+    >>> find_sloppy_ip("010.000.0.01"), find_sloppy_ip("::ffff:1.2.3.4")
+    (IPv4Address('10.0.0.1'), IPv6Address('::ffff:102:304'))
     """
-    return FINE if find_ip(text) else (IP_MESSAGE,)
+    if ":" not in text:
+        text = ".".join(part.lstrip("0") or part[:1] for part in text.split("."))
+    return find_ip(text)
+
+
+def find_sloppy_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Return the network that the address and length in *text* lie in, or None; zeros in front are read.
+
+    >>> find_sloppy_network("010.1.2.3/08"), find_sloppy_network("10.0.0.0")
+    (IPv4Network('10.0.0.0/8'), None)
+    """
+    address, _, prefix = text.partition("/")
+    found = find_sloppy_ip(address)
+    if found is None or not (prefix.isascii() and prefix.isdigit()) or int(prefix) > found.max_prefixlen:
+        return None
+    return ipaddress.ip_network(f"{found}/{int(prefix)}", strict=False)
+
+
+def check_ip(text: str) -> Messages:
+    """Return what is wrong with *text* as an IP address; it need not be in canonical form.
+
+    >>> check_ip("10.0.0.1"), check_ip("bad")[0][:21], check_ip("10.0.0.01"), check_ip("FE80::0abc")
+    ((), 'must be a valid IP ad', ('must not have leading 0s',), ())
+    """
+    found = find_ip(text)
+    if found is None:
+        return (IP_MESSAGE,) if find_sloppy_ip(text) is None else ("must not have leading 0s",)
+    return ("must not be an IPv4-mapped IPv6 address",) if _is_mapped(found) else FINE
+
+
+def check_canonical_ip(text: str) -> Messages:
+    """Return what is wrong with *text* as an IP address that must be written in its canonical form.
+
+    >>> check_canonical_ip("2001:DB8::1")
+    ('must be in canonical form ("2001:db8::1")',)
+    """
+    messages = check_ip(text)
+    canonical = str(find_ip(text))
+    return messages or (FINE if canonical == text else (_canonical(canonical),))
+
+
+def _is_mapped(found: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None
+
+
+def _canonical(text: str) -> str:
+    return f'must be in canonical form ("{text}")'
 
 
 def check_usable_ip(text: str) -> Messages:
@@ -62,12 +109,56 @@ def check_usable_ip(text: str) -> Messages:
 
 
 def check_cidr(text: str) -> Messages:
-    """Return what is wrong with *text* as a network.
+    """Return what is wrong with *text* as a network; it need not be in canonical form.
 
-    >>> check_cidr("10.0.0.0/8")
-    ()
+    >>> check_cidr("10.0.0.0/8"), check_cidr("10.0.0.1/8"), check_cidr("10.0.0.0/08")[0][:22]
+    ((), ('must not have bits set beyond the prefix length',), 'must not have leading ')
     """
-    return FINE if find_network(text) else (CIDR_MESSAGE,)
+    network = find_sloppy_network(text)
+    if network is None:
+        return (CIDR_MESSAGE,)
+    address, _, prefix = text.partition("/")
+    found = find_ip(address)
+    if found is None or prefix != str(int(prefix)):
+        return ("must not have leading 0s in IP or prefix length",)
+    if _is_mapped(found):
+        return ("must not have an IPv4-mapped IPv6 address",)
+    return FINE if found == network.network_address else ("must not have bits set beyond the prefix length",)
+
+
+def check_canonical_cidr(text: str) -> Messages:
+    """Return what is wrong with *text* as a network that must be written in its canonical form.
+
+    >>> check_canonical_cidr("2001:DB8::/64")
+    ('must be in canonical form ("2001:db8::/64")',)
+    """
+    messages = check_cidr(text)
+    canonical = str(find_sloppy_network(text))
+    return messages or (FINE if canonical == text else (_canonical(canonical),))
+
+
+def address_warnings(text: str, at: str) -> Iterator[str]:
+    """Yield what a client should know about an address that is accepted."""
+    found = find_ip(text)
+    if found is not None and found.version == 6 and str(found) != text:
+        yield f'{at}: IPv6 address "{text}" should be in RFC 5952 canonical format ("{found}")'
+
+
+def network_warnings(text: str, at: str) -> Iterator[str]:
+    """Yield what a client should know about a network that is accepted."""
+    network = find_sloppy_network(text)
+    if network is None:
+        return
+    address, _, prefix = text.partition("/")
+    found, plain = find_sloppy_ip(address), True
+    if found is not None and found != network.network_address:
+        single = f"{found}/{found.max_prefixlen}"
+        yield f'{at}: CIDR value "{text}" is ambiguous in this context (should be "{network}" or "{single}"?)'
+        plain = False
+    if find_ip(address) is None or prefix != str(int(prefix)) or (found is not None and _is_mapped(found)):
+        yield f'{at}: non-standard CIDR value "{text}" is invalid: use "{network}"'
+    elif plain and network.version == 6 and str(network) != text:
+        yield f'{at}: IPv6 CIDR value "{text}" should be in RFC 5952 canonical format ("{network}")'
 
 
 def canonical_interface(text: str) -> str | None:
@@ -79,10 +170,7 @@ def canonical_interface(text: str) -> str | None:
     address, _, prefix = text.partition("/")
     if not (prefix.isascii() and prefix.isdigit()):
         return None
-    if ":" not in address:  # zeros in front are read, as they were for long
-        parts = address.split(".")
-        address = ".".join(part.lstrip("0") or part[:1] for part in parts)
-    found, size = find_ip(address), int(prefix)
+    found, size = find_sloppy_ip(address), int(prefix)
     if found is None or size > found.max_prefixlen:
         return None
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped:

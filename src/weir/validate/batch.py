@@ -16,7 +16,6 @@ from weir.validate.field import (
     Document,
     Enum,
     Errors,
-    each_invalid,
     invalid,
     not_supported,
     required,
@@ -28,7 +27,11 @@ from weir.validate.label_selector import is_sound, selector_json, selects, valid
 from weir.validate.meta import IMMUTABLE, same, validate_meta
 from weir.validate.ratchet import Options, pod_options
 from weir.validate.template import MISMATCH, validate_not_negative, validate_template
-from weir.values.names import byte_length, check_dns1123_label, check_dns1123_subdomain
+from weir.values.names import (
+    byte_length,
+    check_dns1123_label,
+    check_domain_prefixed_path,
+)
 
 _MAX_INDEXES: Final = 100_000
 _CRON_NAME_MAX: Final = 52
@@ -129,11 +132,11 @@ def _validate_job_spec(spec: Document, at: str, options: Options) -> Errors:
 
 
 def _validate_manager(manager: str, at: str) -> Errors:
-    domain, slash, path = manager.partition("/")
-    if not slash or not domain or not path:
-        yield invalid(at, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    if not manager:
+        yield required(at)
         return
-    yield from each_invalid(at, domain, check_dns1123_subdomain(domain))
+    for part, message in check_domain_prefixed_path(manager):
+        yield invalid(at, part, message)
     if byte_length(manager) > 63:
         yield too_long(at, 63)
 

@@ -19,6 +19,7 @@ Rule = Callable[[Document, Document | None, Context], Errors]
 
 _APPS, _RBAC, _RESOURCE, _STORAGE = "apps", "rbac.authorization.k8s.io", "resource.k8s.io", "storage.k8s.io"
 _FLOW = "flowcontrol.apiserver.k8s.io"
+_NETWORKING = "networking.k8s.io"
 
 _RULES: Final = {
     ("", "Binding"): "pod_subresources.validate_posted_binding",
@@ -57,6 +58,11 @@ _RULES: Final = {
     ("events.k8s.io", "Event"): "event.validate_event",
     (_FLOW, "FlowSchema"): "flow_schema.validate_flow_schema",
     (_FLOW, "PriorityLevelConfiguration"): "priority_level.validate_priority_level",
+    (_NETWORKING, "IPAddress"): "service_cidr.validate_ip_address",
+    (_NETWORKING, "Ingress"): "ingress.validate_ingress",
+    (_NETWORKING, "IngressClass"): "ingress.validate_ingress_class",
+    (_NETWORKING, "NetworkPolicy"): "network_policy.validate_network_policy",
+    (_NETWORKING, "ServiceCIDR"): "service_cidr.validate_service_cidr",
     ("node.k8s.io", "RuntimeClass"): "cluster_objects.validate_runtime_class",
     ("policy", "PodDisruptionBudget"): "cluster_objects.validate_disruption_budget",
     (_RBAC, "ClusterRole"): "rbac.validate_cluster_role",

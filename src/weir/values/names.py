@@ -24,6 +24,7 @@ _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS1035: Final = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _C_IDENTIFIER: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _CONFIG_KEY: Final = r"[-._a-zA-Z0-9]+"
+_HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _HTTP_HEADER: Final = r"[-A-Za-z0-9]+"
 
 # Python's `$` also matches before a last line feed: every check is a full match.
@@ -40,6 +41,8 @@ _match_dns1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?").fullmatch
 _match_c_identifier = re.compile(_C_IDENTIFIER).fullmatch
 _match_config_key = re.compile(_CONFIG_KEY).fullmatch
 _match_http_header = re.compile(_HTTP_HEADER).fullmatch
+_match_wildcard = re.compile(rf"\*\.{_SUBDOMAIN}").fullmatch
+_match_http_path = re.compile(_HTTP_PATH).fullmatch
 _match_environment = re.compile(r"[ -<>-~]+").fullmatch
 
 EMPTY: Final = "must be non-empty"
@@ -88,6 +91,11 @@ ENVIRONMENT_MESSAGE: Final = (
 CONFIG_KEY_MESSAGE: Final = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
     f"or 'key-name', regex used for validation is '{_CONFIG_KEY}')"
+)
+WILDCARD_MESSAGE: Final = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
+    f"regex used for validation is '\\*\\.{_SUBDOMAIN}')"
 )
 HTTP_HEADER_MESSAGE: Final = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
@@ -156,6 +164,16 @@ def check_caseless_subdomain(text: str) -> Messages:
     """
     long = (too_long(253),) if byte_length(text) > 253 else FINE
     return long if _match_subdomain(text.lower()) else (*long, CASELESS_MESSAGE)
+
+
+def check_wildcard_subdomain(text: str) -> Messages:
+    """Return what is wrong with *text* as a name for every host below a domain.
+
+    >>> check_wildcard_subdomain("*.example.com"), check_wildcard_subdomain("*bar.com")[0][:30]
+    ((), 'a wildcard DNS-1123 subdomain ')
+    """
+    messages = (too_many_characters(253),) if byte_length(text) > 253 else FINE
+    return messages if _match_wildcard(text) else (*messages, WILDCARD_MESSAGE)
 
 
 def check_search_domain(text: str) -> Messages:
@@ -277,6 +295,21 @@ def check_path_segment(text: str) -> Messages:
     if text in (".", ".."):
         return (f"may not be '{text}'",)
     return tuple(f"may not contain '{char}'" for char in "/%" if char in text)
+
+
+def check_domain_prefixed_path(text: str) -> tuple[tuple[str, str], ...]:
+    """Return what is wrong with *text* as a path below a domain: the bad part with the message, for each.
+
+    >>> check_domain_prefixed_path("acme.io/foo"), check_domain_prefixed_path("acme.io")
+    ((), (('acme.io', 'must be a domain-prefixed path (such as "acme.io/foo")'),))
+    """
+    domain, _, path = text.partition("/")
+    if not domain or not path:
+        return ((text, 'must be a domain-prefixed path (such as "acme.io/foo")'),)
+    problems = tuple((domain, message) for message in check_dns1123_subdomain(domain))
+    if _match_http_path(path):
+        return problems
+    return (*problems, (path, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
 
 
 def check_http_header(text: str) -> Messages:

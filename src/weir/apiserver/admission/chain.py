@@ -19,6 +19,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from weir.apiserver.admission.attributes import Attributes, Plugin, Reader
+from weir.apiserver.admission.default_ingress_class import DefaultIngressClass
 from weir.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from weir.apiserver.admission.extended_resource_toleration import ExtendedResourceToleration
 from weir.apiserver.admission.limit_ranger import LimitRanger
@@ -54,6 +55,7 @@ ORDER = (
     "StorageObjectInUseProtection",
     "PersistentVolumeClaimResize",
     "RuntimeClass",
+    "DefaultIngressClass",
     MUTATING_WEBHOOKS,
     VALIDATING_WEBHOOKS,
     "ResourceQuota",
@@ -184,6 +186,7 @@ class Chain:
             StorageObjectInUseProtection(),
             PersistentVolumeClaimResize(reader),
             RuntimeClass(reader),
+            DefaultIngressClass(reader),
             ResourceQuota(reader),
             *more,
         ]

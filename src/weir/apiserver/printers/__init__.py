@@ -20,6 +20,12 @@ from weir.apiserver.printers.cluster import (
     role_binding_cells,
 )
 from weir.apiserver.printers.flow_control import flow_schema_cells, priority_level_cells, schemas_in_order
+from weir.apiserver.printers.ingress import (
+    ingress_cells,
+    ingress_class_cells,
+    ip_address_cells,
+    service_cidr_cells,
+)
 from weir.apiserver.printers.network import (
     endpoint_slice_cells,
     endpoints_cells,
@@ -45,6 +51,7 @@ from weir.apiserver.printers.values import (
     label_text,
     name_of,
     plain,
+    selector_text,
 )
 from weir.apiserver.printers.workloads import (
     budget_cells,
@@ -101,6 +108,15 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
     "Service": service_cells,
     "Endpoints": endpoints_cells,
     "EndpointSlice": endpoint_slice_cells,
+    "IPAddress": ip_address_cells,
+    "Ingress": ingress_cells,
+    "IngressClass": ingress_class_cells,
+    "NetworkPolicy": lambda found, now: [
+        name_of(found),
+        selector_text(at(found, "spec", "podSelector")),
+        age(found, now),
+    ],
+    "ServiceCIDR": service_cidr_cells,
     "RoleBinding": role_binding_cells,
     "ClusterRoleBinding": role_binding_cells,
     "ResourceQuota": quota_cells,

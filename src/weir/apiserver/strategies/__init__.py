@@ -18,6 +18,11 @@ from weir.apiserver.strategies.dropped import WithoutFields
 from weir.apiserver.strategies.endpoint_slice import EndpointSliceStrategy
 from weir.apiserver.strategies.limit_range import LimitRangeStrategy
 from weir.apiserver.strategies.namespace import NamespaceStrategy
+from weir.apiserver.strategies.networking import (
+    IngressStrategy,
+    NetworkPolicyStrategy,
+    ServiceCIDRStrategy,
+)
 from weir.apiserver.strategies.pod import PodStrategy
 from weir.apiserver.strategies.service import ServiceStrategy
 from weir.apiserver.strategies.strategy import Context, Document, Strategy
@@ -54,6 +59,9 @@ _BY_KIND: dict[tuple[str, str], Strategy] = {
     ("batch", "CronJob"): CronJobStrategy(),
     ("batch", "Job"): JobStrategy(),
     ("discovery.k8s.io", "EndpointSlice"): EndpointSliceStrategy(),
+    ("networking.k8s.io", "Ingress"): IngressStrategy(),
+    ("networking.k8s.io", "NetworkPolicy"): NetworkPolicyStrategy(),
+    ("networking.k8s.io", "ServiceCIDR"): ServiceCIDRStrategy(),
     ("resource.k8s.io", "DeviceClass"): DeviceClassStrategy(),
     ("resource.k8s.io", "DeviceTaintRule"): DeviceTaintRuleStrategy(),
     ("resource.k8s.io", "ResourceClaim"): ResourceClaimStrategy(),

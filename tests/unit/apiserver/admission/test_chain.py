@@ -416,6 +416,31 @@ def test_a_claim_gets_the_newest_default_class_and_its_finalizer():
     )
 
 
+@pytest.mark.parametrize(
+    ("spec", "annotations", "given"),
+    [
+        ({}, {}, "a"),
+        ({"ingressClassName": "mine"}, {}, "mine"),
+        ({}, {"kubernetes.io/ingress.class": "mine"}, None),
+    ],
+)
+def test_an_ingress_without_a_class_gets_the_newest_default_one(spec, annotations, given):
+    objects = ordinary()
+    marked = {"ingressclass.kubernetes.io/is-default-class": "true"}
+    for name, created, notes in (
+        ("old", "1", marked),
+        ("b", "2", marked),
+        ("a", "2", marked),
+        ("new", "3", {}),
+    ):
+        metadata = {"annotations": notes, "creationTimestamp": f"2026-0{created}-01T00:00:00Z"}
+        objects.add(stored("networking.k8s.io/v1", "IngressClass", name, metadata=metadata))
+    ingress = stored(
+        "networking.k8s.io/v1", "Ingress", "i", "ns", metadata={"annotations": annotations}, spec=spec
+    )
+    assert admitted(ingress, objects)["spec"].get("ingressClassName") == given
+
+
 def test_a_claim_that_wants_no_class_gets_none():
     objects = with_class(storage_class("a", "2026-01-01T00:00:00Z"))
     assert admitted(claim(storageClassName=""), objects)["spec"]["storageClassName"] == ""

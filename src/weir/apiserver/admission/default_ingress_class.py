@@ -1,0 +1,42 @@
+"""DefaultIngressClass: an Ingress that names no class gets the class marked as default.
+
+Of several marked ones the newest, then the first by name. The old annotation names a class too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weir.apiserver.admission.attributes import CREATE, Attributes, Reader
+from weir.objects.kinds import Kind, by_kind
+from weir.validate.ingress import CLASS_ANNOTATION
+
+INGRESS: Final = by_kind("networking.k8s.io/v1", "Ingress")
+INGRESS_CLASS: Final = by_kind("networking.k8s.io/v1", "IngressClass")
+IS_DEFAULT: Final = "ingressclass.kubernetes.io/is-default-class"
+
+
+class DefaultIngressClass:
+    name = "DefaultIngressClass"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        return operation == CREATE and kind is INGRESS and not subresource
+
+    def admit(self, a: Attributes) -> None:
+        assert a.object is not None
+        spec = a.object.setdefault("spec", {})
+        annotations = a.object["metadata"].get("annotations") or {}
+        if spec.get("ingressClassName") is not None or CLASS_ANNOTATION in annotations:
+            return
+        marked = [
+            one["metadata"]
+            for one in self._reader.list_now(INGRESS_CLASS, None)
+            if (one["metadata"].get("annotations") or {}).get(IS_DEFAULT) == "true"
+        ]
+        marked.sort(key=lambda meta: meta["name"])
+        marked.sort(key=lambda meta: meta.get("creationTimestamp") or "", reverse=True)
+        if marked:
+            spec["ingressClassName"] = marked[0]["name"]
