@@ -84,22 +84,25 @@ class Story:
             while await client.get(PODS, name, "default"):
                 await asyncio.sleep(0.05)
         await client.patch(NODES, "node-0", {"spec": {"taints": None}})
+        return name
 
     async def places(self, client):
         """Have the scheduler place a pod."""
         name = f"comes-{next(self._numbers)}"
         await client.create(PODS, pod(name))
-        while not (await client.get(PODS, name, "default"))["spec"].get("nodeName"):
+        while not (node := (await client.get(PODS, name, "default"))["spec"].get("nodeName")):
             await asyncio.sleep(0.05)
+        return node
 
 
 def test_a_component_that_is_held_up_holds_up_no_other(tmp_path):
     story = Story(tmp_path)
     with up(tmp_path, "--nodes", "2", "--store", "memory") as process:
         with held_up(component(process, "scheduler")):
-            story.does(story.evicts)
+            evicted = story.does(story.evicts)
         with held_up(component(process, "controllers")):
-            story.does(story.places)
+            placed = story.does(story.places)
+        assert (evicted, placed[:5]) == ("goes-0", "node-")
 
 
 def test_leases_are_renewed_and_pods_evicted_while_the_server_is_flooded(tmp_path):
