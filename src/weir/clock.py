@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Protocol, overload
 
 
 class Clock(Protocol):
@@ -34,6 +34,62 @@ class Clock(Protocol):
         """Return after *seconds*."""
 
 
+class Moment(datetime):
+    """A time of day that also has its place on a clock that nobody sets, as Go's time.Time has.
+
+    Between two of them that place counts: a machine whose time is set an hour ahead has not let an hour pass. Against a
+    time that was read, from an object or a certificate, the time of day counts.
+
+    >>> before, after = Moment.of(datetime(2026, 1, 1, 10), 5.0), Moment.of(datetime(2026, 1, 1, 11), 7.0)
+    >>> after - before, after < before + timedelta(seconds=3), after - datetime(2026, 1, 1, 10)
+    (datetime.timedelta(seconds=2), True, datetime.timedelta(seconds=3600))
+    """
+
+    elapsed: float | None = None
+
+    @classmethod
+    def of(cls, day: datetime, elapsed: float) -> Moment:
+        """Return the moment when it was *day*, and the clock that nobody sets said *elapsed*."""
+        made = cls.combine(day.date(), day.timetz())
+        made.elapsed = elapsed
+        return made
+
+    def __add__(self, by: timedelta) -> Moment:
+        found: Moment = super().__add__(by)
+        if self.elapsed is not None:
+            found.elapsed = self.elapsed + by.total_seconds()
+        return found
+
+    __radd__ = __add__
+
+    @overload  # type: ignore[override]
+    def __sub__(self, other: timedelta) -> Moment: ...
+    @overload
+    def __sub__(self, other: datetime) -> timedelta: ...
+    def __sub__(self, other: timedelta | datetime) -> Moment | timedelta:
+        if isinstance(other, timedelta):
+            return self + -other
+        if isinstance(other, Moment) and self.elapsed is not None and other.elapsed is not None:
+            return timedelta(seconds=self.elapsed - other.elapsed)
+        apart: timedelta = datetime.__sub__(self, other)
+        return apart
+
+    def __lt__(self, other: datetime) -> bool:  # type: ignore[override]
+        return (self - other) < _NO_TIME
+
+    def __le__(self, other: datetime) -> bool:  # type: ignore[override]
+        return (self - other) <= _NO_TIME
+
+    def __gt__(self, other: datetime) -> bool:  # type: ignore[override]
+        return (self - other) > _NO_TIME
+
+    def __ge__(self, other: datetime) -> bool:  # type: ignore[override]
+        return (self - other) >= _NO_TIME
+
+
+_NO_TIME = timedelta(0)
+
+
 class RealClock:
     """The machine's clock."""
 
@@ -44,7 +100,9 @@ class RealClock:
         return time.monotonic()
 
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        now = Moment.fromtimestamp(time.time(), UTC)
+        now.elapsed = time.monotonic()
+        return now
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -67,9 +125,14 @@ class VirtualClock:
     (1, 2)
     """
 
-    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
-        self._start = start.timestamp()
+    def __init__(
+        self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, can_be_set: bool = False
+    ) -> None:
+        """One that *can_be_set* tells moments as the machine's clock does; its time of day may jump."""
+        self._start, self._can_be_set = start.timestamp(), can_be_set
         self._first = datetime.fromtimestamp(self._start, UTC)
+        if can_be_set:
+            self._first = Moment.of(self._first, 0.0)
         self._elapsed = 0.0
         self._now = (
             self._elapsed,
@@ -109,6 +172,14 @@ class VirtualClock:
             yield
         finally:
             _BACKDATED.reset(token)
+
+    def set_by(self, seconds: float) -> None:
+        """Set the time of day forward or back; no time passes by that."""
+        if not self._can_be_set:
+            raise ValueError("this clock cannot be set: make it with can_be_set=True")
+        self._start += seconds
+        self._first = Moment.of(datetime.fromtimestamp(self._start, UTC), 0.0)
+        self._now = (-1.0, self._first)
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
