@@ -19,7 +19,7 @@ ROWS: list[set[str]] = [
     {"validate", "lint", "world", "lowering"},
     {"store", "client", "observe"},
     {"apiserver", "scheduler", "controllers", "operator", "simulation.kubelet", "simulation.drivers"},
-    {"simulation", "explain", "whatif", "advise", "install"},
+    {"simulation", "explain", "whatif", "advise", "install", "conformance"},
     {"__main__", "cli", "library", "pytest_plugin"},
 ]
 LEVEL = {package: level for level, row in enumerate(ROWS) for package in row}

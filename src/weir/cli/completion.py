@@ -120,6 +120,7 @@ _SELECTORS: Final = _devices("{driver}/POOL/DEVICE")
 _ON_NODES: Final = _devices("{node}/DEVICE")
 #: What completes a parameter: of one command, or of every command that has one of this name.
 _OF_COMMAND: Final[dict[tuple[str, str], Names]] = {
+    ("conformance", "stories"): _stories,
     ("demo", "stories"): _stories,
     ("explain", "names"): _listed("v1", "Pod"),
     ("what-if taint", "words"): _NODES,

@@ -62,6 +62,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
         "A cluster you already run",
         (
             ("install", "Print or apply what gives any Kubernetes numeric, SemVer and CEL tolerations"),
+            ("conformance", "Play the stories of the KEPs in it, and say what it really does"),
             ("check", "Ask whether a cluster is ready for that, and whether all is well with it"),
             ("uninstall", "Take it out again, in the safe order"),
             ("operator", "Run what that installs: the webhooks and the controller behind them"),

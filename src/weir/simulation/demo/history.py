@@ -8,15 +8,22 @@ Not here: comparing (weir.simulation.demo.judge), putting it into sentences (wei
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
-
-from weir.simulation.cluster import Cluster
+from typing import Any, Final, Protocol
 
 Document = dict[str, Any]
 ENDED: Final = ("Succeeded", "Failed")
+
+
+class Watched(Protocol):
+    """A cluster whose objects can be followed, by its own clock."""
+
+    @property
+    def now(self) -> datetime: ...
+
+    def follow(self, kind: str, listener: Callable[[Document | None, Document | None], None]) -> None: ...
 
 
 @dataclass
@@ -84,7 +91,7 @@ class Life:
 class History:
     """All pods there ever were, and every event, in order."""
 
-    cluster: Cluster
+    cluster: Watched
     lives: dict[str, Life] = field(default_factory=dict)  # uid → life, in the order of appearance
     events: list[tuple[datetime, Document]] = field(default_factory=list)
 

@@ -13,12 +13,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from weir.simulation.demo.history import Life
-from weir.simulation.demo.story import ExpectedOutcome, find_path, parse_time
-
-NEVER: Final = "never"
+from weir.simulation.demo.story import NEVER, ExpectedOutcome, find_path, parse_time
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,12 @@ def judge(
     events: Sequence[str] = (),
     lives: Sequence[Life] = (),
     why: Sequence[str] = (),
+    late: timedelta = timedelta(),
 ) -> Judged:
-    """Compare what an outcome says with *facts*, with the object as it is or last was, and with its events."""
+    """Compare what an outcome says with *facts*, with the object as it is or last was, and with its events.
+
+    *late* is how much later than specified a moment may be, where a clock runs by itself.
+    """
     differences = []
     seen: dict[str, Any] = {}
     for name, wanted in outcome.asserted().items():
@@ -87,20 +89,20 @@ def judge(
                     differences.append(f"event {line!r} is specified, seen: {shown}")
         else:
             seen[name] = found = facts.get(name)
-            if not _agrees(name, wanted, found):
+            if not _agrees(name, wanted, found, late):
                 shown = _seconds(found) if isinstance(found, timedelta) else repr(found)
                 differences.append(f"{name}: specified {_show(wanted)}, seen {shown}")
     return Judged(outcome, seen, tuple(differences), tuple(lives), tuple(why))
 
 
-def _agrees(name: str, wanted: Any, found: Any) -> bool:
+def _agrees(name: str, wanted: Any, found: Any, late: timedelta) -> bool:
     match name:
         case "stayed" | "left":
+            if not isinstance(found, timedelta):
+                return bool(found == wanted)  # never
             # Whole seconds: a component may need a few milliseconds between hearing and acting.
-            return (
-                isinstance(found, timedelta)
-                and round(found.total_seconds()) == parse_time(wanted).total_seconds()
-            )
+            by = round(found.total_seconds()) - parse_time(wanted).total_seconds()
+            return (-1 if late else 0) <= by <= late.total_seconds()
         case "made":
             return isinstance(found, int) and found >= wanted
         case "nodes":

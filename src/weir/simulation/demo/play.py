@@ -9,25 +9,28 @@ Not here: what counts as right (weir.simulation.demo.judge), how fast time passe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
+
+import msgspec
 
 from weir.clock import VirtualClock
 from weir.errors import ApiError
+from weir.explain.explanation import Explanation
 from weir.explain.verdict import NodeVerdict
 from weir.explain.words import node_sentence, staying
 from weir.gates import ALL_FEATURES
 from weir.scheduler.reasons import Reason, WrongLabel
 from weir.simulation.cluster import Cluster, ComponentGates
-from weir.simulation.demo.history import History, Life
+from weir.simulation.demo.history import History, Life, Watched
 from weir.simulation.demo.judge import Judged, judge, pod_facts, workload_facts
 from weir.simulation.demo.story import WARM_UP, Document, ExpectedOutcome, NodeOf, StepOf, Story, split_object
 from weir.simulation.drivers.device_models import read_all
 from weir.simulation.drivers.faults import POOL
-from weir.simulation.kubelet.node_classes import CLASSES, FAILED, ClassError
+from weir.simulation.kubelet.node_classes import CLASSES, FAILED, ClassError, NodeClass
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -71,35 +74,90 @@ class Ended:
 Moment = Began | Passing | Ended
 
 
+class Played(Watched, Protocol):
+    """A cluster in which a story can be played: weir's own under virtual time, or any live one (weir.conformance)."""
+
+    def set_gates(self, gates: ComponentGates) -> None: ...
+    def add_node(
+        self,
+        name: str,
+        *,
+        node_class: NodeClass,
+        taints: tuple[str, ...] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> None: ...
+    def taint(self, node: str, *taints: str) -> None: ...
+    def degrade(self, node: str, device: str = POOL, **fault: Any) -> None: ...
+    def apply(self, *objects: Document) -> Sequence[Document]: ...
+    def create(self, document: Document) -> Document: ...
+    def patch(self, kind: str, name: str, patch: Document, namespace: str = "default") -> Document: ...
+    def delete(self, kind: str, name: str, namespace: str = "default") -> None: ...
+    def get(self, kind: str, name: str, namespace: str = "default") -> Document | None: ...
+    def list(self, kind: str) -> Sequence[Document]: ...
+    def advance(self, by: timedelta) -> None: ...
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a story's time passes; as written unless said otherwise."""
+
+    tick: timedelta | None = None  #: in which pieces; None: a step at a time
+    live: bool = False  #: whether the times for live clusters hold
+    late: timedelta = timedelta()  #: how much later than specified something may happen
+    patience: timedelta = timedelta()  #: how much longer a step may take until its outcomes hold
+    glance: timedelta = timedelta(seconds=0.5)  #: how often it is looked then
+
+
 def play(
     story: Story, *, tick: timedelta | None = None, seed: int = 0, clock: VirtualClock | None = None
 ) -> Iterator[Moment]:
     """Yield what happens in *story*; time passes in pieces of *tick*, or a step at a time, by *clock* if given."""
     with Cluster(seed=seed, clock=clock, every_heartbeat=clock is not None) as cluster:
-        stage = _Stage(cluster)
-        for node in story.nodes:
-            stage.add_node(node)
-        for document in story.objects:
-            cluster.apply(document)
+        yield from perform(story, cluster, Pace(tick), cluster.explain)
+
+
+def perform(
+    story: Story,
+    cluster: Played,
+    pace: Pace,
+    explain: Callable[..., Explanation] | None = None,
+    ready: Callable[[], None] | None = None,
+) -> Iterator[Moment]:
+    """Yield what happens in *story*, played in *cluster*; *explain* says why, where it can be asked.
+
+    *ready* waits until its nodes are; without it they get a time that is always enough.
+    """
+    stage = _Stage(cluster, explain, pace)
+    for node in story.nodes:
+        stage.add_node(node)
+    for document in story.objects:
+        cluster.apply(document)
+    if ready is not None:
+        ready()
+    else:
         cluster.advance(WARM_UP)
-        began = cluster.now
-        for step in story.steps:
-            stage.begin(step)
-            yield Began(step, stage.step_began - began, stage.step_began)
-            left = step.lasts
-            while left > timedelta(0):
-                by = min(left, tick or left)
-                cluster.advance(by)
-                left -= by
-                yield Passing(step, cluster.now - began, cluster.now, by, stage.history)
-            yield Ended(step, cluster.now - began, cluster.now, stage.step_began, *stage.judge(step))
+    began = cluster.now
+    for step in story.steps:
+        stage.begin(step)
+        yield Began(step, stage.step_began - began, stage.step_began)
+        left = step.lasts_live if pace.live else step.lasts
+        while left > timedelta(0):
+            by = min(left, pace.tick or left)
+            cluster.advance(by)
+            left -= by
+            yield Passing(step, cluster.now - began, cluster.now, by, stage.history)
+        judged = stage.wait_and_judge(step)
+        yield Ended(step, cluster.now - began, cluster.now, stage.step_began, *judged)
 
 
 @dataclass
 class _Stage:
     """The cluster of one story, with what was asked of it and what it refused."""
 
-    cluster: Cluster
+    cluster: Played
+    explain: Callable[..., Explanation] | None = None
+    pace: Pace = Pace()
+    waited: timedelta = timedelta()  #: how much longer than written the steps took so far
     history: History = field(init=False)
     step_began: datetime = field(init=False)
     refused: dict[tuple[str, str, str], str] = field(default_factory=dict)
@@ -188,9 +246,20 @@ class _Stage:
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────
 
+    def wait_and_judge(self, step: StepOf) -> tuple[tuple[Judged, ...], tuple[str, ...]]:
+        """Return what was seen at the end of a step, or as soon after it as it is all as specified."""
+        judged, unexpected = self.judge(step)
+        waited = timedelta()
+        while not all(judged) and not unexpected and waited < self.pace.patience:
+            self.cluster.advance(self.pace.glance)
+            waited += self.pace.glance
+            self.waited += self.pace.glance
+            judged, unexpected = self.judge(step)
+        return judged, unexpected
+
     def judge(self, step: StepOf) -> tuple[tuple[Judged, ...], tuple[str, ...]]:
         """Return what was seen of every outcome, and what was refused without anybody expecting it."""
-        judged = tuple(self._judge(outcome) for outcome in step.outcomes)
+        judged = tuple(self._judge(outcome, step) for outcome in step.outcomes)
         expected = {self._key(each)[1:] for each in step.outcomes if isinstance(each.refused, str)}
         unexpected = tuple(text for key, text in self.refused.items() if key[1:] not in expected)
         return judged, unexpected
@@ -202,7 +271,10 @@ class _Stage:
         namespace, _, name = outcome.about.rpartition("/")
         return "Pod" if outcome.pod else "", namespace or "default", name
 
-    def _judge(self, outcome: ExpectedOutcome) -> Judged:
+    def _judge(self, outcome: ExpectedOutcome, step: StepOf) -> Judged:
+        if self.pace.live and step.live and isinstance(outcome.made, int):
+            share = step.lasts_live / step.lasts  # in less time fewer are made again
+            outcome = msgspec.structs.replace(outcome, made=1 + int((outcome.made - 1) * share))
         kind, namespace, name = self._key(outcome)
         facts: dict[str, Any] = {
             "refused": next((t for k, t in self.refused.items() if k[1:] == (namespace, name)), None)
@@ -226,17 +298,18 @@ class _Stage:
             document = self.cluster.get(kind, name, namespace)
             facts["there"] = document is not None
         events = self.history.events_about(kind, namespace, name)
-        return judge(outcome, facts, document, events, lives, self._why(outcome, name, lives))
+        late = self.pace.late + self.waited if self.pace.late else self.pace.late
+        return judge(outcome, facts, document, events, lives, self._why(outcome, name, lives), late)
 
     def _why(self, outcome: ExpectedOutcome, name: str, lives: list[Life]) -> tuple[str, ...]:
         """Return why each node took the pod (of a workload: its latest) or did not, in explain's words."""
-        if outcome.object or isinstance(outcome.refused, str):
+        if self.explain is None or outcome.object or isinstance(outcome.refused, str):
             return ()
         asked = name in self.copies or not lives
         document = self.asked.get(name) if asked else lives[-1].document
         if document is None:
             return ()
-        answer = self.cluster.explain(document, stored=not asked)
+        answer = self.explain(document, stored=not asked)
         left = "" if asked or lives[-1].terminating_at is None else lives[-1].node
         if left:  # a pod is terminating because of the node it was on
             reason = (lives[-1].condition("DisruptionTarget") or {}).get("message", "")
@@ -284,4 +357,4 @@ def gates_of(changes: Mapping[str, Any]) -> ComponentGates:
     return replace(ComponentGates.of(apart), older=older)
 
 
-__all__ = ["Began", "Ended", "Moment", "Passing", "gates_of", "play"]
+__all__ = ["Began", "Ended", "Moment", "Pace", "Passing", "Played", "gates_of", "perform", "play"]

@@ -20,6 +20,7 @@ import msgspec
 from weir.gates import ALL_FEATURES, GateError
 from weir.objects.kinds import KINDS, find_kind
 from weir.objects.manifest import read_values
+from weir.simulation.demo.needs import NeedError, check_needs
 from weir.simulation.kubelet.behaviour import Life, LifeError
 from weir.simulation.kubelet.node_classes import CLASSES, ClassError
 from weir.taints.notation import TaintNotationError, parse_taint
@@ -30,6 +31,8 @@ FOLDER: Final = Path(__file__).parent / "stories"
 COMPONENTS: Final = ("apiserver", "scheduler", "controllers", "kubelet")
 #: How long a cluster is given to become ready before a story begins.
 WARM_UP: Final = timedelta(seconds=5)
+#: What `stayed` and `left` say of a pod that is not terminating.
+NEVER: Final = "never"
 
 
 class StoryError(ValueError):
@@ -130,11 +133,17 @@ class StepOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Document, ...
     ] = ()  #: pods of which each node is asked for one copy (nodeSelector by name)
     after: str = "10s"
+    live: str = ""  #: how long a live cluster is given instead, where less shows as much
     outcomes: tuple[ExpectedOutcome, ...] = ()
 
     @property
     def lasts(self) -> timedelta:
         return parse_time(self.after)
+
+    @property
+    def lasts_live(self) -> timedelta:
+        """How long the step takes where time cannot be hurried."""
+        return parse_time(self.live) if self.live else self.lasts
 
 
 class _StoryOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -145,6 +154,7 @@ class _StoryOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nodes: tuple[NodeOf, ...] = ()
     objects: tuple[Document, ...] = ()
     rows: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,6 +169,17 @@ class Story:
     nodes: tuple[NodeOf, ...] = ()
     objects: tuple[Document, ...] = ()  #: what is there from the start
     rows: tuple[str, ...] = ()  #: which rows of core.md 10 it lives through
+    needs: tuple[str, ...] = ()  #: what a cluster must offer, by the names of weir.simulation.demo.needs
+
+    @property
+    def lasts_live(self) -> timedelta:
+        """How long it takes in a live cluster, where time cannot be hurried."""
+        return sum((step.lasts_live for step in self.steps), WARM_UP)
+
+    @property
+    def sets_gates(self) -> bool:
+        """Whether components are restarted with other gates, which only a cluster of weir's own lets one do."""
+        return any(step.gates for step in self.steps)
 
     @property
     def lasts(self) -> timedelta:
@@ -193,11 +214,20 @@ def parse_story(text: str | bytes, name: str) -> Story:
         raise StoryError(f"{name}: nothing happens: steps is empty")
     where = name
     try:
+        check_needs(written.needs)
         _check_cluster(written.nodes, written.objects)
         for number, step in enumerate(written.steps, 1):
             where = f"{name}: step {number}"
             _check(step)
-    except (DurationError, StoryError, GateError, ClassError, LifeError, TaintNotationError) as error:
+    except (
+        DurationError,
+        StoryError,
+        NeedError,
+        GateError,
+        ClassError,
+        LifeError,
+        TaintNotationError,
+    ) as error:
         raise StoryError(f"{where}: {error}") from None
     return Story(
         name,
@@ -208,12 +238,15 @@ def parse_story(text: str | bytes, name: str) -> Story:
         written.nodes,
         written.objects,
         written.rows,
+        written.needs,
     )
 
 
 def _check(step: StepOf) -> None:
     if step.lasts < timedelta(0):
         raise StoryError(f"after: {step.after!r} is in the past")
+    if not timedelta(0) <= step.lasts_live <= step.lasts:
+        raise StoryError(f"live: {step.live!r} is not between nothing and {step.after!r}")
     _check_gates(step.gates)
     _check_cluster(step.nodes, (*step.apply, *step.everywhere))
     for document in step.everywhere:
@@ -240,7 +273,7 @@ def _check_outcome(outcome: ExpectedOutcome) -> None:
     if not outcome.asserted():
         raise StoryError(f"the outcome of {outcome.about} says nothing that could be compared")
     for value in (outcome.stayed, outcome.left):
-        if isinstance(value, str):
+        if isinstance(value, str) and value != NEVER:
             parse_time(value)
     if outcome.object:
         split_object(outcome.object)
@@ -298,7 +331,7 @@ def find_stories(folder: Path = FOLDER) -> list[Story]:
     return [parse_story(path.read_bytes(), path.stem) for path in sorted(folder.glob("*.yaml"))]
 
 
-def choose(stories: Iterable[Story], words: Iterable[str]) -> list[Story]:
+def choose(stories: Iterable[Story], words: Iterable[str], command: str = "demo") -> list[Story]:
     """Return the stories that any of *words* means: a name, or a part of name, title or source. None: all.
 
     Raises StoryError for a word that means none.
@@ -311,7 +344,7 @@ def choose(stories: Iterable[Story], words: Iterable[str]) -> list[Story]:
         low = word.lower()
         found = exact or {s.name for s in there if low in f"{s.name} {s.title} {s.source}".lower()}
         if not found:
-            raise StoryError(f"no story is called like {word!r}: weir demo --list names them")
+            raise StoryError(f"no story is called like {word!r}: weir {command} --list names them")
         chosen |= found
     return [story for story in there if not wanted or story.name in chosen]
 

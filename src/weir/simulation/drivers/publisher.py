@@ -27,6 +27,8 @@ DEVICES_PER_SLICE: Final = 64
 TAINTS_PER_SLICE: Final = 32
 COUNTER_SETS_PER_SLICE: Final = 8
 SIMULATED: Final = "weir.dev/simulated"
+#: The labels by which drivers know what is theirs, unless they are given others.
+MARKS: Final[Mapping[str, str]] = {SIMULATED: "true"}
 API_VERSION: Final = "resource.k8s.io/v1"
 WELL: Final = Condition()
 _EARLY: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -98,8 +100,14 @@ def _parts(entries: list[Document], size: int) -> list[list[Document]]:
     return [entries[start : start + size] for start in range(0, len(entries), size)]
 
 
-def plan(devices: Devices, place: PoolLocation, stored: Sequence[Document], now: Condition = WELL) -> Plan:
-    """Return what makes the *stored* slices of a pool show *devices* as they are *now*."""
+def plan(
+    devices: Devices,
+    place: PoolLocation,
+    stored: Sequence[Document],
+    now: Condition = WELL,
+    marks: Mapping[str, str] = MARKS,
+) -> Plan:
+    """Return what makes the *stored* slices of a pool show *devices* as they are *now*; new ones are labelled."""
     wanted = contents(devices, place.pool, now)
     count = len(wanted) + (now.broken == WRONG_COUNT)
     generation = max((_pool(slice_)["generation"] for slice_ in stored), default=0)
@@ -125,16 +133,18 @@ def plan(devices: Devices, place: PoolLocation, stored: Sequence[Document], now:
         }
         old = current.get(index)
         if old is None:
-            create.append(_slice(index, devices, place, spec))
+            create.append(_slice(index, devices, place, spec, marks))
         elif old["spec"] != spec:
             update.append({**old, "apiVersion": API_VERSION, "kind": "ResourceSlice", "spec": spec})
     return Plan(tuple(create), tuple(update), tuple(surplus))
 
 
-def _slice(index: int, devices: Devices, place: PoolLocation, spec: Document) -> Document:
+def _slice(
+    index: int, devices: Devices, place: PoolLocation, spec: Document, marks: Mapping[str, str]
+) -> Document:
     metadata: Document = {
         "generateName": f"{index:05x}-{devices.driver}-{place.pool.replace('/', '-')}-",
-        "labels": {SIMULATED: "true"},
+        "labels": dict(marks),
     }
     if place.owner is not None:
         metadata["ownerReferences"] = [place.owner]
@@ -209,12 +219,12 @@ def _timed(content: Document, times: Mapping[tuple[str, ...], str]) -> Document:
     return content
 
 
-def device_class(devices: Devices) -> Document:
+def device_class(devices: Devices, marks: Mapping[str, str] = MARKS) -> Document:
     """Return the class by which claims ask for the driver's devices."""
     spec: Document = {"selectors": [{"cel": {"expression": f"device.driver == '{devices.driver}'"}}]}
     if devices.extended_resource:
         spec["extendedResourceName"] = devices.extended_resource
-    metadata = {"name": devices.driver, "labels": {SIMULATED: "true"}}
+    metadata = {"name": devices.driver, "labels": dict(marks)}
     return {"apiVersion": API_VERSION, "kind": "DeviceClass", "metadata": metadata, "spec": spec}
 
 

@@ -9,6 +9,7 @@ Not here: what is published (weir.simulation.drivers.publisher), what is wrong w
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -32,7 +33,7 @@ from weir.simulation.drivers.faults import (
     condition,
     read_annotation,
 )
-from weir.simulation.drivers.publisher import SIMULATED, Plan, PoolLocation, device_class, dropped, plan
+from weir.simulation.drivers.publisher import MARKS, Plan, PoolLocation, device_class, dropped, plan
 from weir.simulation.kubelet.node_classes import is_off
 
 NODES: Final = by_kind("v1", "Node")
@@ -57,12 +58,20 @@ class Drivers:
     """Every driver of the nodes an informer knows, over one client."""
 
     def __init__(
-        self, client: Client, clock: Clock, nodes: Informer[Document], recorder: Recorder, log: Log
+        self,
+        client: Client,
+        clock: Clock,
+        nodes: Informer[Document],
+        recorder: Recorder,
+        log: Log,
+        marks: Mapping[str, str] = MARKS,
     ) -> None:
+        """*marks* are the labels of what is published here, and by which it is known again."""
         self._client, self._clock, self._nodes = client, clock, nodes
         self._recorder, self._log = recorder, log
+        self._marks = marks
         self._slices: Informer[Document] = Informer(
-            client, SLICES, clock, decode_document, label_selector=f"{SIMULATED}=true", seed=0
+            client, SLICES, clock, decode_document, label_selector=_selector(marks), seed=0
         )
         self._queue: WorkQueue[PoolKey] = WorkQueue(clock)
         self._by_pool: dict[PoolKey, dict[str, Devices]] = {}  # → node → what it has there
@@ -186,7 +195,7 @@ class Drivers:
             else PoolLocation.on_node(name, node["metadata"]["uid"])
         )
         await self._ensure_class(devices)
-        await self._carry_out(key, plan(devices, place, list(stored.values()), holds), node)
+        await self._carry_out(key, plan(devices, place, list(stored.values()), holds, self._marks), node)
         self._wake_for(key, holds, now)
 
     def _wake_for(self, key: PoolKey, holds: Condition, now: datetime) -> None:
@@ -209,7 +218,7 @@ class Drivers:
         if devices.driver in self._classes:
             return
         with suppress(errors.AlreadyExists):  # a user's own stays as it is
-            await self._client.create(CLASSES, device_class(devices))
+            await self._client.create(CLASSES, device_class(devices, self._marks))
         self._classes.add(devices.driver)
 
     async def _carry_out(self, key: PoolKey, wanted: Plan, node: Document | None) -> None:
@@ -256,6 +265,10 @@ class Drivers:
         self._told[name] = message
         self._log.info("a driver has a problem", node=name, reason=reason, message=message)
         self._recorder.record(reference(node, "Node", "v1"), "Warning", reason, message)
+
+
+def _selector(marks: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in marks.items())
 
 
 def _said(node: Document) -> tuple[object, ...]:

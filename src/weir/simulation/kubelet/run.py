@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +26,7 @@ from weir.gates import Gates
 from weir.objects.kinds import by_kind
 from weir.observe.features import publish_features
 from weir.observe.logs import Log
+from weir.simulation.drivers.publisher import MARKS
 from weir.simulation.drivers.run import Drivers
 from weir.simulation.kubelet.behaviour import Life, LifeError
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
@@ -58,6 +59,7 @@ class Hosts:
     selector: str = f"{SIMULATED}=true"  #: labels of the nodes; "" is every node
     report: bool = True  #: whether they renew their Leases and report their status
     life: Callable[[Document], Life] = life_of  #: how pods live on a node
+    marks: Mapping[str, str] = field(default_factory=lambda: MARKS)  #: labels of what their drivers publish
 
 
 class Kubelets:
@@ -94,7 +96,7 @@ class Kubelets:
         )
         self._pods.cache.add_index("node", _node_of)
         self.metrics.nodes.child().look = lambda: len(self._nodes.cache)
-        self._drivers = Drivers(client, clock, self._nodes, self._recorder, self._log)
+        self._drivers = Drivers(client, clock, self._nodes, self._recorder, self._log, self._hosts.marks)
         self.reports = Reports(
             client, clock, self._nodes.cache, self._chance, failed=self._failed, ledger=ledger
         )

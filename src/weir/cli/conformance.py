@@ -1,0 +1,268 @@
+"""`weir conformance`: play the stories of the KEPs in a live cluster, and say what it really does.
+
+The cluster is shared with whoever else uses it: the run has nodes, namespaces and names of its own, and everything it
+made is taken away at the end, after Ctrl-C and SIGTERM too. After a SIGKILL `--clean` does that.
+Not here: playing (weir.conformance.run), what the results look like (weir.conformance.formats).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from weir.cli._confirm import agreed, check_askable, yes_option
+from weir.cli._options import Live, live_options, output_option
+from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, INTERRUPTED
+from weir.cli.render import (
+    BAD,
+    DIM,
+    GOOD,
+    NOTE,
+    paint,
+    say,
+    say_lines,
+    table,
+    to_json,
+    visible,
+    wants_colour,
+    write_document,
+)
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+    from weir.conformance.results import Report, Result
+    from weir.conformance.run import Progress
+    from weir.simulation.demo.story import Story
+
+T = TypeVar("T")
+TERMINATED: Final = 143
+#: How many of the stories that are being played a terminal shows.
+MOST_SHOWN: Final = 16
+
+
+@click.command(
+    epilog="Exit codes: 0 all that is offered passes, 1 something fails, 2 wrong use, 3 cannot say (rights are "
+    "missing, or the cluster is out of reach), 130 and 143 interrupted; what was made is taken away in every case."
+)
+@click.argument("stories", nargs=-1, metavar="[STORY…]")
+@click.option("--list", "only_list", is_flag=True, help="List the stories with what they need, and leave.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Your own stories (*.yaml) in place of the built-in ones.",
+)
+@click.option(
+    "--clean", "only_clean", is_flag=True, help="Take away what runs left that were killed, and leave."
+)
+@click.option(
+    "--at-once", type=click.IntRange(1, 100), help="How many stories are played at once (default 12)."
+)
+@click.option(
+    "--late", type=click.FloatRange(0.0), default=4.0, show_default=True,
+    help="Seconds by which something may happen later than specified.",
+)  # fmt: skip
+@click.option(
+    "--patience",
+    type=click.FloatRange(0.0),
+    default=12.0,
+    show_default=True,
+    help="Seconds that a step may take longer than specified until its outcomes hold.",
+)
+@live_options
+@yes_option
+@output_option("text", "json", "junit", "html")
+def conformance(
+    stories: tuple[str, ...],
+    only_list: bool,
+    folder: Path | None,
+    only_clean: bool,
+    at_once: int | None,
+    late: float,
+    patience: float,
+    live: Live,
+    yes: bool,
+    output: str,
+) -> int:
+    """Play the KEPs' stories in a live cluster, and say which come out as specified there.
+
+    STORY is a name or a part of one; without any, all are played, in about ten minutes. Each story has simulated nodes
+    and namespaces of its own, which nothing else uses; everything is taken away at the end.
+
+    \b
+    weir conformance --context staging
+    weir conformance kep-5471 --yes -o junit > report.xml
+    weir conformance --clean
+    """
+    from weir.simulation.demo.story import FOLDER, choose, find_stories
+
+    if only_clean:
+        return _clean(live, yes)
+    chosen = choose(find_stories(folder or FOLDER), stories, command="conformance")
+    if only_list:
+        say_lines(table([(s.name, s.title, ", ".join(s.needs)) for s in chosen], indent=0))
+        return FINE
+    playable = [story for story in chosen if not story.sets_gates]
+    if not playable:
+        names = ", ".join(story.name for story in chosen) or str(folder or FOLDER)
+        raise click.UsageError(
+            f"nothing to play in a live cluster: {names} (weir demo changes gates, this does not)"
+        )
+    check_askable(yes)
+    number = "1 story" if len(playable) == 1 else f"{len(playable)} stories"
+    if not agreed(f"play {number} on simulated nodes", live, yes):
+        return FINE
+    return _interruptible(_play(live, chosen, at_once, (late, patience), output))
+
+
+async def _play(
+    live: Live, chosen: list[Story], at_once: int | None, slack: tuple[float, float], output: str
+) -> int:
+    from dataclasses import replace
+    from datetime import timedelta
+
+    from weir.conformance import formats, results
+    from weir.conformance.run import AT_ONCE, PACE, ConformanceRun
+
+    client = live.connect("weir-conformance")
+    onlooker = _Onlooker()
+    try:
+        late, patience = (timedelta(seconds=each) for each in slack)
+        pace = replace(PACE, late=late, patience=patience)
+        run = ConformanceRun(
+            client, live.cluster_name(), at_once=at_once or AT_ONCE, pace=pace, look=onlooker.look
+        )
+        onlooker.begin(run.id)
+        report = await run.play(chosen)
+    finally:
+        onlooker.end()
+        await client.close()
+    match output:
+        case "json":
+            write_document(to_json(results.document(report)))
+        case "junit":
+            write_document(formats.junit(report))
+        case "html":
+            write_document(formats.html(report), nl=False)
+        case _:
+            _show(report)
+    return verdict(report)
+
+
+def verdict(report: Report) -> int:
+    """Return the exit code that a report comes to."""
+    from weir.conformance.results import Verdict
+
+    if report.count(Verdict.FAILS):
+        return FINDINGS
+    return CANNOT_SAY if report.count(Verdict.CANNOT_SAY) else FINE
+
+
+def _show(report: Report) -> None:
+    from weir.conformance.formats import table as lines
+    from weir.conformance.results import Verdict
+
+    colour = wants_colour()
+    colours = {
+        Verdict.PASSES: GOOD,
+        Verdict.FAILS: BAD,
+        Verdict.NOT_OFFERED: DIM,
+        Verdict.CANNOT_SAY: NOTE,
+    }
+    for line in lines(report):
+        style = colours[line.verdict] if line.verdict else "reset"
+        say(paint(line.text, style, bold=line.bold, on=colour))
+
+
+class _Onlooker:
+    """What is told on standard error while stories are played: a picture on a terminal, a line a story elsewhere."""
+
+    def __init__(self) -> None:
+        from weir.simulation.demo.screen import Screen
+
+        self._live = sys.stderr.isatty() and wants_colour(sys.stderr)
+        self._screen = Screen(sys.stderr)
+        self._told = 0
+
+    def begin(self, run: str) -> None:
+        say(f"run {run}: everything it makes has the label weir.dev/conformance={run}", err=True)
+
+    def look(self, progress: Progress) -> None:
+        new: list[Result] = list(progress.done[self._told :])
+        self._told += len(new)
+        lines = [self._line(result) for result in new]
+        if not self._live:
+            say_lines(lines, err=True)
+            return
+        if lines:
+            self._screen.leave([visible(line) for line in lines])
+        head = f"{len(progress.done)} of {progress.total} stories done, {len(progress.playing)} being played"
+        self._screen.draw(
+            [visible(line) for line in (head, *(f"  {each}" for each in progress.playing[:MOST_SHOWN]))]
+        )
+
+    def end(self) -> None:
+        if self._live:
+            self._screen.leave()
+
+    @staticmethod
+    def _line(result: Result) -> str:
+        from weir.conformance.formats import MARKS
+
+        return f"{MARKS[result.verdict]} {result.story.name}: {result.verdict.value} ({result.seconds:.0f} s)"
+
+
+# ── cleaning ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _clean(live: Live, yes: bool) -> int:
+    from weir.conformance.cleaning import clean, remains
+
+    async def look(client: Client) -> dict[str, Any]:
+        return await remains(client)
+
+    async def take(client: Client) -> dict[str, int]:
+        return dict(await clean(client))
+
+    check_askable(yes)
+    found = live.run("weir-conformance", look)
+    if not found:
+        say(f"no run left anything in {live.cluster_name()}")
+        return FINE
+    runs = ", ".join(f"{run} ({_counted(kinds)})" for run, kinds in sorted(found.items()))
+    if not agreed(f"take away what these runs made, also if one is going on: {runs},", live, yes):
+        return FINE
+    say(f"taken away: {_counted(live.run('weir-conformance', take))}")
+    return FINE
+
+
+def _counted(kinds: dict[str, int]) -> str:
+    return ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+
+
+def _interruptible(work: Coroutine[Any, Any, int]) -> int:
+    """Return what *work* comes to; SIGTERM ends it as Ctrl-C does, after its clean-up."""
+    terminated = False
+
+    async def main() -> int:
+        task = asyncio.ensure_future(work)
+
+        def terminate() -> None:
+            nonlocal terminated
+            terminated = True
+            task.cancel()
+
+        with suppress(NotImplementedError):  # no such signals there
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        return await task
+
+    try:
+        return asyncio.run(main())
+    except asyncio.CancelledError:
+        return TERMINATED if terminated else INTERRUPTED

@@ -1,0 +1,138 @@
+"""What did each story come to, and the run as a whole?
+
+A story passes, fails with what was seen instead, is not offered (the cluster refuses or drops what it needs), or
+cannot say (rights are missing, or the cluster did not answer).
+Not here: writing it down (weir.conformance.formats).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from weir.simulation.demo.needs import NEEDS
+from weir.simulation.demo.story import Story
+
+SCHEMA: Final = "weir.conformance/v1"
+_KEP: Final = re.compile(r"KEP-(\d+)")
+
+
+class Verdict(enum.Enum):
+    """What a story comes to."""
+
+    PASSES = "passes"
+    FAILS = "fails"
+    NOT_OFFERED = "not offered"
+    CANNOT_SAY = "cannot say"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Something that was not as specified: at which step, about what, and how it was instead."""
+
+    event: str
+    about: str
+    difference: str
+
+    def __str__(self) -> str:
+        return f"{self.event}: {self.about}: {self.difference}" if self.about else self.difference
+
+
+@dataclass(frozen=True)
+class Result:
+    """One story in one cluster."""
+
+    story: Story
+    verdict: Verdict
+    outcomes: int = 0  #: how many were compared
+    instead: tuple[Seen, ...] = ()
+    because: str = ""  #: why it is not offered or cannot be said
+    seconds: float = 0.0
+
+    @property
+    def keps(self) -> tuple[str, ...]:
+        return keps_of(self.story)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Whether a cluster offers what stories need; None: it could not be asked."""
+
+    need: str
+    offered: bool | None
+    because: str = ""
+
+    @property
+    def says(self) -> str:
+        return f"{NEEDS[self.need]}: {self.because}" if self.because else NEEDS[self.need]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run: where, what the cluster offers, and what every story came to."""
+
+    cluster: str
+    version: str
+    results: tuple[Result, ...]
+    offers: Mapping[str, Offer] = field(default_factory=dict)
+    not_played: tuple[Story, ...] = ()  #: they restart components with other gates
+    seconds: float = 0.0
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(result.verdict is verdict for result in self.results)
+
+
+def keps_of(story: Story) -> tuple[str, ...]:
+    """Return the KEPs that a story is about; the announcement of v1.35 is about KEP-5471."""
+    found = tuple(dict.fromkeys(_KEP.findall(f"{story.source} {story.name.replace('kep-', 'KEP-')}")))
+    return found or (("5471",) if "announcement" in story.source else ("other",))
+
+
+def document(report: Report) -> dict[str, Any]:
+    """Return a report for programs (docs/reference/conformance.schema.json)."""
+    return {
+        "schema": SCHEMA,
+        "cluster": report.cluster,
+        "version": report.version,
+        "seconds": round(report.seconds, 1),
+        "counts": {verdict.value: report.count(verdict) for verdict in Verdict},
+        "offers": [
+            {
+                "need": offer.need,
+                "means": NEEDS[offer.need],
+                "offered": offer.offered,
+                "because": offer.because,
+            }
+            for offer in report.offers.values()
+        ],
+        "stories": [
+            {
+                "name": result.story.name,
+                "title": result.story.title,
+                "source": result.story.source,
+                "keps": list(result.keps),
+                "needs": list(result.story.needs),
+                "verdict": result.verdict.value,
+                "outcomes": result.outcomes,
+                "because": result.because,
+                "instead": [
+                    {"event": seen.event, "about": seen.about, "difference": seen.difference}
+                    for seen in result.instead
+                ],
+                "seconds": round(result.seconds, 1),
+            }
+            for result in report.results
+        ],
+        "notPlayed": [story.name for story in report.not_played],
+    }
+
+
+def by_kep(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Return the results by the first KEP of their story, in the order of the numbers."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.keps[0], []).append(result)
+    return dict(sorted(found.items()))
