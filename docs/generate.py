@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from docs import coverage
+from weir.apiserver.flowcontrol.tallies import Tallies
 from weir.apiserver.metrics import Metrics
 from weir.cli.main import weir
 from weir.controllers.runtime.metrics import ControllerMetrics
@@ -42,8 +43,10 @@ def main() -> None:
 
 def metric_registries() -> dict[str, Registry]:
     """Return the declared metrics of every component that has a page of them."""
+    apiserver = Metrics()
+    Tallies(apiserver.registry)
     declared = {
-        "apiserver": Metrics(),
+        "apiserver": apiserver,
         "controllers": ControllerMetrics(),
         "kubelet": KubeletMetrics(),
         "operator": OperatorMetrics(),

@@ -8,7 +8,7 @@ Not here: the documents themselves (weir.apiserver.discovery, .openapi), resourc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -44,8 +44,10 @@ class Pages:
         public: Public,
         failed_checks: Callable[[], Sequence[str]],
         release: str = "",
+        texts: Mapping[str, Callable[[], str]] | None = None,
     ) -> None:
-        """*release* is the number of an older release whose server this plays."""
+        """*release* is the number of an older release whose server this plays; *texts* are plain pages."""
+        self._texts = texts or {}
         self._release = release
         self._off, self._address, self._metrics = off, address, metrics
         self._public, self._failed_checks = public, failed_checks
@@ -56,6 +58,9 @@ class Pages:
         if path.startswith("//"):
             return not_found_page()
         parts = (path.rstrip("/") or "/").removeprefix("/").split("/")
+        if path in self._texts:
+            _only_get(info)
+            return Response(200, self._texts[path]().encode(), TEXT)
         if parts == ["version"] or path in self._public:
             _only_get(info)
             if not accepts(request.header(b"accept"), "application/json"):

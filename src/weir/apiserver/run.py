@@ -41,6 +41,8 @@ from weir.apiserver.blocking import Blocking
 from weir.apiserver.bootstrap.objects import bootstrap, furnish
 from weir.apiserver.encryption.at_rest import AtRest
 from weir.apiserver.file_changes import FileChanges
+from weir.apiserver.flowcontrol import debug
+from weir.apiserver.flowcontrol.dispatcher import FlowControl
 from weir.apiserver.flowcontrol.keeper import FlowControlKeeper
 from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.metrics import Metrics
@@ -326,7 +328,10 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         rules = parse_policy(policy.read_text()) if policy is not None else EVERYTHING
         log = AuditLog(options.audit_log, options.audit_keep, clock.now)
         audit = Audit(log, rules, now=clock.now, count=metrics.audit_events.inc)
-    in_flight = InFlight(options.max_reading, options.max_writing)
+    flow_control, in_flight = None, InFlight(options.max_reading, options.max_writing)
+    seats = options.max_reading + options.max_writing
+    if options.priority_and_fairness and seats:
+        flow_control, in_flight = FlowControl(reader, seats, served.count, registry), InFlight(0, 0)
     for lane in (in_flight.reading, in_flight.writing):
         metrics.inflight(lane.name).look = partial(getattr, lane, "now")
     security = Security(
@@ -336,6 +341,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         in_flight=in_flight,
         audit=audit,
         signer=signer,
+        flow_control=flow_control,
     )
     address = f"{options.bind_address}:{options.secure_port}"
     public: dict[str, Callable[[], dict[str, Any]]] = {}
@@ -357,6 +363,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         public=public,
         usage=options.usage,
         release=release,
+        texts=None if flow_control is None else debug.pages(flow_control, clock.time),
     )
     ca = credentials.ca_pem.decode() if credentials is not None else ""
     keeper = FlowControlKeeper(server.verbs) if options.priority_and_fairness else None
@@ -386,7 +393,9 @@ async def serve(running: Running, clock: Clock) -> None:
     handle: Handler = running.server.handle
     if running.blocking is not None:
         handle = running.blocking.measured(running.server.handle)
-    connections = running.connections = Connections(handle, running.server.prove, running.metrics.refused)
+    connections = running.connections = Connections(
+        handle, running.server.prove, running.metrics.refused, divides=options.priority_and_fairness
+    )
     running.server.verbs.off_loop.start()
     context: ssl.SSLContext | None = None
     if not options.insecure and credentials is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -25,6 +25,8 @@ from weir.apiserver.auth.authz import Authorizer, action_of, forbidden
 from weir.apiserver.auth.impersonation import impersonate
 from weir.apiserver.auth.tokens import Signer
 from weir.apiserver.failures import failure, reworded, unavailable
+from weir.apiserver.flowcontrol.dispatcher import FlowControl, Refused
+from weir.apiserver.flowcontrol.levels import Flow, Ticket
 from weir.apiserver.handlers import Handlers, Review
 from weir.apiserver.metrics import VERBS, Metrics
 from weir.apiserver.nonresource import NO_CACHE, Pages
@@ -35,7 +37,7 @@ from weir.apiserver.registry.verbs import Parts
 from weir.apiserver.request_log import RequestLog
 from weir.apiserver.transport import paths
 from weir.apiserver.transport.http import Request, Response, Sink, Stream
-from weir.apiserver.transport.limits import BODY_BYTES, InFlight, Lane, too_large
+from weir.apiserver.transport.limits import BODY_BYTES, InFlight, Lane, is_long_running, too_large
 from weir.apiserver.transport.options import parse_bool
 from weir.apiserver.transport.paths import RequestInfo
 from weir.apiserver.transport.warnings import warning_headers
@@ -68,6 +70,7 @@ class Security(NamedTuple):
     in_flight: InFlight | None = None
     audit: Audit | None = None
     signer: Signer | None = None
+    flow_control: FlowControl | None = None
 
 
 class ApiServer:
@@ -83,6 +86,7 @@ class ApiServer:
         public: dict[str, Callable[[], Document]] | None = None,
         usage: UsageModel | None = None,
         release: Release | None = None,
+        texts: Mapping[str, Callable[[], str]] | None = None,
     ) -> None:
         """With *usage* it answers for metrics.k8s.io as well, about pods that are simulated.
 
@@ -109,7 +113,9 @@ class ApiServer:
             metrics.stored = partial(_stored, parts.store)
         self._security, self._metrics = security, metrics
         number = release.number if release is not None else ""
-        self.pages = Pages(self._handlers.off, address, metrics, public or {}, self._failed_checks, number)
+        self.pages = Pages(
+            self._handlers.off, address, metrics, public or {}, self._failed_checks, number, texts
+        )
         a, b, c, d = (secrets.token_hex(size) for size in (4, 2, 2, 2))
         self._audit_prefix = f"{a}-{b}-4{c[1:]}-8{d[1:]}-".encode()
         self._count = itertools.count(secrets.randbits(40))
@@ -137,7 +143,9 @@ class ApiServer:
         user: User | None = None
         real: User | None = None
         lane: Lane | None = None
-        limiter = self._security.in_flight
+        ticket: Ticket | None = None
+        flow: Flow | None = None
+        limiter, flow_control = self._security.in_flight, self._security.flow_control
         audit, audit_id = self._security.audit, self._new_audit_id()
         try:
             user = real = self._authenticated(request)
@@ -151,6 +159,13 @@ class ApiServer:
             )
             if limiter is not None:
                 lane = limiter.enter(info, user.groups)
+            if flow_control is not None and (
+                info.verb == "watch" or not is_long_running("", info.subresource)
+            ):
+                ticket = flow_control.admit(user, info, params, request.line)
+                flow = ticket.flow
+                if ticket.waiting is not None:
+                    await ticket.waiting
             decision = self._security.authorizer.authorize(user, info, params.get("fieldSelector", ""))
             if not decision.allowed:
                 if self._metrics is not None:
@@ -166,6 +181,8 @@ class ApiServer:
             answer = await self._act(request, info, warnings)
             if self._store_failed and info.verb in _WRITES and answer.code < 300:
                 self._store_failed = "dryRun" in params
+        except Refused as refused:
+            answer, flow = refused.answer(), refused.flow
         except errors.ApiError as error:
             if self._release is not None:
                 error = reworded(error, self._release)
@@ -186,8 +203,10 @@ class ApiServer:
         finally:
             if lane is not None:
                 InFlight.leave(lane)
+            if ticket is not None and flow_control is not None:
+                flow_control.finish(ticket)
         await self._handlers.rendered.compress(request, answer)
-        self._finish(answer, audit_id, warnings)
+        self._finish(answer, audit_id, warnings, flow)
         if self._log.shows:
             name = user.name if user else ""
             self._log.answered(request, info.verb, answer, time.perf_counter() - started, name)
@@ -275,7 +294,9 @@ class ApiServer:
             if self._metrics is not None:
                 self._metrics.audit_errors.inc()
 
-    def _finish(self, answer: Response | Stream, audit_id: bytes, warnings: list[str]) -> None:
+    def _finish(
+        self, answer: Response | Stream, audit_id: bytes, warnings: list[str], flow: Flow | None
+    ) -> None:
         """Add the headers every answer has."""
         headers = answer.headers
         if headers is None:
@@ -284,6 +305,8 @@ class ApiServer:
             headers.append((b"Audit-Id", audit_id))
             if not any(name == b"Cache-Control" for name, _ in headers):
                 headers.append((b"Cache-Control", NO_CACHE))
+        if flow is not None:
+            headers += flow.headers
         if warnings:
             headers += [(b"Warning", header) for header in warning_headers(warnings)]
 

@@ -75,6 +75,13 @@ from weir.gates import Gates
 @click.option(
     "--max-mutating-requests-inflight", type=int, default=200, show_default=True, help="Writes at once."
 )
+@click.option(
+    "--enable-priority-and-fairness",
+    type=bool,
+    default=True,
+    show_default=True,
+    help="Divide the sum of both by FlowSchemas and PriorityLevelConfigurations.",
+)
 @retention_options
 @encryption_option
 @click.option(
@@ -110,6 +117,7 @@ def apiserver(
     simulate_metrics: bool,
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
+    enable_priority_and_fairness: bool,
     compaction_seconds: float,
     event_ttl_seconds: float,
     encryption_config: Path | None,
@@ -167,6 +175,7 @@ def apiserver(
             usage=UsageModel() if simulate_metrics else None,
             max_reading=max_requests_inflight,
             max_writing=max_mutating_requests_inflight,
+            priority_and_fairness=enable_priority_and_fairness,
             debug_blocking=debug_blocking,
         )
         run_loop(run(options, ready=ready))

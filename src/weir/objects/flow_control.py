@@ -3,7 +3,7 @@
 Kubernetes' own, as data (`flow_control.json`, made by `tools/flowcontrol`). The mandatory ones hold the system
 together: their specs are fixed, and what is changed about them is put back. The suggested ones are kept as they are
 here until somebody takes them over with the annotation `AUTO_UPDATE`.
-Not here: writing them (weir.apiserver.flowcontrol.bootstrap), what they do (weir.apiserver.flowcontrol).
+Not here: writing them (weir.apiserver.flowcontrol.keeper), what they do (weir.apiserver.flowcontrol).
 """
 
 from __future__ import annotations

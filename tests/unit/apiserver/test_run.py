@@ -120,12 +120,13 @@ async def test_a_head_beyond_the_limit_is_refused(running, tmp_path):
     assert line.startswith(b"HTTP/1.1 431")
 
 
-async def test_a_full_lane_says_when_to_come_back(running, tmp_path):
-    lane = running.server._security.in_flight.writing
-    lane.now = lane.limit
+async def test_a_full_level_says_when_to_come_back(running, tmp_path):
+    flow_control = running.server._security.flow_control
+    for level in flow_control.levels():
+        level.described = level.described._replace(queues=0)  # refuses what finds no seat
+        level.sitting = 1_000_000
     jane = trusting(running, pki.Identity("jane"), tmp_path)
     line, headers, _ = await ask(running, jane, review(), SELF)
-    lane.now = 0
     assert line.startswith(b"HTTP/1.1 429") and b"Retry-After: 1" in headers
 
 

@@ -35,8 +35,15 @@ class Connections:
         handle: Handler,
         authenticate: Callable[[Request], User | None] | None = None,
         refused: Callable[[int], object] = lambda code: None,
+        *,
+        divides: bool = False,
     ) -> None:
-        """*refused* is told the code of every request that is turned away before it is one."""
+        """*refused* is told the code of every request that is turned away before it is one.
+
+        *divides*: the handler itself divides its time between users (weir.apiserver.flowcontrol); here only those whom
+        it does not know take turns.
+        """
+        self.divides = divides
         self.handle = handle
         self.refused = refused
         self.turns = FairTurns()

@@ -53,6 +53,7 @@ class Request:
         "body",
         "headers",
         "info",
+        "line",
         "method",
         "path",
         "peer",
@@ -84,6 +85,8 @@ class Request:
         self._params: Query | None = None
         #: who sent it, when the front has looked already
         self.proven: User | None = None
+        #: in which line it waits, when its user's requests are not all one
+        self.line = ""
         #: the body is longer than the server reads, and is not here
         self.too_large = False
         #: of a large body among others; None for an ordinary one

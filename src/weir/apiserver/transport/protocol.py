@@ -310,9 +310,12 @@ class HttpProtocol(asyncio.Protocol):
 
     async def _answer(self, request: Request, keep: bool) -> None:
         try:
-            waiting = self._connections.turns.wait(self._turn(request))
-            if waiting is not None:
-                await waiting
+            if self._user is None or not self._connections.divides:
+                waiting = self._connections.turns.wait(self._turn(request))
+                if waiting is not None:
+                    await waiting
+            elif self._whose is not None:
+                request.line = self._turn(request)
             answer = await self._connections.handle(request)
             if isinstance(answer, Stream):
                 await self._stream(answer)

@@ -1,0 +1,224 @@
+"""Which flow does a request belong to? The first flow schema that matches, its level, and whom it distinguishes.
+
+Schemas are tried in the order of their matching precedence, then of their names; one whose level does not exist takes
+no part. What nothing matches goes to `catch-all`. A request matches a rule by one of its subjects and one of its
+resource rules or, for a path, one of its non-resource rules. What surprises: `pods` does not stand for `pods/log`; a
+request without a namespace needs `clusterScope`; `/logs/*` also stands for what lies below `/logs` without the star.
+Pure: a `Configuration` is made from the objects of one moment and never changes.
+Not here: what a level does with the flow (weir.apiserver.flowcontrol.levels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from weir.objects.flow_control import CATCH_ALL, EXEMPT, LEVEL, SCHEMA, mandatory_spec
+
+__all__ = ["Configuration", "FlowSchema", "Info", "PriorityLevel", "Who"]
+
+Document = Mapping[str, Any]
+ALL = "*"
+_ACCOUNT = "system:serviceaccount:"
+
+
+class Info(Protocol):
+    """What is read of a parsed request (weir.apiserver.transport.paths.RequestInfo)."""
+
+    @property
+    def is_resource(self) -> bool: ...
+    @property
+    def verb(self) -> str: ...
+    @property
+    def api_group(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+
+
+class Who(Protocol):
+    """What is read of a user (weir.apiserver.auth.authn.User)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def groups(self) -> tuple[str, ...]: ...
+
+
+class _Rule(NamedTuple):
+    """One rule of a schema, ready to be asked."""
+
+    users: frozenset[str]
+    groups: frozenset[str]
+    accounts: tuple[
+        str, ...
+    ]  #: beginnings of the names of service accounts, `system:serviceaccount:kube-system:`
+    resources: tuple[Document, ...]
+    urls: tuple[Document, ...]
+
+    @classmethod
+    def of(cls, wire: Document) -> _Rule:
+        users, groups, accounts = set(), set(), []
+        for subject in wire.get("subjects") or ():
+            kind = subject.get("kind")
+            if kind == "User":
+                users.add((subject.get("user") or {}).get("name") or "")
+            elif kind == "Group":
+                groups.add((subject.get("group") or {}).get("name") or "")
+            elif kind == "ServiceAccount":
+                account = subject.get("serviceAccount") or {}
+                under = f"{_ACCOUNT}{account.get('namespace') or ''}:"
+                if account.get("name") == ALL:
+                    accounts.append(under)
+                else:
+                    users.add(under + (account.get("name") or ""))
+        return cls(
+            frozenset(users),
+            frozenset(groups),
+            tuple(accounts),
+            tuple(wire.get("resourceRules") or ()),
+            tuple(wire.get("nonResourceRules") or ()),
+        )
+
+    def matches(self, user: Who, info: Info) -> bool:
+        """Return whether the request is one of those the rule speaks of."""
+        if not self._names(user):
+            return False
+        if info.is_resource:
+            return any(_covers_resource(rule, info) for rule in self.resources)
+        return any(_covers_path(rule, info) for rule in self.urls)
+
+    def _names(self, user: Who) -> bool:
+        if user.name in self.users or ALL in self.users or ALL in self.groups:
+            return True
+        if self.accounts and user.name.startswith(self.accounts):
+            return True
+        return not self.groups.isdisjoint(user.groups)
+
+
+def _has(listed: Iterable[str] | None, value: str) -> bool:
+    return listed is not None and (value in listed or ALL in listed)
+
+
+def _covers_resource(rule: Document, info: Info) -> bool:
+    whole = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    if not (
+        _has(rule.get("verbs"), info.verb)
+        and _has(rule.get("resources"), whole)
+        and _has(rule.get("apiGroups"), info.api_group)
+    ):
+        return False
+    return _has(rule.get("namespaces"), info.namespace) if info.namespace else bool(rule.get("clusterScope"))
+
+
+def _covers_path(rule: Document, info: Info) -> bool:
+    if not _has(rule.get("verbs"), info.verb):
+        return False
+    for url in rule.get("nonResourceURLs") or ():
+        if url in (ALL, info.path):
+            return True
+        under = url.removesuffix(ALL)
+        if info.path.startswith(under if under.endswith("/") else f"{under}/"):
+            return True
+    return False
+
+
+class FlowSchema(NamedTuple):
+    """A flow schema, ready to be asked."""
+
+    name: str
+    uid: str
+    level: str
+    precedence: int
+    distinguisher: str  #: ByUser, ByNamespace, or nothing: all its requests are one flow
+    rules: tuple[_Rule, ...]
+
+    @classmethod
+    def of(cls, wire: Document) -> FlowSchema:
+        """Return the schema that an object describes."""
+        metadata, spec = wire.get("metadata") or {}, wire.get("spec") or {}
+        return cls(
+            metadata.get("name") or "",
+            metadata.get("uid") or "",
+            (spec.get("priorityLevelConfiguration") or {}).get("name") or "",
+            spec.get("matchingPrecedence") or 0,
+            (spec.get("distinguisherMethod") or {}).get("type") or "",
+            tuple(_Rule.of(rule) for rule in spec.get("rules") or ()),
+        )
+
+    def matches(self, user: Who, info: Info) -> bool:
+        """Return whether the schema speaks of this request."""
+        return any(rule.matches(user, info) for rule in self.rules)
+
+    def distinguish(self, user: Who, info: Info) -> str:
+        """Return what tells the request's flow from others of the schema."""
+        if self.distinguisher == "ByUser":
+            return user.name
+        return info.namespace if self.distinguisher == "ByNamespace" else ""
+
+
+class PriorityLevel(NamedTuple):
+    """A priority level as its object describes it."""
+
+    name: str
+    uid: str
+    exempt: bool
+    shares: int
+    lendable_percent: int
+    borrowing_percent: int | None  #: of its own seats that it may borrow at most; None: as many as there are
+    queues: int  #: 0: what finds no seat is refused
+    hand_size: int
+    queue_length: int
+
+    @classmethod
+    def of(cls, wire: Document) -> PriorityLevel:
+        """Return the level that an object describes."""
+        metadata, spec = wire.get("metadata") or {}, wire.get("spec") or {}
+        exempt = spec.get("type") == "Exempt"
+        found = spec.get("exempt" if exempt else "limited") or {}
+        response = found.get("limitResponse") or {}
+        queuing = (response.get("queuing") or {}) if response.get("type") == "Queue" else {}
+        return cls(
+            metadata.get("name") or "",
+            metadata.get("uid") or "",
+            exempt,
+            found.get("nominalConcurrencyShares") or 0,
+            found.get("lendablePercent") or 0,
+            found.get("borrowingLimitPercent"),
+            queuing.get("queues") or 0,
+            queuing.get("handSize") or 0,
+            queuing.get("queueLengthLimit") or 0,
+        )
+
+
+def _mandatory(kind: str, name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": mandatory_spec(kind, name)}
+
+
+class Configuration:
+    """The schemas and levels of one moment."""
+
+    def __init__(self, schemas: Iterable[Document] = (), levels: Iterable[Document] = ()) -> None:
+        """The mandatory objects are there even where they are deleted: something has to take every request."""
+        found = {level.name: level for level in map(PriorityLevel.of, levels)}
+        for name in (EXEMPT, CATCH_ALL):
+            found.setdefault(name, PriorityLevel.of(_mandatory(LEVEL, name)))
+        self.levels: Mapping[str, PriorityLevel] = found
+        known = {schema.name: schema for schema in map(FlowSchema.of, schemas)}
+        for name in (EXEMPT, CATCH_ALL):
+            known.setdefault(name, FlowSchema.of(_mandatory(SCHEMA, name)))
+        self._last = known[CATCH_ALL]
+        order: Callable[[FlowSchema], tuple[int, str]] = lambda schema: (schema.precedence, schema.name)  # noqa: E731
+        self.schemas = tuple(sorted((each for each in known.values() if each.level in found), key=order))
+
+    def classify(self, user: Who, info: Info) -> FlowSchema:
+        """Return the schema of a request."""
+        for schema in self.schemas:
+            if schema.matches(user, info):
+                return schema
+        return self._last

@@ -1,0 +1,366 @@
+"""When does a request begin? The turns of the loop, divided between levels by their shares and in each between flows.
+
+Spec: decision 14. All requests share one event loop, so two things can be short: seats (requests under way) and the
+loop itself. At most `SEATS_A_TURN` seats are begun before the loop looks for news; what has to wait for either waits
+in its level. Each turn begins, of the levels whose next request may sit, the one that has had least for its share. The
+exempt level never waits for a seat and is never refused, and gets every other turn while others wait.
+With nothing waiting a request begins where it stands. A changed schema or level counts from the next request on; what
+waits keeps its place.
+Not here: one level (weir.apiserver.flowcontrol.levels), which flow it is (.classify), how wide (.width).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic, perf_counter
+from typing import Any, Final, Protocol
+from weakref import WeakSet
+
+from weir.apiserver.flowcontrol.classify import Configuration, Info, Who
+from weir.apiserver.flowcontrol.levels import Flow, Level, Ticket, may_sit
+from weir.apiserver.flowcontrol.objects import FLOW_SCHEMA, PRIORITY_LEVEL
+from weir.apiserver.flowcontrol.retry_after import RetryAfter
+from weir.apiserver.flowcontrol.shares import divide
+from weir.apiserver.flowcontrol.shuffle import flow_hash
+from weir.apiserver.flowcontrol.tallies import CONCURRENCY, QUEUE_FULL, TIME_OUT, Tallies
+from weir.apiserver.flowcontrol.width import width_of
+from weir.apiserver.transport.http import TEXT, Response
+from weir.caches import LONGEST_KEY, REGISTRY, Bounded
+from weir.objects.kinds import Kind
+from weir.observe.metrics import Registry
+
+__all__ = ["SEATS_A_TURN", "FlowControl", "Refused"]
+
+SEATS_A_TURN: Final = 8
+WAIT_SECONDS: Final = 15.0  # in a queue, before it is refused
+SWEEP_SECONDS: Final = 1.0
+MOST_FLOWS: Final = 20_000
+MOST_CACHED_GROUPS: Final = 64  # a user in more groups is classified anew each time
+
+
+class RequestInfo(Info, Protocol):
+    """A parsed request with its kind."""
+
+    @property
+    def kind(self) -> Kind | None: ...
+    @property
+    def name(self) -> str: ...
+
+
+class Reader(Protocol):
+    """Read-only access to stored objects (weir.apiserver.registry.codec.Reader)."""
+
+    def version(self, kind: Kind) -> int: ...
+    def list_now(self, kind: Kind, namespace: str | None = None) -> list[Mapping[str, Any]]: ...
+
+
+class Refused(Exception):
+    """There is no room for a request: 429."""
+
+    def __init__(self, flow: Flow, reason: str, retry_after: int) -> None:
+        super().__init__(reason)
+        self.flow, self.reason, self.retry_after = flow, reason, retry_after
+
+    def answer(self) -> Response:
+        """Return what the client gets: plain text, as a real server's."""
+        headers = [(b"Retry-After", str(self.retry_after).encode()), (b"X-Content-Type-Options", b"nosniff")]
+        return Response(429, b"Too many requests, please try again later.\n", TEXT, headers)
+
+
+class FlowControl:
+    """Decides when requests begin; one per server."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        seats: int,
+        count: Callable[[str], int] = lambda prefix: 0,
+        registry: Registry | None = None,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        """*count* says how many objects the store has under a prefix."""
+        self._reader, self._seats, self._count, self._now = reader, seats, count, now
+        self.tallies = Tallies(registry)
+        self._versions: tuple[int, int] | None = None
+        self.configuration = Configuration()
+        self._flows: dict[tuple[Any, ...], Flow] = {}
+        self._levels: dict[str, Level] = {}
+        self._limited: tuple[Level, ...] = ()
+        self._total = 0
+        self._retry: dict[str, RetryAfter] = {}
+        self._busy: dict[str, Level] = {}  # levels in which somebody waits
+        self._begun = 0  # seats, in this turn of the loop
+        self._waiting = 0
+        self._behind = False  # some that could begin did not, because the turn was over
+        self._scheduled = False
+        self._sweeping = False
+        self._virtual = 0.0
+        _SERVERS.add(self)
+
+    # ---------------------------------------------------------------------------------------- configuration
+
+    def levels(self) -> Iterable[Level]:
+        """Return the levels as they are now."""
+        self._look()
+        return self._levels.values()
+
+    def _look(self) -> None:
+        version = self._reader.version
+        versions = (version(FLOW_SCHEMA), version(PRIORITY_LEVEL))
+        if versions != self._versions:
+            self._versions = versions
+            read = self._reader.list_now
+            self.configure(Configuration(read(FLOW_SCHEMA), read(PRIORITY_LEVEL)))
+
+    def configure(self, configuration: Configuration) -> None:
+        """Work by *configuration* from now on; levels that are gone serve out what they hold."""
+        self.configuration = configuration
+        self._flows.clear()
+        seats = divide(configuration.levels.values(), self._seats)
+        kept = {
+            name: level
+            for name, level in self._levels.items()
+            if name in configuration.levels or level.waiting or level.executing
+        }
+        for name, described in configuration.levels.items():
+            level = kept.get(name)
+            if level is None:
+                level = kept[name] = Level(described, seats[name])
+                level.ends = self._virtual
+            level.described, level.seats = described, seats[name]
+            level.weight = max(1, level.seats.nominal)
+        self._levels = kept
+        self._limited = tuple(level for level in kept.values() if not level.described.exempt)
+        self._total = sum(level.seats.nominal for level in self._limited)
+        self._retry = {name: found for name, found in self._retry.items() if name in kept}
+        self.tallies.configured(kept.values())
+        self._schedule()
+
+    def _flow(self, user: Who, info: RequestInfo, key: tuple[Any, ...]) -> Flow:
+        schema = self.configuration.classify(user, info)
+        level = self._levels[schema.level]
+        distinguisher = schema.distinguish(user, info)
+        # The line before the loop is each user's own also where the schema tells nobody apart.
+        line = key[0] or user.name
+        whose = line if level.described.exempt or not level.described.queues else distinguisher
+        flow = Flow(schema.name, distinguisher, flow_hash(schema.name, whose), level)
+        flow.headers = (
+            (b"X-Kubernetes-PF-FlowSchema-UID", schema.uid.encode()),
+            (b"X-Kubernetes-PF-PriorityLevel-UID", level.described.uid.encode()),
+        )
+        flow.tally = self.tallies.of(level.name, schema.name)
+        if (
+            len(user.groups) <= MOST_CACHED_GROUPS
+            and sum(len(p) for p in key if p.__class__ is str) <= LONGEST_KEY
+        ):
+            if len(self._flows) >= MOST_FLOWS:
+                self._flows.clear()
+            self._flows[key] = flow
+        return flow
+
+    # ---------------------------------------------------------------------------------------- one request
+
+    def admit(self, user: Who, info: RequestInfo, params: Mapping[str, str], line: str = "") -> Ticket:
+        """Return the ticket of a request, which begins now or, when `waiting` is set, once that is done.
+
+        *line* tells requests of one user apart where a level has lines and no queues. Whoever gets a ticket calls
+        `finish` with it exactly once. Raises Refused, as `waiting` may.
+        """
+        self._look()
+        verb = info.verb
+        if info.is_resource:
+            key: tuple[Any, ...] = (
+                line, user.name, user.groups, verb, info.api_group, info.resource, info.subresource, info.namespace,
+            )  # fmt: skip
+        else:
+            key = (line, user.name, user.groups, verb, info.path)
+        flow = self._flows.get(key) or self._flow(user, info, key)
+        level = flow.level
+        width = 1
+        ticket = Ticket(flow, width)
+        if verb == "list" or verb == "watch":
+            width = ticket.width = min(
+                width_of(info, info.kind, info.name, params, self._count), level.widest
+            )
+            ticket.watch = verb == "watch"
+            flow.tally.width.observe(width)
+        if (
+            self._begun < SEATS_A_TURN
+            and not self._behind
+            and not level.waiting
+            and (not level.sitting or may_sit(level, width, self._limited, self._total))
+        ):
+            level.sit(ticket)
+            self._begin(ticket)
+            flow.tally.waited.observe(0.0)
+        else:
+            self._line_up(ticket, user, info)
+        return ticket
+
+    def _begin(self, ticket: Ticket) -> None:
+        self._begun += ticket.width
+        if not self._scheduled:
+            self._schedule()
+        tally = ticket.flow.tally
+        tally.executing += 1
+        tally.sitting += ticket.width
+        ticket.begun = True
+        ticket.started = perf_counter()
+
+    def _line_up(self, ticket: Ticket, user: Who, info: Info) -> None:
+        """Let a request wait; raises Refused."""
+        flow, level = ticket.flow, ticket.flow.level
+        if not level.described.queues and not level.described.exempt:
+            if not may_sit(level, ticket.width, self._limited, self._total):
+                raise self._refused(flow, CONCURRENCY)
+            level.sit(ticket)  # it only waits for its turn
+        if not level.join(ticket):
+            raise self._refused(flow, QUEUE_FULL)
+        ticket.arrived = self._now()
+        ticket.user, ticket.info = user.name, info
+        loop = asyncio.get_running_loop()
+        ticket.waiting = loop.create_future()
+        if level.waiting == 1:
+            self._busy[level.name] = level
+        self._waiting += 1
+        flow.tally.waiting += 1
+        if level.described.queues and ticket.queue is not None:
+            flow.tally.length.observe(len(ticket.queue.tickets))
+        if not self._scheduled:
+            self._schedule()
+        if not self._sweeping:
+            self._sweeping = True
+            loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    def _served(self, ticket: Ticket) -> None:
+        """Note that a request no longer waits."""
+        self._waiting -= 1
+        ticket.flow.tally.waiting -= 1
+        if not ticket.flow.level.waiting:
+            self._busy.pop(ticket.flow.level.name, None)
+
+    def _refused(self, flow: Flow, reason: str) -> Refused:
+        flow.tally.rejected(reason).inc()
+        retry = self._retry.get(flow.level.name)
+        if retry is None:
+            retry = self._retry[flow.level.name] = RetryAfter()
+        return Refused(flow, reason, retry.refuse(self._now()))
+
+    def finish(self, ticket: Ticket) -> None:
+        """Free what a request holds, whether it began or not."""
+        level, tally = ticket.flow.level, ticket.flow.tally
+        if ticket.begun:
+            ticket.begun = False
+            tally.executing -= 1
+            tally.sitting -= ticket.width
+            (tally.watch if ticket.watch else tally.regular).observe(perf_counter() - ticket.started)
+        elif ticket.waiting is not None:
+            self._gone(ticket)
+        if ticket.seated:
+            level.rise(ticket)
+        if self._waiting and not self._scheduled:
+            self._schedule()
+
+    def _gone(self, ticket: Ticket) -> None:
+        """Take a request out of its line, where it still is in one."""
+        level, before = ticket.flow.level, ticket.flow.level.waiting
+        level.leave(ticket)
+        if level.waiting < before:
+            self._served(ticket)
+            ticket.flow.tally.unwaited.observe(self._now() - ticket.arrived)
+
+    def waited(self, ticket: Ticket) -> float:
+        """Return for how many seconds a request has waited."""
+        return self._now() - ticket.arrived
+
+    # ---------------------------------------------------------------------------------------- turns
+
+    def _schedule(self) -> None:
+        if self._begun or self._waiting:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Begin as many requests as one turn of the loop takes."""
+        self._scheduled, self._begun = False, 0
+        now = self._now() if self._waiting else 0.0
+        while self._waiting:
+            if self._begun >= SEATS_A_TURN:
+                self._behind = True
+                break
+            level = self._next_level()
+            if level is None:
+                self._behind = False
+                break
+            ticket = level.pop()
+            self._served(ticket)
+            if not ticket.seated:
+                level.sit(ticket)
+            self._begin(ticket)
+            ticket.flow.tally.waited.observe(now - ticket.arrived)
+            if not ticket.waiting.done():
+                ticket.waiting.set_result(None)
+        else:
+            self._behind = False
+        if self._begun and not self._scheduled:
+            self._schedule()
+
+    def _next_level(self) -> Level | None:
+        """Return the level that has had least for its share, of those whose next request may begin."""
+        if len(self._busy) == 1:  # nobody to share with
+            (level,) = self._busy.values()
+            ticket = level.head()
+            may = ticket is not None and (
+                ticket.seated or may_sit(level, ticket.width, self._limited, self._total)
+            )
+            return level if may else None
+        best, earliest, cost = None, 0.0, 0.0
+        others = sum(level.weight for level in self._busy.values() if not level.described.exempt)
+        for level in self._busy.values():
+            ticket = level.head()
+            start = max(self._virtual, level.ends)
+            if ticket is None or (best is not None and start >= earliest):
+                continue
+            if ticket.seated or may_sit(level, ticket.width, self._limited, self._total):
+                best, earliest = level, start
+                cost = ticket.width / (max(1, others) if level.described.exempt else level.weight)
+        if best is not None:
+            self._virtual = earliest
+            best.ends = earliest + cost
+        return best
+
+    def _sweep(self) -> None:
+        """Refuse what has waited too long."""
+        self._sweeping = False
+        latest = self._now() - WAIT_SECONDS
+        for level in tuple(self._levels.values()):
+            while level.waiting:
+                late = [ticket for ticket in level.oldest() if ticket.arrived <= latest]
+                if not late:
+                    break
+                for ticket in late:
+                    self._gone(ticket)
+                    if not ticket.waiting.done():
+                        ticket.waiting.set_exception(self._refused(ticket.flow, TIME_OUT))
+        if self._waiting:
+            self._sweeping = True
+            asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+
+
+_SERVERS: WeakSet[FlowControl] = WeakSet()
+
+
+def _forget() -> None:
+    for server in _SERVERS:
+        server._flows.clear()
+
+
+REGISTRY.append(
+    Bounded(
+        "weir.apiserver.flowcontrol.dispatcher.FlowControl._flows",
+        MOST_FLOWS,
+        lambda: max((len(server._flows) for server in _SERVERS), default=0),
+        _forget,
+    )
+)

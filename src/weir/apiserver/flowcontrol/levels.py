@@ -1,0 +1,235 @@
+"""Who sits, who waits, and who is refused in one priority level? Seats, queues, and whose turn it is.
+
+Spec: decision 14. A request takes as many seats as it is wide. A level that queues puts what cannot begin into the
+shortest of the queues that the flow was dealt; a full queue refuses. Who is next is decided by start-time fair queuing:
+a request starts where the last one of its queue and the last one of its flow end, or where the level is now, whichever
+is latest, and ends its width further; the earliest start is next. So whoever sends wide requests is served as much less
+often, a flow gets no more for waiting in all its queues, and one that sends little is next. A level that refuses keeps
+lines only for the loop's turn.
+Pure but for its own state: no loop, no clock.
+Not here: the turns of the loop (weir.apiserver.flowcontrol.dispatcher), seats in numbers (.shares), hands (.shuffle).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from math import ceil
+from typing import Any
+
+from weir.apiserver.flowcontrol.classify import PriorityLevel
+from weir.apiserver.flowcontrol.shares import Seats
+from weir.apiserver.flowcontrol.shuffle import deal
+
+__all__ = ["Flow", "Level", "Ticket", "may_sit"]
+
+#: Queues that are remembered for what they have had, beside those that hold something.
+_REMEMBERED = 1024
+_WIDEST = 0.15  # of a level's seats
+
+
+class Flow:
+    """The requests that one schema does not tell apart, of one moment's configuration."""
+
+    __slots__ = ("distinguisher", "hand", "headers", "level", "number", "schema", "tally")
+
+    def __init__(self, schema: str, distinguisher: str, number: int, level: Level) -> None:
+        self.schema, self.distinguisher, self.number, self.level = schema, distinguisher, number, level
+        self.hand: tuple[int, ...] | None = None  #: the queues it was dealt; dealt when it first has to wait
+        self.headers: tuple[tuple[bytes, bytes], ...] = ()
+        self.tally: Any = None  #: what is counted about it (weir.apiserver.flowcontrol.tallies)
+
+
+class Ticket:
+    """One request: its flow, how many seats it takes, and where it waits or sits.
+
+    Most requests never wait: what only waiting sets are defaults of the class, which cost a request nothing.
+    """
+
+    queue: Queue | None = None
+    seated = begun = watch = False
+    waiting: Any = None  #: what the dispatcher resolves when the request may begin
+    arrived = started = start = 0.0
+    user = ""
+    info: Any = None
+
+    def __init__(self, flow: Flow, width: int) -> None:
+        self.flow, self.width = flow, width
+
+
+class Queue:
+    """Requests that wait for each other."""
+
+    __slots__ = ("ends", "index", "sitting", "tickets")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.tickets: deque[Ticket] = deque()
+        self.sitting = 0  #: seats that requests from this queue take
+        self.ends = 0.0  #: where, in the level's virtual time, its last request ends
+
+
+class Level:
+    """One priority level: what it may have, and what it has."""
+
+    def __init__(self, described: PriorityLevel, seats: Seats) -> None:
+        self.described, self.seats = described, seats
+        self.weight = 1
+        self.sitting = 0  #: seats taken
+        self.executing = 0  #: requests on them
+        self.waiting = 0
+        self.ends = 0.0  #: where, in the server's virtual time, its last request ends
+        self._now = 0.0
+        self._queues: dict[int, Queue] = {}
+        self._next: list[tuple[float, int, Queue]] = []  # one entry for every queue that holds something
+        self._entries = 0
+        self._flows: dict[int, float] = {}  # where, in the level's virtual time, a flow's last request ends
+
+    @property
+    def name(self) -> str:
+        """The level's name."""
+        return self.described.name
+
+    @property
+    def widest(self) -> int:
+        """How many seats one request takes at most: no flow is to fill the level with its hand of requests."""
+        nominal, hand = self.seats.nominal, max(self.described.hand_size, 1)
+        return max(1, min(ceil(nominal * _WIDEST), nominal // hand))
+
+    @property
+    def queues(self) -> Iterable[Queue]:
+        """The queues that hold or held something lately."""
+        return self._queues.values()
+
+    # ---------------------------------------------------------------------------------------- waiting
+
+    def join(self, ticket: Ticket) -> bool:
+        """Let *ticket* wait; False when there is no room."""
+        described = self.described
+        if described.exempt or not described.queues:
+            # Where nobody queues there is only the line before the loop: one a flow, so that they take turns.
+            queue = self._queue(ticket.flow.number)
+        else:
+            queue = self._shortest(ticket.flow)
+            if len(queue.tickets) >= described.queue_length:
+                return False
+        number = ticket.flow.number
+        ticket.start = max(self._now, self._flows.get(number, 0.0))
+        self._flows[number] = ticket.start + ticket.width
+        if not queue.tickets:
+            self._enter(queue, max(ticket.start, queue.ends))
+        queue.tickets.append(ticket)
+        ticket.queue = queue
+        self.waiting += 1
+        return True
+
+    def _shortest(self, flow: Flow) -> Queue:
+        """Return the shortest of the queues that *flow* was dealt."""
+        if flow.hand is None:
+            flow.hand = deal(flow.number, self.described.queues, self.described.hand_size)
+        shortest, length = None, 0
+        for index in flow.hand:
+            queue = self._queues.get(index) or self._queue(index)
+            here = len(queue.tickets) + queue.sitting
+            if not here:
+                return queue
+            if shortest is None or here < length:
+                shortest, length = queue, here
+        assert shortest is not None
+        return shortest
+
+    def _queue(self, index: int) -> Queue:
+        found = self._queues.get(index)
+        if found is None:
+            if len(self._queues) + len(self._flows) > 2 * (self.waiting + self.executing) + _REMEMBERED:
+                self._forget()
+            found = self._queues[index] = Queue(index)
+        return found
+
+    def _forget(self) -> None:
+        """Forget queues that are empty and, like flows, have had no more than others."""
+        self._flows = {number: ends for number, ends in self._flows.items() if ends > self._now}
+        self._queues = {
+            index: queue
+            for index, queue in self._queues.items()
+            if queue.tickets or queue.sitting or queue.ends > self._now
+        }
+
+    def _enter(self, queue: Queue, start: float) -> None:
+        self._entries += 1
+        heappush(self._next, (start, self._entries, queue))
+
+    def head(self) -> Ticket | None:
+        """Return the request whose turn it is."""
+        while self._next:
+            queue = self._next[0][2]
+            if queue.tickets:
+                return queue.tickets[0]
+            heappop(self._next)  # those that waited here are gone
+        return None
+
+    def pop(self) -> Ticket:
+        """Take the request whose turn it is out of its queue."""
+        start, _, queue = heappop(self._next)
+        ticket = queue.tickets.popleft()
+        self._now = start
+        queue.ends = start + ticket.width
+        if queue.tickets:
+            self._enter(queue, max(queue.tickets[0].start, queue.ends))
+        self.waiting -= 1
+        return ticket
+
+    def leave(self, ticket: Ticket) -> None:
+        """Take a request out that no longer waits: its client is gone, or its time is over."""
+        queue = ticket.queue
+        if queue is not None and ticket in queue.tickets:
+            queue.tickets.remove(ticket)
+            self.waiting -= 1
+            if not self.waiting:
+                self._next.clear()
+
+    def oldest(self) -> Iterable[Ticket]:
+        """Yield the request that waits longest in each queue."""
+        return [queue.tickets[0] for queue in self._queues.values() if queue.tickets]
+
+    # ---------------------------------------------------------------------------------------- sitting
+
+    def sit(self, ticket: Ticket) -> None:
+        """Give *ticket* its seats."""
+        self.sitting += ticket.width
+        self.executing += 1
+        if ticket.queue is not None:
+            ticket.queue.sitting += ticket.width
+        ticket.seated = True
+
+    def rise(self, ticket: Ticket) -> None:
+        """Take the seats back."""
+        self.sitting -= ticket.width
+        self.executing -= 1
+        if ticket.queue is not None:
+            ticket.queue.sitting -= ticket.width
+        ticket.seated = False
+        if not self.executing and not self.waiting:
+            self._queues.clear()  # nobody competes: everybody begins anew
+            self._flows.clear()
+            self._now = 0.0
+
+
+def may_sit(level: Level, width: int, levels: Iterable[Level], total: int) -> bool:
+    """Return whether a request of *width* seats may begin in *level*, of *levels* with *total* seats together.
+
+    Its own seats that it does not lend are always there for it. Beyond them it takes of what is free, as long as every
+    other level can still take the seats that it does not lend. A level in which nobody sits may always begin one
+    request, however wide.
+    """
+    described, seats, sitting = level.described, level.seats, level.sitting
+    if described.exempt or not sitting or sitting + width <= seats.lower:
+        return True
+    if sitting + width > seats.upper:
+        return False
+    free = total
+    for each in levels:
+        if not each.described.exempt:
+            free -= max(each.sitting, each.seats.lower) if each is not level else sitting
+    return width <= free

@@ -1,0 +1,40 @@
+"""Which queues may a flow wait in? Shuffle sharding: a hand of cards, dealt by the flow's name.
+
+Two flows share all their queues only rarely: a flow that fills its own leaves every other at least one. As upstream, so
+that the debug pages of both show the same hands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+__all__ = ["deal", "flow_hash"]
+
+
+def flow_hash(schema: str, distinguisher: str) -> int:
+    """Return the number that stands for a flow: sixty-four bits.
+
+    >>> flow_hash("service-accounts", "system:serviceaccount:default:web") >> 64
+    0
+    """
+    text = f"{schema}\0{distinguisher}".encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
+
+
+def deal(number: int, queues: int, hand_size: int) -> tuple[int, ...]:
+    """Return *hand_size* different queues of *queues*, chosen by *number*.
+
+    >>> deal(0, 4, 2), deal(5, 4, 2), deal(11, 4, 4)
+    ((0, 1), (1, 2), (3, 2, 0, 1))
+    """
+    left = []
+    for i in range(hand_size):
+        number, card = divmod(number, queues - i)
+        left.append(card)
+    hand = []
+    for i, card in enumerate(left):
+        for before in reversed(left[:i]):
+            if card >= before:
+                card += 1
+        hand.append(card)
+    return tuple(hand)

@@ -1,0 +1,40 @@
+"""How many seats does a request take? One; a list one for every hundred objects it looks at, up to ten.
+
+As upstream's estimate by count: a list by name is a get, one with a limit looks at no more than twice that, one with a
+selector at everything. A watch that starts with everything there is counts like the list it replaces.
+What weir leaves out: upstream makes a write wider by how many watches it wakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import ceil
+from typing import Final
+
+from weir.apiserver.flowcontrol.classify import Info
+from weir.objects.kinds import Kind
+
+__all__ = ["width_of"]
+
+OBJECTS_A_SEAT: Final = 100
+MOST_SEATS: Final = 10
+
+
+def width_of(
+    info: Info, kind: Kind | None, name: str, params: Mapping[str, str], count: Callable[[str], int]
+) -> int:
+    """Return the seats of a request; *count* says how many objects there are under a prefix of the store."""
+    verb = info.verb
+    if (verb != "list" and verb != "watch") or kind is None or not kind.stored or name:
+        return 1
+    later = params.get("resourceVersion", "0") not in ("", "0")
+    if verb == "watch" and later and params.get("sendInitialEvents") not in ("true", "1"):
+        return 1
+    under = f"{kind.prefix}{info.namespace}/" if info.namespace and kind.namespaced else kind.prefix
+    found = count(under)
+    looked_at = found
+    limit = params.get("limit", "")
+    selects = params.get("labelSelector") or params.get("fieldSelector")
+    if not selects and limit.isascii() and limit.isdecimal() and len(limit) < 10 and int(limit):
+        looked_at = min(found, 2 * int(limit))
+    return min(max(1, ceil(looked_at / OBJECTS_A_SEAT)), MOST_SEATS)
