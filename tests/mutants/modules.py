@@ -39,6 +39,7 @@ MODULES: Final = (
     "weir.whatif.changes",
     "weir.whatif.completion",
     "weir.whatif.made_up_owners",
+    "weir.whatif.circles",
     "weir.whatif.forecast",
     "weir.whatif.history",
     "weir.whatif.bystanders",

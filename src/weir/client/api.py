@@ -77,8 +77,11 @@ class Client:
         *,
         clock: Clock | None = None,
         user_agent: str = "weir",
+        event_reasons: frozenset[str] | None = None,
     ) -> None:
+        """*event_reasons* are those that recorders write events of; all unless given."""
         self._transport = transport
+        self.event_reasons = event_reasons
         in_process = transport if isinstance(transport, InProcessTransport) else None
         self.steady = in_process is not None and in_process.steady
         self._events = in_process.events if in_process is not None else None

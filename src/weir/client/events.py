@@ -242,6 +242,8 @@ class Recorder:
 
     def record(self, about: ObjectReference, type: str, reason: str, message: str) -> None:
         """Record that something happened to *about*. Returns at once."""
+        if self._client.event_reasons is not None and reason not in self._client.event_reasons:
+            return
         event = Event(about, type, reason, message, self._component, self._host)
         self._waiting.append((event, self._clock.now()))
         self._idle.clear()

@@ -187,6 +187,8 @@ class SeriesRecorder:
         related: ObjectReference | None = None,
     ) -> None:
         """Record that something happened to *regarding*. Returns at once."""
+        if self._client.event_reasons is not None and reason not in self._client.event_reasons:
+            return
         occurrence = Occurrence(
             regarding, type, reason, action, note, self._controller, self._instance, related
         )

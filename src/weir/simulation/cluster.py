@@ -99,6 +99,7 @@ class Cluster:
         scheduler: SchedulerConfig | None = None,
         seats: Mapping[str, builtins.list[tuple[str, PodClass]]] | None = None,
         usage: UsageModel = USAGE,
+        event_reasons: frozenset[str] | None = None,
     ) -> None:
         """*gates* default to everything on; a mapping from component to gates sets them apart.
 
@@ -106,7 +107,7 @@ class Cluster:
         says which nodes are played, and how; the simulated ones unless given. *scheduler* configures its profiles and
         plugins (weir.scheduler.config.read_config). *seats* are pods by node that only take room, in the eyes of the
         scheduler, without being in the API. *usage* says what pods use that do not say it themselves
-        (weir.objects.pod_usage).
+        (weir.objects.pod_usage). Events are written of *event_reasons* only, where given.
 
         Reports of nodes that are not observed are not carried out one by one unless *every_heartbeat* is asked for;
         apart from resourceVersions and counts of requests the history is the same.
@@ -114,6 +115,7 @@ class Cluster:
         self.clock = clock or VirtualClock()
         self._controllers, self._seed, self._every_heartbeat = list(controllers), seed, every_heartbeat
         self._hosts, self._scheduler, self._seats, self._usage = hosts, scheduler, seats, usage
+        self._event_reasons = event_reasons
         self._followers: builtins.list[asyncio.Task[None]] = []
         self._onlookers = HeartbeatFlush(lambda asked: self._running.server.handle(asked))
         self._loop = asyncio.new_event_loop()
@@ -181,6 +183,7 @@ class Cluster:
             hosts=self._hosts,
             scheduler=self._scheduler,
             seats=self._seats,
+            event_reasons=self._event_reasons,
         )
         self._onlookers.look_at(self.plane.kubelets.reports)
         self.plane.start()

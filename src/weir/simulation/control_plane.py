@@ -43,15 +43,18 @@ class ControlPlane:
         hosts: Hosts | None = None,
         scheduler: SchedulerConfig | None = None,
         seats: Mapping[str, Iterable[tuple[str, PodClass]]] | None = None,
+        event_reasons: frozenset[str] | None = None,
     ) -> None:
         """With *ledger* (virtual time) nodes' reports are postponed while they are not observed.
 
         *hosts* says which nodes the kubelets play, and how; *scheduler* configures profiles and plugins. *seats* are
-        pods by node that take room in the eyes of the scheduler without being in the API.
+        pods by node that take room in the eyes of the scheduler without being in the API. Events are written of
+        *event_reasons* only, where given.
         """
 
         def client(component: str) -> Client:
-            return local_client(running, clock, AGENTS[component], older=component in gates.older)
+            older = component in gates.older
+            return local_client(running, clock, AGENTS[component], older=older, event_reasons=event_reasons)
 
         others = {name: getattr(gates, name) for name in READERS}
         self._running = running

@@ -16,10 +16,18 @@ from weir.client.version_skew import OlderTransport
 from weir.clock import Clock
 
 
-def local_client(running: Running, clock: Clock, agent: str, *, older: bool = False) -> Client:
+def local_client(
+    running: Running,
+    clock: Clock,
+    agent: str,
+    *,
+    older: bool = False,
+    event_reasons: frozenset[str] | None = None,
+) -> Client:
     """Return a client of the server's own process, with the administrator's rights.
 
-    *older* makes it one of a component that does not know the field `expression`.
+    *older* makes it one of a component that does not know the field `expression`; *event_reasons* are those that its
+    component writes events of, all unless given.
     """
     make: Callable[..., Request] = Request
     headers: dict[str, str] = {}
@@ -34,4 +42,4 @@ def local_client(running: Running, clock: Clock, agent: str, *, older: bool = Fa
     transport: Transport = LocalTransport(running.server.handle, make, headers)
     if older:
         transport = OlderTransport(transport)
-    return Client(transport, clock=clock, user_agent=agent)
+    return Client(transport, clock=clock, user_agent=agent, event_reasons=event_reasons)

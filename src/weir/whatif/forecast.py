@@ -2,30 +2,25 @@
 
 Who goes, when and why; what runs in their place and where; what goes in circles, evicted and made again for ever; whose
 pods wait, and what for; which budgets are broken or stand in the way; what room is left. By workload, worst first.
-Not here: running the copy (weir.whatif.run), the words (weir.whatif.words), the document (weir.whatif.report).
+Not here: running the copy (weir.whatif.run), what goes in circles (weir.whatif.circles), the words
+(weir.whatif.words), the document (weir.whatif.report).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import pairwise
-from statistics import median
-from typing import Any, Final
+from typing import Any
 
 from weir.gates import Gates
 from weir.objects.core import Node, Pod, ViewError, read
 from weir.taints.toleration import untolerated
+from weir.whatif.circles import DRIVEN, Circle, WorkloadOf
 from weir.whatif.history import Cause, History, PodLife, Why, after
 
 Document = dict[str, Any]
-#: So often in a row a pod and those made in its place must be driven out before it is called a circle.
-ROUNDS: Final = 4
-_DRIVEN: Final = frozenset({Why.TAINT, Why.DEVICE_TAINT, Why.REFUSED, Why.PREEMPTED})
-#: What can happen to a pod and those made in its place again and again: also that its owner cannot make up its mind.
-_TURNING: Final = _DRIVEN | {Why.EVICTED, Why.OWNER}
 
 
 @dataclass(frozen=True)
@@ -51,19 +46,6 @@ class Leaving:
     def lost(self) -> bool:
         """Whether nothing runs in its place at the end, though something should."""
         return self.wanted and not self.ends_on and not self.circles
-
-
-@dataclass(frozen=True)
-class Circle:
-    """Pods of a workload that have to go, are made again and have to go again, as far as was looked."""
-
-    workload: str
-    nodes: tuple[str, ...]
-    every: timedelta
-    pods: int  #: how many of them at a time
-    rounds: int
-    cause: Cause
-    slower: bool = False  #: whether each round takes longer than the one before
 
 
 @dataclass(frozen=True)
@@ -152,65 +134,6 @@ class Forecast:
         return bool(self.lost or self.circles or self.hindered or blocked or waiting or self.notes)
 
 
-WorkloadOf = Callable[[PodLife], str]
-
-
-def find_circles(history: History, workload_of: WorkloadOf) -> list[Circle]:
-    """Return the workloads whose pods are driven out again and again; *history* must be paired."""
-    instead = {life.instead.uid for life in history.lives.values() if life.instead is not None}
-    found: dict[str, list[Circle]] = {}
-    for life in history.lives.values():
-        if life.uid in instead:
-            continue
-        driven: list[PodLife] = []
-        each: PodLife | None = life
-        while each is not None:
-            if (
-                each.left is not None
-                and each.left >= 0
-                and each.cause is not None
-                and each.cause.why in _TURNING
-            ):
-                driven.append(each)
-            elif each.left is not None and each.left >= 0:
-                driven = []
-            each = each.instead
-        if len(driven) < ROUNDS:
-            continue
-        recent = driven[-ROUNDS:]
-        times = [one.left or 0.0 for one in recent]
-        gaps = [b - a for a, b in pairwise(times)]
-        if history.last_seen - times[-1] > 3 * max(gaps[-1], 1.0):
-            continue  # it has come to an end: a Job that gave up, a taint that was taken away
-        cause = recent[-1].cause
-        assert cause is not None
-        circle = Circle(
-            workload_of(life),
-            tuple(dict.fromkeys(one.node for one in recent if one.node)),
-            after(median(gaps)),
-            1,
-            len(driven),
-            cause,
-            slower=all(b > 1.5 * a for a, b in pairwise(gaps)),
-        )
-        found.setdefault(circle.workload, []).append(circle)
-    return [_together(circles) for _, circles in sorted(found.items())]
-
-
-def _together(circles: list[Circle]) -> Circle:
-    first = max(circles, key=lambda each: each.rounds)
-    nodes = dict.fromkeys(node for each in circles for node in each.nodes)
-    return Circle(
-        first.workload,
-        tuple(sorted(nodes)),
-        first.every,
-        len(circles),
-        sum(c.rounds for c in circles),
-        first.cause,
-        first.slower,
-    )
-
-
 def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle] = ()) -> Iterator[Leaving]:
     """Yield the pods that were there and had to go, in the order they went."""
     circling = {each.workload for each in circles}
@@ -241,7 +164,7 @@ def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle
 
 def _again_after(life: PodLife) -> timedelta | None:
     """Return how long a pod was left alone on its node, if it was driven out."""
-    driven = life.cause is not None and life.cause.why in _DRIVEN
+    driven = life.cause is not None and life.cause.why in DRIVEN
     return (
         after(life.left - life.bound) if driven and life.left is not None and life.bound is not None else None
     )

@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from weir.gates import Gates
-from weir.whatif.forecast import Circle, Forecast, Leaving, Workload
+from weir.whatif.circles import Circle
+from weir.whatif.forecast import Forecast, Leaving, Workload
 from weir.whatif.history import Cause
 from weir.whatif.words import numbers
 

@@ -36,12 +36,12 @@ from weir.simulation.kubelet.node_classes import LIFE, SIMULATED
 from weir.simulation.kubelet.run import Hosts, life_of
 from weir.whatif.bystanders import Divided, divide, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
+from weir.whatif.circles import find_circles
 from weir.whatif.completion import complete, owner_of
 from weir.whatif.forecast import (
     Forecast,
     Turn,
     budgets,
-    find_circles,
     leavings,
     staying,
     turns,
@@ -71,7 +71,11 @@ WITHOUT: Final = (
     "-endpointslice-mirroring",
     "-root-ca-certificate-publisher",
     "-cronjob",
+    "-node-ttl",
+    "-serviceaccount",
 )
+#: Events that the answer is read from; nobody reads the others.
+_TELLING: Final = frozenset({"FailedCreate"})
 _DEVICE_KINDS: Final = ("ResourceSlice", "ResourceClaim", "DeviceTaintRule", "DeviceClass")
 NOT_CONSIDERED: Final = (
     "how long pods take to end and to start beyond a second; Jobs that finish and CronJobs that start meanwhile; "
@@ -153,6 +157,7 @@ def _run(
         holding=copied.documents,
         hosts=hosts,
         seats=divided.seats,
+        event_reasons=_TELLING,
         usage=UsageModel(share=None),  # what nobody measured is not known in the copy either
     ) as cluster:
         run = _Run(cluster, copied.documents, changes, asked, tick or (lambda done, total: None))

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from weir.explain.phrases import counted, duration, listed, short
-from weir.whatif.forecast import Budget, Circle, Forecast, Leaving, Workload
+from weir.whatif.circles import Circle
+from weir.whatif.forecast import Budget, Forecast, Leaving, Workload
 
 Row = tuple[str, ...]
 WORKLOAD_HEAD: Row = ("WHEN", "WHO", "PODS", "BECAUSE", "THEN")

@@ -64,11 +64,10 @@ class NodeTtl(Controller):
 
     def reconcile(self, key: NodeKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield the change of one node's annotation, and of all others when the step changed."""
-        nodes = listers.all(NODES)
-        step = step_for(len(nodes), self._step)
+        step = step_for(listers.count(NODES), self._step)
         if step != self._step:
             self._step = step
-            for node in nodes:
+            for node in listers.all(NODES):
                 if node.name != key.node:
                     yield WakeAt(NodeKey(node.name), now)
         node = listers.node(key.node) if key.node else None

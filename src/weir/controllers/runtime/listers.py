@@ -188,6 +188,10 @@ class Listers:
         found: list[Pod] = self.caches[PODS].by_index("volume claim", f"{namespace}/{claim}")
         return sorted(found, key=lambda pod: pod.metadata.name)
 
+    def count(self, kind: Kind) -> int:
+        """Return how many objects of *kind* there are."""
+        return len(self.caches[kind])
+
     def all(self, kind: Kind) -> list[Any]:
         """Return every object of *kind*."""
         return list(self.caches[kind])
