@@ -253,37 +253,78 @@ class _KindOf(msgspec.Struct):
     kind: str = ""
 
 
+class _Streamed:
+    """The objects of dumps, each read by itself; pods are left as they are."""
+
+    def __init__(self) -> None:
+        self.documents: list[tuple[str, Any]] = []
+        self.pods: list[msgspec.Raw] = []
+        self._kind_of = msgspec.json.Decoder(_KindOf).decode
+
+    def add(self, file: str, items: Iterable[bytes | msgspec.Raw], typed: str, *, sure: bool = True) -> bool:
+        """Take in the objects of a List; *typed* is the kind of those that do not say it.
+
+        Unless *sure* that there is none, an object of no kind ends it: return whether all were taken in.
+        """
+        from weir.lowering.originals import raised
+
+        for item in items:
+            kind = self._kind_of(item).kind or typed
+            if not kind and not sure:
+                return False
+            if kind != "Pod":
+                self.documents.append((file, {"kind": kind, **msgspec.json.decode(item)}))
+            elif _MARK in bytes(item):
+                document = raised({"kind": kind, **msgspec.json.decode(item)})
+                self.pods.append(msgspec.Raw(msgspec.json.encode(document)))
+            else:
+                self.pods.append(item if isinstance(item, msgspec.Raw) else msgspec.Raw(item))
+        return True
+
+
 def _streamed(places: Sequence[str]) -> Held:
     """Return what dumps hold; of a List in JSON every object is read by itself, and pods are left as they are."""
-    from weir.lowering.originals import raised
-
     documents: list[tuple[str, Any]] = []
     pods: list[msgspec.Raw] = []
-    decode, kind_of = msgspec.json.Decoder(_Items).decode, msgspec.json.Decoder(_KindOf).decode
-    for file, content in read_files(places):
-        try:
-            found = decode(content)
-        except (
-            msgspec.DecodeError,
-            RecursionError,
-            UnicodeDecodeError,
-        ):  # YAML, one object, or not to be read
-            documents += _values(file, content)
-            continue
-        typed = found.kind.removesuffix("List")
-        try:
-            for item in found.items:
-                kind = kind_of(item).kind or typed
-                if kind == "Pod" and _MARK in bytes(item):
-                    document = raised({"kind": kind, **msgspec.json.decode(item)})
-                    pods.append(msgspec.Raw(msgspec.json.encode(document)))
-                elif kind == "Pod":
-                    pods.append(item)
-                else:
-                    documents.append((file, {"kind": kind, **msgspec.json.decode(item)}))
-        except (msgspec.DecodeError, TypeError):  # an item that is no object
-            documents += _values(file, content)
+    for name in places:
+        fetched = name.startswith(("https://", "http://"))
+        for file, path in [(name, None)] if fetched else find_files([name]):
+            found = _cut(file, path) if path is not None and path.is_file() else None
+            if found is None:
+                ((_, content),) = read_files([name if path is None else file])
+                found = _whole(file, content)
+            documents += found.documents
+            pods += found.pods
     return Held.of(documents, keep_gate=False, dumped=True, pods=tuple(pods))
+
+
+def _cut(file: str, path: Path) -> _Streamed | None:
+    """Return the objects of a List of many lines, read piece by piece; None when the file is not one."""
+    from weir.cli._dump_items import NotCut, cut
+    from weir.cli.render import progress
+
+    found = _Streamed()
+    try:
+        with path.open("rb") as content, progress(f"reading {file}, bytes:") as tick:
+            pieces = cut(content, path.stat().st_size, tick)
+            typed = msgspec.json.decode(next(pieces), type=_KindOf).kind.removesuffix("List")
+            whole = found.add(file, pieces, typed, sure=bool(typed))
+    except (NotCut, msgspec.DecodeError, TypeError):
+        return None
+    return found if whole else None
+
+
+def _whole(file: str, content: bytes) -> _Streamed:
+    """Return the objects of a file that is read whole."""
+    found = _Streamed()
+    try:
+        items = msgspec.json.decode(content, type=_Items)
+        found.add(file, items.items, items.kind.removesuffix("List"))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, TypeError):
+        # YAML, one object, an item that is no object, or not to be read
+        found = _Streamed()
+        found.documents += _values(file, content)
+    return found
 
 
 def _values(file: str, content: bytes) -> list[tuple[str, Any]]:

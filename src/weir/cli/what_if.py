@@ -234,21 +234,35 @@ class _Shape(msgspec.Struct):
     spec: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
 
 
-_TELLING: Final = ("tolerations", "affinity", "resourceClaims", "volumes")
+_TELLING: Final = ("tolerations", "affinity")
+_SOURCES: Final = ("persistentVolumeClaim", "ephemeral")
 
 
 def _pod_shapes(held: Held) -> Iterator[Document]:
-    """Yield a pod for every distinct way in which pods that were left unread ask for kinds and gates."""
+    """Yield a pod for every distinct way in which pods that were left unread ask for kinds and gates.
+
+    Names of volumes and claims are each pod's own: only what they are counts.
+    """
     decode, known = msgspec.json.Decoder(_Shape).decode, set()
     for pod in held.pods:
         try:
             spec = decode(pod).spec
         except msgspec.ValidationError:
             continue  # named by whoever reads it
-        shape = tuple((name, bytes(spec[name])) for name in _TELLING if name in spec)
+        volumes = bytes(spec.get("volumes", b""))
+        shape = (
+            *((name, bytes(spec[name])) for name in _TELLING if name in spec),
+            bytes(spec.get("resourceClaims", b"[]")) not in (b"[]", b"null"),
+            tuple(source for source in _SOURCES if f'"{source}"'.encode() in volumes),
+        )
         if shape not in known:
             known.add(shape)
-            yield {"kind": "Pod", "spec": {name: msgspec.json.decode(value) for name, value in shape}}
+            yield {"kind": "Pod", "spec": _asking(spec)}
+
+
+def _asking(spec: Mapping[str, msgspec.Raw]) -> Document:
+    named = (*_TELLING, "resourceClaims", "volumes")
+    return {name: msgspec.json.decode(spec[name]) for name in named if name in spec}
 
 
 def _run(held: Held, asked_changes: Sequence[Change], asked: Asked) -> Forecast:

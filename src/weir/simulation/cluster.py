@@ -121,7 +121,7 @@ class Cluster:
         self._loop = asyncio.new_event_loop()
         self._gates = ComponentGates.of(gates)
         self._calm = ExitStack()
-        self._calm.enter_context(_calm_collector())
+        self._calm.enter_context(calm_collector())
         try:
             self._running, self.client = self._wait(self._build(seed, holding))
             if not holding:
@@ -485,7 +485,7 @@ _RARELY: Final = (1_000_000, 20, 100)
 
 
 @contextmanager
-def _calm_collector() -> Iterator[None]:
+def calm_collector() -> Iterator[None]:
     """Look for cycles rarely while a cluster lives: little of what is made has any, and each look walks all of it."""
     before = gc.get_threshold()
     gc.set_threshold(*(max(pair) for pair in zip(before, _RARELY, strict=True)))
