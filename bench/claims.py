@@ -148,7 +148,7 @@ def placed(*options: str, nodes: int = NODES, pods: int = PODS) -> tuple[float, 
         reach = ("--kubeconfig", str(folder / "kubeconfig"), "--no-leader-elect", GATES)
         with (
             api_server(folder, *options) as server,
-            started(folder, "scheduler", *reach) as scheduler,
+            started(folder, "scheduler", *reach, "--kube-api-qps", "0") as scheduler,
             started(folder, "controller-manager", "--controllers=resourceclaim", *reach) as controller,
         ):
             rate = uvloop.run(_load(folder / "kubeconfig", nodes, pods))

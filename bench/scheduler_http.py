@@ -94,7 +94,10 @@ def placed(nodes: int, pods: int, *options: str) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reach = ("--kubeconfig", str(folder / "kubeconfig"), "--no-leader-elect", GATES)
-        with api_server(folder, *options) as server, started(folder, "scheduler", *reach) as scheduler:
+        with (
+            api_server(folder, *options) as server,
+            started(folder, "scheduler", *reach, "--kube-api-qps", "0") as scheduler,
+        ):
             rate = uvloop.run(_load(folder / "kubeconfig", nodes, pods))
             return rate, sum(memory_mib(process.pid, "VmHWM") for process in (server, scheduler))
 

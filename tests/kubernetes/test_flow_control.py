@@ -68,6 +68,24 @@ PATHS = [
     ("GET", "/nothing"),
     ("GET", "/api/v1/nothing"),
 ]
+EVENT_LIMITS = """\
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: EventRateLimit
+  configuration:
+    apiVersion: eventratelimit.admission.k8s.io/v1alpha1
+    kind: Configuration
+    limits:
+    - {type: Server, qps: 1000, burst: 2000}
+    - {type: Namespace, qps: 1, burst: 4, cacheSize: 100}
+    - {type: User, qps: 1, burst: 6}
+    - {type: SourceAndObject, qps: 1, burst: 2}
+"""
+EVENT = {
+    "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p", "uid": "u1", "apiVersion": "v1"},
+    "source": {"component": "c", "host": "h"}, "reason": "R", "message": "m", "type": "Normal",
+}  # fmt: skip
 Answer = tuple[int, http.client.HTTPMessage, bytes]
 
 
@@ -114,10 +132,15 @@ class Door:
 def doors(tmp_path_factory) -> Iterator[tuple[Door, Door]]:
     folder = tmp_path_factory.mktemp("flows")
     lines = [f'{token},{name},{name},"{groups}"' for token, (name, groups) in USERS.items()]
+    (folder / "admission.yaml").write_text(EVENT_LIMITS)
+    limits = [
+        "--enable-admission-plugins=EventRateLimit",
+        f"--admission-control-config-file={folder / 'admission.yaml'}",
+    ]
     with (
-        real_server(folder, "--anonymous-auth=true", users=lines[1:]) as real,
+        real_server(folder, "--anonymous-auth=true", *limits, users=lines[1:]) as real,
         running_server(
-            folder, "--store", "memory", "--token-auth-file", str(folder / "tokens.csv"), "--anonymous-auth",
+            folder, "--store", "memory", "--token-auth-file", str(folder / "tokens.csv"), "--anonymous-auth", *limits,
         ) as weir,
     ):  # fmt: skip
         servers = [
@@ -201,3 +224,20 @@ def test_the_same_seats(doors):
 
     real, weir = map(seats, doors)
     assert weir == real and len(real) == 27
+
+
+def test_events_are_limited_in_the_same_words(doors):
+    said = []
+    for door in doors:
+        found = {}
+        for number in range(40):
+            body = {"metadata": {"name": f"e{number}"}, **EVENT}
+            code, headers, text = door.ask("admin-token", "POST", "/api/v1/namespaces/default/events", body)
+            answer = json.loads(text)
+            if code == 429:
+                found[answer["message"]] = (answer, headers.get("Retry-After"))
+        said.append(found)
+    real, weir = said
+    every = next(text for text in real if text.count("limit reached") == 3)  # when all three are empty
+    one = next(text for text in real if text.count("limit reached") == 1)
+    assert weir[every] == real[every] and weir[one] == real[one]

@@ -41,6 +41,12 @@ from weir.gates import Gates
 )
 @click.option("--enable-admission-plugins", default="", metavar="A,B", help="Plugins to add.")
 @click.option("--disable-admission-plugins", default="", metavar="A,B", help="Plugins to leave out.")
+@click.option(
+    "--admission-control-config-file",
+    "admission_config",
+    type=click.Path(path_type=Path),
+    help="An AdmissionConfiguration: the limits of EventRateLimit.",
+)
 @click.option("--anonymous-auth", is_flag=True, help="Let in whoever shows nothing, as system:anonymous.")
 @click.option(
     "--token-auth-file", type=click.Path(path_type=Path, exists=True), help='token,user,uid,"groups" lines.'
@@ -106,6 +112,7 @@ def apiserver(
     authorization_mode: str,
     enable_admission_plugins: str,
     disable_admission_plugins: str,
+    admission_config: Path | None,
     anonymous_auth: bool,
     token_auth_file: Path | None,
     kubeconfig: Path | None,
@@ -126,6 +133,7 @@ def apiserver(
 ) -> None:
     """Serve the Kubernetes API."""
     from weir.apiserver.admission.chain import PluginError, Settings
+    from weir.apiserver.admission.configuration import read_event_limits
     from weir.apiserver.audit.events import PolicyError
     from weir.apiserver.audit.log import Keep
     from weir.apiserver.auth.authn import TokenFileError
@@ -160,6 +168,7 @@ def apiserver(
             admission=Settings(
                 enable=tuple(filter(None, enable_admission_plugins.split(","))),
                 disable=tuple(filter(None, disable_admission_plugins.split(","))),
+                event_limits=() if admission_config is None else read_event_limits(admission_config),
             ),
             anonymous=anonymous_auth,
             hostnames=hostnames,

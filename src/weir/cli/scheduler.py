@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 @click.option(
     "--scheduler-name", help="Place only pods with this schedulerName (default: default-scheduler)."
 )
+@click.option(
+    "--kube-api-qps",
+    "qps",
+    type=float,
+    help="How many writes a second it makes (default: what --config says, else 50; 0: no limit).",
+)
+@click.option(
+    "--kube-api-burst",
+    "burst",
+    type=click.IntRange(min=1),
+    help="How many it makes at once (default: what --config says, else 100).",
+)
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Only one of several schedulers binds.")
 @feature_gates_option()
 @click.option(
@@ -42,6 +54,8 @@ def scheduler(
     live: Live,
     config_file: Path | None,
     scheduler_name: str | None,
+    qps: float | None,
+    burst: int | None,
     leader_elect: bool | None,
     gates: Gates,
     reason_style: str,
@@ -59,10 +73,10 @@ def scheduler(
     from weir.clock import RealClock
     from weir.objects.manifest import ManifestError
     from weir.observe.metrics import add_process_metrics
-    from weir.scheduler.config import ConfigError, SchedulerConfig, read_config
+    from weir.scheduler.config import QPS, ConfigError, SchedulerConfig, read_config
     from weir.scheduler.run import Scheduler
 
-    config = SchedulerConfig()
+    config = SchedulerConfig(qps=QPS)
     if config_file is not None:
         try:
             config = read_config(config_file.read_bytes(), str(config_file))
@@ -83,6 +97,10 @@ def scheduler(
         config = replace(config, profiles=(replace(config.profiles[0], name=scheduler_name),))
     if config.kubeconfig and not live.kubeconfig:
         live = replace(live, kubeconfig=Path(config.kubeconfig))
+    if qps is not None:
+        config = replace(config, qps=qps)
+    if burst is not None:
+        config = replace(config, burst=burst)
     if leader_elect is not None:
         config = replace(config, leader_elect=leader_elect)
     upstream = reason_style == "upstream"

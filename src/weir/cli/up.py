@@ -118,6 +118,8 @@ def up(
     weir up --nodes 2 --gpus 8
     weir up --component-gates controllers:TaintTolerationCEL=false    # version skew, played
     """
+    from weir.apiserver.admission.chain import Settings
+    from weir.apiserver.admission.event_rate_limit import OF_WEIR_UP, EventRateLimit
     from weir.cli._holder import hold
     from weir.objects.pod_usage import UsageModel
 
@@ -142,6 +144,9 @@ def up(
         compaction_seconds=compaction_seconds,
         event_ttl_seconds=event_ttl_seconds,
         usage=UsageModel(),
+        admission=Settings(
+            enable=(EventRateLimit.name,), event_limits=OF_WEIR_UP, event_limits_spare_masters=True
+        ),
     )
 
     cluster = WholeCluster(options, apart, tuple(names), wanted, seed, metrics_port, in_one_process)

@@ -11,6 +11,7 @@ up to date (weir.client.watch).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
@@ -19,6 +20,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from weir import errors
+from weir.client.rate_limiter import RateLimiter
 from weir.client.wire import (
     Document,
     IdentifiedTransport,
@@ -88,6 +90,16 @@ class Client:
         self._clock = clock or RealClock()
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
         self._with_body: dict[str, dict[str, str]] = {}
+        self._limiter: RateLimiter | None = None
+
+    def limited(self, qps: float, burst: int) -> Client:
+        """Return a client over the same transport that writes *qps* times a second and *burst* times at once.
+
+        What only reads, watches included, is not counted; a *qps* of 0 is no limit.
+        """
+        other = copy.copy(self)
+        other._limiter = RateLimiter(qps, burst, self._clock) if qps > 0 else None
+        return other
 
     def _headers_with(self, content_type: str) -> dict[str, str]:
         """Return the headers of a request with a body; always the same object, so transports can keep its bytes."""
@@ -131,6 +143,8 @@ class Client:
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
         headers = self._headers if body is None else self._headers_with(content_type)
         tries = 1
+        if self._limiter is not None and method != "GET":
+            await self._limiter.wait()
         while True:
             if not _log.shows(6):
                 reply = await self._transport.request(method, target, headers, data)

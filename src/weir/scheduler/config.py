@@ -31,6 +31,9 @@ _JITTER: Final = 1.2
 
 #: Most of a binding is waiting for the server, which takes 200 writes at once from all clients together.
 BINDINGS: Final = 96
+#: kube-scheduler's own: writes a second, and at once.
+QPS: Final = 50.0
+BURST: Final = 100
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class SchedulerConfig:
     max_backoff_seconds: float = 10.0
     parallelism: int = BINDINGS  #: bindings under way at once
     registry: Registry = IN_TREE_REGISTRY  #: the plugins that profiles choose from
+    qps: float = 0.0  #: writes a second; 0: no limit
+    burst: int = BURST  #: and at once
     kubeconfig: str = ""  #: the file that says where the cluster is; "": as the command line says
 
 
@@ -95,16 +100,23 @@ class _Reader(Fields):
             max_backoff_seconds=float(longest),
             parallelism=self.number(fields.get("parallelism", BINDINGS), "parallelism", 1, 10_000),
             registry=self._registry,
-            kubeconfig=self._kubeconfig(fields.get("clientConnection")),
+            **self._connection(fields.get("clientConnection")),
         )
         return self._election(config, fields.get("leaderElection"))
 
-    def _kubeconfig(self, value: Any) -> str:
-        inner = self.mapping(
-            value, "clientConnection", "kubeconfig", "acceptContentTypes", "contentType", "qps", "burst"
-        )
-        named = inner.get("kubeconfig") or ""
-        return self.text(named, "clientConnection.kubeconfig") if named else ""
+    def _connection(self, value: Any) -> dict[str, Any]:
+        """Return where the cluster is and how many writes a second it gets; what is 0 is as upstream defaults it."""
+        at = "clientConnection"
+        inner = self.mapping(value, at, "kubeconfig", "acceptContentTypes", "contentType", "qps", "burst")
+        named, qps = inner.get("kubeconfig") or "", inner.get("qps") or QPS
+        if isinstance(qps, bool) or not isinstance(qps, int | float):
+            raise self.wrong(f"{at}.qps", "a number is expected")
+        burst = self.number(inner.get("burst") or BURST, f"{at}.burst", 1, 2**31 - 1)
+        return {
+            "kubeconfig": self.text(named, f"{at}.kubeconfig") if named else "",
+            "qps": max(float(qps), 0.0),
+            "burst": burst,
+        }
 
     def _election(self, config: SchedulerConfig, value: Any) -> SchedulerConfig:
         at = "leaderElection"

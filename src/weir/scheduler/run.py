@@ -116,8 +116,10 @@ class Scheduler:
             name: SeriesRecorder(client, clock, name, f"{name}-{self.identity}", busy=self._has_work)
             for name in self.state.engines
         }
-        self._reporter = StatusReporter(client, clock, self.recorders, self._log)
-        self._prebind = PreBind(client, clock, self._room, self._reporter, self.metrics)
+        #: leases, events and what is only read do not wait behind bindings
+        self._writing = client.limited(self.config.qps, self.config.burst)
+        self._reporter = StatusReporter(self._writing, clock, self.recorders, self._log)
+        self._prebind = PreBind(self._writing, clock, self._room, self._reporter, self.metrics)
         self.informers: dict[str, Informer[Any]] = {
             "nodes": Informer(client, NODES, clock, _decoder(Node), seed=seed),
             "pods": Informer(client, PODS, clock, _decoder(Pod), seed=seed + 1),
@@ -327,7 +329,7 @@ class Scheduler:
             if self._leadership is not None:
                 self._leadership.check()
             began = perf_counter()
-            await self.client.bind(pod.metadata.name, pod.metadata.namespace, node, uid=pod.metadata.uid)
+            await self._writing.bind(pod.metadata.name, pod.metadata.namespace, node, uid=pod.metadata.uid)
             self._note_point("Bind", pod, began)
         except asyncio.CancelledError:
             raise
@@ -424,7 +426,7 @@ class Scheduler:
         idle: ResourceClaim | None = None,
     ) -> None:
         message, promised = diagnosis.message, None
-        freed = await deallocate(idle, self.state.claims, self.client) if idle is not None else ""
+        freed = await deallocate(idle, self.state.claims, self._writing) if idle is not None else ""
         if freed:
             message = f"{message} {freed}"
         if engine.profile.loses_claim_state(diagnosis):
@@ -462,7 +464,7 @@ class Scheduler:
                 self.state.nominated[item.key] = (promised, item.pod)
                 self.state.queue.held[item.key] = "waiting for the preemption for this pod to be finished"
                 await evict_victims(
-                    item.pod, found, self.state.nominated, self.client, self.clock, self._reporter
+                    item.pod, found, self.state.nominated, self._writing, self.clock, self._reporter
                 )
         await self._reject(item, diagnosis, message, promised, started)
         self.state.queue.release(item.key, self.clock.monotonic())

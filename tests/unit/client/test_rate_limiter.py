@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
+from weir.client.api import Client
 from weir.client.rate_limiter import RateLimiter
+from weir.client.wire import Reply
 from weir.clock import VirtualClock
 
 
@@ -54,3 +57,37 @@ async def test_tokens_are_saved_up_to_the_burst(idle):
     await clock.advance(0.05)
     await asyncio.sleep(0)
     assert waiting.done()
+
+
+class Counting:
+    """A transport that answers everything, and counts."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        self.made.append(method)
+        return Reply(200, b"{}", {})
+
+
+async def test_a_limited_client_waits_to_write_and_not_to_read():
+    clock, transport = VirtualClock(), Counting()
+    client = Client(transport, clock=clock)  # type: ignore[arg-type]
+    limited = client.limited(10, 5)
+    calls = [limited.call(method, "/x") for method in ["POST"] * 25 + ["GET"] * 25]
+    tasks = [
+        asyncio.ensure_future(call) for call in (*calls, *(client.call("POST", "/y") for _ in range(25)))
+    ]
+    await clock.settle()
+    assert (transport.made.count("POST"), transport.made.count("GET")) == (5 + 25, 25)
+    await clock.advance(1.05)
+    assert transport.made.count("POST") == 5 + 25 + 10
+    await clock.advance(1)
+    await asyncio.gather(*tasks)
+
+
+async def test_no_rate_is_no_limit():
+    clock, transport = VirtualClock(), Counting()
+    limited = Client(transport, clock=clock).limited(0, 1)  # type: ignore[arg-type]
+    await asyncio.gather(*(limited.call("POST", "/x") for _ in range(100)))
+    assert len(transport.made) == 100

@@ -13,7 +13,7 @@ from weir.cli.scheduler import scheduler as command
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.objects.manifest import ManifestError
-from weir.scheduler.config import ConfigError, read_config
+from weir.scheduler.config import ConfigError, SchedulerConfig, read_config
 from weir.scheduler.cycle import Engine
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -29,6 +29,14 @@ def profile(**fields):
 
 def test_an_empty_configuration_is_the_default():
     assert (config().leader_elect, config().profiles[0].name) == (True, "default-scheduler")
+
+
+def test_rates_are_read_and_upstreams_where_nothing_is_said():
+    assert (config().qps, config().burst) == (50.0, 100)
+    found = config(clientConnection={"qps": 7.5, "burst": 3})
+    assert (found.qps, found.burst) == (7.5, 3)
+    assert config(clientConnection={"qps": -1}).qps == 0.0  # no limit
+    assert SchedulerConfig().qps == 0.0
 
 
 def test_leader_election_and_backoff_are_read():
@@ -150,6 +158,8 @@ def test_packing_prefers_the_fuller_node():
         ({"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: 0 is not a whole number from 1"),
         ({"extenders": []}, "extenders: unknown"),
         ({"clientConnection": {"server": "x"}}, "clientConnection.server: unknown"),
+        ({"clientConnection": {"qps": "x"}}, "clientConnection.qps: a number is expected"),
+        ({"clientConnection": {"burst": -1}}, "clientConnection.burst"),
         ({"profiles": [{"schedulerName": ""}]}, "profiles[0].schedulerName"),
         ({"profiles": [{"plugins": {"queueSort": {"disabled": [{"name": "*"}]}}}]}, "queueSort: a profile needs one"),
         ({"profiles": [{"plugins": {"multiPoint": {"disabled": [{"name": "DefaultBinder"}]}}}]}, "plugins.bind"),

@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 from weir.apiserver.admission.attributes import Attributes, Plugin, Reader
 from weir.apiserver.admission.default_ingress_class import DefaultIngressClass
 from weir.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from weir.apiserver.admission.event_rate_limit import EventRateLimit, Limit
 from weir.apiserver.admission.extended_resource_toleration import ExtendedResourceToleration
 from weir.apiserver.admission.limit_ranger import LimitRanger
 from weir.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -50,6 +51,7 @@ ORDER = (
     "Priority",
     "DefaultTolerationSeconds",
     "PodTolerationRestriction",
+    "EventRateLimit",
     "ExtendedResourceToleration",
     "DefaultStorageClass",
     "StorageObjectInUseProtection",
@@ -60,12 +62,12 @@ ORDER = (
     VALIDATING_WEBHOOKS,
     "ResourceQuota",
 )
-OFF_BY_DEFAULT = frozenset({"PodTolerationRestriction", "ExtendedResourceToleration"})
+OFF_BY_DEFAULT = frozenset({"PodTolerationRestriction", "EventRateLimit", "ExtendedResourceToleration"})
 _RUNS_TO_FOLD = 500
 
 
 class PluginError(ValueError):
-    """An unknown plugin name."""
+    """An unknown plugin name, or a plugin that cannot run as it is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class Settings:
     unreachable_seconds: int = 300
     default_tolerations: Sequence[Toleration] = ()
     tolerations_whitelist: Sequence[Toleration] = ()
+    event_limits: Sequence[Limit] = ()
+    event_limits_spare_masters: bool = False
 
     def enabled(self) -> frozenset[str]:
         """Return the names of the plugins that run; switching off wins.
@@ -88,7 +92,12 @@ class Settings:
         unknown = sorted({*self.enable, *self.disable} - set(ORDER))
         if unknown:
             raise PluginError(f"unknown admission plugins: {', '.join(unknown)}; known: {', '.join(ORDER)}")
-        return (frozenset(ORDER) - OFF_BY_DEFAULT | set(self.enable)) - set(self.disable)
+        found = (frozenset(ORDER) - OFF_BY_DEFAULT | set(self.enable)) - set(self.disable)
+        if EventRateLimit.name in found and not self.event_limits:
+            raise PluginError(
+                f"{EventRateLimit.name} has no limits: name a file that has some with --admission-control-config-file"
+            )
+        return found
 
 
 class Webhooks(Protocol):
@@ -181,6 +190,7 @@ class Chain:
             Priority(reader),
             DefaultTolerationSeconds(settings.not_ready_seconds, settings.unreachable_seconds),
             PodTolerationRestriction(reader, settings.default_tolerations, settings.tolerations_whitelist),
+            EventRateLimit(settings.event_limits, spare_masters=settings.event_limits_spare_masters),
             ExtendedResourceToleration(),
             DefaultStorageClass(reader),
             StorageObjectInUseProtection(),

@@ -1,0 +1,96 @@
+"""How are admission plugins configured? The file of `--admission-control-config-file`, read and checked.
+
+The formats are Kubernetes': an AdmissionConfiguration names plugins, each with its configuration beside it or in a
+file of its own (`path`, seen from the first file's folder). weir reads that of EventRateLimit; one for any other plugin
+is refused in one line, because it would not do what it says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from weir.apiserver.admission.chain import PluginError
+from weir.apiserver.admission.event_rate_limit import CACHE_SIZE, SERVER, TYPES, Limit
+from weir.values.quoting import quote
+
+__all__ = ["read_event_limits"]
+
+API_VERSIONS: Final = ("apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1")
+EVENT_LIMITS: Final = "eventratelimit.admission.k8s.io/v1alpha1"
+PLUGIN: Final = "EventRateLimit"
+
+
+def read_event_limits(path: Path) -> tuple[Limit, ...]:
+    """Return the limits of EventRateLimit in the file at *path*. Raises PluginError."""
+    document = _read(path)
+    if document.get("apiVersion") not in API_VERSIONS or document.get("kind") != "AdmissionConfiguration":
+        raise PluginError(f"{path}: expected kind AdmissionConfiguration of {API_VERSIONS[0]}")
+    plugins = document.get("plugins")
+    if not isinstance(plugins, list):
+        raise PluginError(f"{path}: plugins: expected a list")
+    limits: tuple[Limit, ...] = ()
+    for i, plugin in enumerate(plugins):
+        name = plugin.get("name") if isinstance(plugin, dict) else None
+        if name != PLUGIN:
+            known = f"weir takes a configuration of {PLUGIN} only"
+            raise PluginError(f"{path}: plugins[{i}]: {known}, not of {quote(str(name))}")
+        if plugin.get("configuration") is not None:
+            where, found = f"{path}: plugins[{i}].configuration", plugin["configuration"]
+        else:
+            own = path.parent / str(plugin.get("path") or "")
+            where, found = str(own), _read(own)
+        limits = _limits(found, where)
+    return limits
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PluginError(f"cannot read the admission configuration {path}: {reason}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        first = str(error).partition("\n")[0]
+        raise PluginError(f"{path} is not YAML: {first}") from None
+    if not isinstance(found, dict):
+        raise PluginError(f"{path}: expected a mapping")
+    return found
+
+
+def _limits(document: Any, where: str) -> tuple[Limit, ...]:
+    if not isinstance(document, dict) or document.get("kind") != "Configuration":
+        raise PluginError(f"{where}: expected kind Configuration of {EVENT_LIMITS}")
+    if document.get("apiVersion") != EVENT_LIMITS:
+        raise PluginError(f"{where}: expected apiVersion {EVENT_LIMITS}")
+    listed = document.get("limits")
+    if not isinstance(listed, list) or not listed:
+        raise PluginError(f"{where}: limits: Invalid value: null: must not be empty")
+    return tuple(_limit(each, f"{where}: limits[{i}]") for i, each in enumerate(listed))
+
+
+def _limit(found: Any, where: str) -> Limit:
+    if not isinstance(found, dict):
+        raise PluginError(f"{where}: expected a mapping")
+    unknown = sorted(found.keys() - {"type", "qps", "burst", "cacheSize"}, key=str)
+    if unknown:
+        raise PluginError(f"{where}: unknown field {quote(str(unknown[0]))}")
+    kind = found.get("type") or ""
+    if kind not in TYPES:
+        supported = ", ".join(map(quote, TYPES))
+        raise PluginError(
+            f"{where}.type: Unsupported value: {quote(str(kind))}: supported values: {supported}"
+        )
+    numbers = {}
+    for name in ("burst", "qps", "cacheSize"):
+        number = found.get(name) or 0
+        if isinstance(number, bool) or not isinstance(number, int) or abs(number) >= 2**31:
+            raise PluginError(f"{where}.{name}: expected an integer")
+        if name != "cacheSize" and number <= 0:
+            raise PluginError(f"{where}.{name}: Invalid value: {number}: must be positive")
+        if name == "cacheSize" and number < 0 and kind != SERVER:
+            raise PluginError(f"{where}.cacheSize: Invalid value: {number}: must not be negative")
+        numbers[name] = number
+    return Limit(kind, numbers["qps"], numbers["burst"], max(numbers["cacheSize"], 0) or CACHE_SIZE)
