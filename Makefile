@@ -27,7 +27,7 @@ help:
 	@echo "make hostile          hold 2,000 hostile connections for a minute"
 	@echo "make mutants          change the core line by line: do the tests notice?"
 	@echo "make soak             ten minutes of churn: memory, files and latency stay flat (SECONDS=x)"
-	@echo "make faults           kill every process of a highly available cluster in turn, under load (SECONDS=x)"
+	@echo "make faults           take parts of a highly available cluster away in turn, under load (SECONDS=x)"
 	@echo "make check            style and types"
 	@echo "make e2e              a real kubectl against weir's API server"
 	@echo "make bench [NAME=x]   measure"
@@ -70,7 +70,7 @@ hostile: $(READY)
 soak: $(READY)
 	$(BIN)/python -m tests.soak --seconds $(or $(SECONDS),600)
 
-# Every process of docs/howto/run-highly-available.md is killed and restarted in turn under load: some minutes.
+# Every process of docs/howto/run-highly-available.md is killed in turn, then its ways to etcd are cut: some minutes.
 faults: $(READY) tools
 	$(BIN)/python -m tests.faults --seconds $(or $(SECONDS),20)
 

@@ -30,7 +30,7 @@ Not here: field errors of validation (weir.validate.field), answering with them 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 __all__ = [
     "AlreadyExists",
@@ -273,6 +273,10 @@ class UnsupportedMediaType(ApiError):
     code, reason = 415, "UnsupportedMediaType"
 
 
+#: that the causes of a 422 may have together; each may print a large value
+MOST_CHARACTERS: Final = 1 << 20
+
+
 class Invalid(ApiError):
     """The object breaks rules of its kind; each broken rule is a cause."""
 
@@ -290,6 +294,7 @@ class Invalid(ApiError):
     def of(cls, group: str, kind: str, name: str, problems: Iterable[FieldProblem]) -> Invalid:
         """Return the 422 of an object or of options, named by group and kind."""
         causes: dict[str, dict[str, Any]] = {}
+        left = MOST_CHARACTERS
         for problem in problems:
             printed = f"{problem.field}: {problem.body}"
             if printed not in causes:
@@ -298,6 +303,9 @@ class Invalid(ApiError):
                     "message": problem.body,
                     "field": problem.field,
                 }
+                left -= len(printed)
+                if left < 0:
+                    break
         text = ", ".join(causes)
         if len(causes) > 1:
             text = f"[{text}]"

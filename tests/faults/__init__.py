@@ -1,1 +1,1 @@
-"""`make faults`: every process of a highly available cluster is killed and restarted in turn, under load."""
+"""`make faults`: parts of a highly available cluster are taken away in turn, under load."""

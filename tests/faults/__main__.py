@@ -1,11 +1,15 @@
-"""Start the cluster of docs/howto/run-highly-available.md by its own commands, kill each process in turn, and judge.
+"""Start the cluster of docs/howto/run-highly-available.md by its own commands, take parts of it away, and judge.
 
-Two writers create pods through both API servers, two watchers follow them. A process is killed (SIGKILL), stays away
-for some seconds and comes back by the same command. In the end: every acknowledged pod is there, every pod was bound
-exactly once, no pod was evicted, and each watcher has seen every acknowledged pod (by going on, or by listing again
-after a 410). It takes some minutes; `--seconds` says how long the cluster is observed after each loss.
+Two writers create pods through both API servers, two watchers follow them. Each process in turn is killed (SIGKILL),
+stays away for some seconds and comes back by the same command. Then the ways between API servers and etcd, each through
+a link of tests/faults/links.py: one server is cut off from etcd, then from all that is said to it without being told,
+then etcd is slow for both. In the end: every acknowledged pod is there, every pod was bound exactly once, no pod was
+evicted, and each watcher has seen every acknowledged pod (by going on, or by listing again after a 410). It takes some
+minutes; `--seconds` says how long the cluster is observed after each loss, `--only` which losses.
 
-    python -m tests.faults [--seconds 12]
+Clocks that are set: tests/integration/test_clock_steps.py.
+
+    python -m tests.faults [--seconds 12] [--only kills|links]
 """
 
 from __future__ import annotations
@@ -23,11 +27,13 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
+from tests.faults.links import Link, State
 from weir.client.cache import Informer
 from weir.client.http import connect
 from weir.clock import RealClock
@@ -38,6 +44,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "run-highly-available.md"
 PODS = by_kind("v1", "Pod")
 READY_SECONDS = 90.0
 AWAY_SECONDS = 3.0
+APART_SECONDS = 20.0  # longer than a Lease, so that who cannot reach it loses it
+SLOW_SECONDS = 0.15  # of each direction
 PACE_SECONDS = 0.6  # of each writer; ten nodes take 1,100 pods
 
 
@@ -156,7 +164,55 @@ async def until_ready(kubeconfig: Path, what: str) -> None:
             await asyncio.sleep(0.2)
 
 
-async def run(folder: Path, seconds: float) -> int:
+async def through_links(words: list[str], links: list[Link]) -> list[str]:
+    """Return the command of an API server with a link in place of each way to etcd; they are added to *links*."""
+    at = words.index("--store") + 1
+    ports = []
+    for endpoint in words[at].removeprefix("etcd=").split(","):
+        link = Link(int(endpoint.rpartition(":")[2]))
+        await link.listen()
+        links.append(link)
+        ports.append(link.port)
+    return [*words[:at], "etcd=" + ",".join(f"127.0.0.1:{port}" for port in ports), *words[at + 1 :]]
+
+
+@contextlib.asynccontextmanager
+async def observed(load: Load, what: str, seconds: float) -> AsyncIterator[None]:
+    """Tell how long writes and bindings had to wait during the block and *seconds* after it."""
+    load.longest, before, start = 0.0, len(load.bindings), time.monotonic()
+    yield
+    await asyncio.sleep(seconds)
+    times = [start, *(at for at, _ in load.bindings[before:]), time.monotonic()]
+    gap = max(b - a for a, b in pairwise(times))
+    print(f"{what}: longest wait of a write {load.longest:.1f} s, of a binding {gap:.1f} s", flush=True)
+
+
+async def kill_each(processes: list[Process], load: Load, seconds: float) -> None:
+    for process in processes:
+        async with observed(load, f"{process.name} killed", seconds):
+            process.kill()
+            await asyncio.sleep(AWAY_SECONDS)
+            process.start()
+
+
+async def disturb_links(links: list[list[Link]], load: Load, seconds: float) -> None:
+    (first, second), every = links, [link for server in links for link in server]
+    for what, which, state, delay in (
+        ("the first API server cut off from etcd", first, State.CUT, 0.0),
+        # now everybody is at the second one
+        ("the second API server cut off from etcd without being told", second, State.SILENT, 0.0),
+        ("the first API server cut off from etcd without being told", first, State.SILENT, 0.0),
+        (f"etcd answers {2 * SLOW_SECONDS:.1f} s later", every, State.OPEN, SLOW_SECONDS),
+    ):
+        async with observed(load, what, seconds):
+            for link in which:
+                link.become(state, delay)
+            await asyncio.sleep(APART_SECONDS)
+            for link in which:
+                link.become(State.OPEN)
+
+
+async def run(folder: Path, seconds: float, only: str = "") -> int:
     programs = folder / "bin"
     programs.mkdir()
     (programs / "weir").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m weir.cli.main "$@"\n')
@@ -166,16 +222,21 @@ async def run(folder: Path, seconds: float) -> int:
     (folder / "ha").mkdir(mode=0o700)
     kubeconfigs = [folder / "ha" / name for name in ("a.kubeconfig", "b.kubeconfig")]
     processes: list[Process] = []
+    links: list[list[Link]] = []
     load = Load()
     try:
         for line in commands():
             words = shlex.split(line.removesuffix("&"))
             if not line.endswith("&"):
-                done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120)
+                ran = partial(subprocess.run, cwd=folder, capture_output=True, text=True, timeout=120)
+                done = await asyncio.to_thread(ran, words)  # the links go on meanwhile
                 if done.returncode:
                     raise SystemExit(f"{line}\n{done.stdout}{done.stderr}")
                 continue
             kind = words[0] if words[0] == "etcd" else words[1]
+            if kind == "apiserver":
+                links.append([])
+                words = await through_links(words, links[-1])
             process = Process(f"{kind}-{sum(p.name.startswith(kind) for p in processes)}", words, folder)
             process.start()
             processes.append(process)
@@ -190,18 +251,10 @@ async def run(folder: Path, seconds: float) -> int:
                 asyncio.create_task(write(kubeconfigs[::-1], load, "from-b")),
             ]
             await asyncio.sleep(seconds)
-            for process in processes:
-                load.longest, before, start = 0.0, len(load.bindings), time.monotonic()
-                process.kill()
-                await asyncio.sleep(AWAY_SECONDS)
-                process.start()
-                await asyncio.sleep(seconds)
-                times = [start, *(at for at, _ in load.bindings[before:])]
-                gap = max((b - a for a, b in pairwise(times)), default=float("inf"))
-                print(
-                    f"{process.name} killed: longest wait of a write {load.longest:.1f} s, of a binding {gap:.1f} s"
-                )
-                sys.stdout.flush()
+            if only != "links":
+                await kill_each(processes, load, seconds)
+            if only != "kills":
+                await disturb_links(links, load, seconds)
             for writer in writers:
                 writer.cancel()
             await asyncio.gather(*writers, return_exceptions=True)
@@ -209,6 +262,8 @@ async def run(folder: Path, seconds: float) -> int:
     finally:
         for process in reversed(processes):
             process.kill()
+        for link in (link for server in links for link in server):
+            await link.close()
 
 
 async def judge(kubeconfigs: list[Path], load: Load) -> int:
@@ -246,9 +301,10 @@ async def judge(kubeconfigs: list[Path], load: Load) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--only", choices=["kills", "links"], default="")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="weir-faults-") as folder:
-        sys.exit(asyncio.run(run(Path(folder), arguments.seconds)))
+        sys.exit(asyncio.run(run(Path(folder), arguments.seconds, arguments.only)))
 
 
 if __name__ == "__main__":

@@ -18,16 +18,28 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["LARGE_BYTES", "OffLoop", "Turn"]
+__all__ = ["LARGE_BYTES", "OffLoop", "Turn", "is_large"]
 
 #: Documents of this size and more are worked on beside the loop; a large pod has four KiB.
 LARGE_BYTES = 16 * 1024
+#: With expressions, which are compiled: a page of them takes as long as four pages of anything else.
+LARGE_WITH_EXPRESSIONS_BYTES = 4 * 1024
 MOST_USERS = 1024  # whose last turn is remembered
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 #: The place of a request in the queue.
 Turn = tuple[int, int]
+
+
+def is_large(body: bytes) -> bool:
+    """Return whether reading and judging *body* would hold up others.
+
+    >>> is_large(b"x" * 20_000), is_large(b"x" * 5_000), is_large(b"expression: a" + b" " * 5_000)
+    (True, False, True)
+    """
+    size = len(body)
+    return size >= LARGE_BYTES or (size >= LARGE_WITH_EXPRESSIONS_BYTES and b"expression" in body)
 
 
 class OffLoop:

@@ -30,7 +30,7 @@ from weir.apiserver.flowcontrol.levels import Flow, Ticket
 from weir.apiserver.handlers import Handlers, Review
 from weir.apiserver.metrics import VERBS, Metrics
 from weir.apiserver.nonresource import NO_CACHE, Pages
-from weir.apiserver.off_loop import LARGE_BYTES
+from weir.apiserver.off_loop import is_large
 from weir.apiserver.older_release import Release
 from weir.apiserver.registry.subresources import STREAMS
 from weir.apiserver.registry.verbs import Parts
@@ -175,7 +175,7 @@ class ApiServer:
                 self._metrics.authorization_allowed.value += 1
             if request.too_large or len(request.body) > BODY_BYTES:
                 raise too_large()
-            if len(request.body) >= LARGE_BYTES:
+            if is_large(request.body):
                 request.turn = self.verbs.off_loop.turn(user.name)
                 await self.verbs.off_loop.run(request.turn, document.check_values, request.body)
             answer = await self._act(request, info, warnings)

@@ -7,9 +7,10 @@ Not here: label selectors (.labels).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from weir.values.quoting import quote
 
@@ -170,6 +171,11 @@ class Selector:
 EVERYTHING = Selector()
 
 
+_OPERATOR: Final = re.compile("!=|==|=")
+#: Whoever needs more lists all; each costs time before anybody else has a turn.
+MOST_REQUIREMENTS: Final = 4096
+
+
 def parse(text: str) -> Selector:
     r"""Return the selector *text* stands for; raises SelectorError.
 
@@ -184,14 +190,13 @@ def parse(text: str) -> Selector:
     for part in _terms(text):
         if not part:
             continue
-        for at in range(len(part)):
-            operator = next((op for op in ("!=", "==", "=") if part.startswith(op, at)), "")
-            if operator:
-                value = _unescape(part[at + len(operator) :])
-                found.append(Requirement(part[:at], operator != "!=", value))
-                break
-        else:
+        operator = _OPERATOR.search(part)
+        if operator is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+        value = _unescape(part[operator.end() :])
+        found.append(Requirement(part[: operator.start()], operator[0] != "!=", value))
+        if len(found) > MOST_REQUIREMENTS:
+            raise SelectorError(f"invalid selector: it has more than {MOST_REQUIREMENTS} requirements")
     return Selector(tuple(found))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from weir.values.names import check_label_key, check_label_value
 from weir.values.quoting import quote
@@ -117,6 +117,10 @@ def _integer(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
+#: Whoever needs more lists all; each costs time before anybody else has a turn.
+MOST_REQUIREMENTS: Final = 4096
+
+
 def parse(text: str) -> Selector:
     """Return the selector *text* stands for; raises SelectorError.
 
@@ -215,6 +219,8 @@ class _Parser:
                 return tuple(found)
             if kind not in ("id", "!"):
                 raise SelectorError(f"found '{literal}', expected: !, identifier, or 'end of string'")
+            if len(found) >= MOST_REQUIREMENTS:
+                raise SelectorError(f"it has more than {MOST_REQUIREMENTS} requirements")
             try:
                 found.append(self._requirement())
             except SelectorError as error:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from weir.callable_package import make_callable
 from weir.gates import Gates, GatesLike
 from weir.validate.context import context_for
-from weir.validate.field import FieldError, required
+from weir.validate.field import FieldError, required, within_reason
 from weir.validate.registry import find_rule
 
 __all__ = ["FieldError", "validate", "validate_served"]
@@ -48,7 +48,9 @@ def validate_served(
     Documents of resource.k8s.io are in the layout of v1; *relaxed* says that they were written in v1alpha4.
     """
     rule = find_rule(kind.group, kind.kind)
-    return list(rule(document, old, context_for(gates, subresource, kind.namespaced, False, relaxed)))
+    return within_reason(
+        rule(document, old, context_for(gates, subresource, kind.namespaced, False, relaxed))
+    )
 
 
 def validate(

@@ -108,11 +108,18 @@ def _validate_keys_apart(term: Document, match: Sequence[str], at: str) -> Error
 
 def validate_spread_constraints(constraints: list[Document], at: str) -> Errors:
     """Yield what is wrong with the topology spread constraints of a pod."""
+    last = {_what_it_spreads(constraint): i for i, constraint in enumerate(constraints)}
     for i, constraint in enumerate(constraints):
-        yield from _validate_spread(constraint, constraints[i + 1 :], f"{at}[{i}]")
+        again = last[_what_it_spreads(constraint)] > i
+        yield from _validate_spread(constraint, f"{at}[{i}]", again=again)
 
 
-def _validate_spread(constraint: Document, later: list[Document], at: str) -> Errors:
+def _what_it_spreads(constraint: Document) -> tuple[str, str]:
+    return constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
+
+
+def _validate_spread(constraint: Document, at: str, *, again: bool) -> Errors:
+    """Yield what is wrong with one constraint; *again* says that a later one spreads the same."""
     skew, key = constraint.get("maxSkew") or 0, constraint.get("topologyKey") or ""
     action = constraint.get("whenUnsatisfiable") or ""
     if skew <= 0:
@@ -121,7 +128,7 @@ def _validate_spread(constraint: Document, later: list[Document], at: str) -> Er
         yield required(f"{at}.topologyKey", NOT_EMPTY)
     if action not in _WHEN_UNSATISFIABLE:
         yield not_supported(f"{at}.whenUnsatisfiable", action, _WHEN_UNSATISFIABLE)
-    if any((c.get("topologyKey") or "", c.get("whenUnsatisfiable") or "") == (key, action) for c in later):
+    if again:
         yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
     if (domains := constraint.get("minDomains")) is not None:
         if domains <= 0:

@@ -119,9 +119,11 @@ def validate_runtime_class(new: Document, old: Document | None, context: Context
         yield from validate_labels(selector, "scheduling.nodeSelector")
     tolerations = scheduling.get("tolerations") or []
     yield from validate_tolerations(tolerations, "scheduling.tolerations", CLOSED)
+    seen: set[tuple[tuple[str, object], ...]] = set()
     for i, toleration in enumerate(tolerations):
-        if toleration in tolerations[:i]:
+        if (same := tuple(sorted(toleration.items()))) in seen:
             yield duplicate(f"scheduling.tolerations[{i}]", go_struct("Toleration", toleration))
+        seen.add(same)
     if not handler:
         yield required("handler")
     else:

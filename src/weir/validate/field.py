@@ -59,6 +59,10 @@ class Bare(str):
     __slots__ = ()
 
 
+#: of details of all errors together: nobody reads more, and a list of errors may name a list of names each
+MOST_CHARACTERS: Final = 1 << 20
+
+
 class FieldError:
     """One broken rule: which field, what was there, and what should have been.
 
@@ -90,6 +94,18 @@ class FieldError:
 
     def __hash__(self) -> int:
         return hash((self.type, str(self)))
+
+
+def within_reason(errors: Errors) -> list[FieldError]:
+    """Return the errors, or as many as have `MOST_CHARACTERS` of detail: some name every other item of a long list."""
+    found: list[FieldError] = []
+    left = MOST_CHARACTERS
+    for error in errors:
+        found.append(error)
+        left -= len(error.detail)
+        if left < 0:
+            break
+    return found
 
 
 def show(value: Any) -> str:

@@ -195,16 +195,18 @@ def _validate_against_limit(name: str, value: Any, limits: Document, at: str) ->
 
 def _validate_claims(claims: list[Document], claim_names: Collection[str], at: str) -> Errors:
     seen: set[tuple[str, str]] = set()
+    names: set[str] = set()
     for i, claim in enumerate(claims):
         name, request = claim.get("name") or "", claim.get("request") or ""
         if not name:
             yield required(f"{at}[{i}]")
             continue
         # The whole claim and one request of it are the same claim twice.
-        if (name, request) in seen or (name, "") in seen or (not request and any(n == name for n, _ in seen)):
+        if (name, request) in seen or (name, "") in seen or (not request and name in names):
             whole = not request or (name, "") in seen
             yield duplicate_value(f"{at}[{i}]", name if whole else f"{name}/{request}")
         seen.add((name, request))
+        names.add(name)
         if request:
             yield from each_invalid(f"{at}[{i}].request", request, check_dns1123_label(request))
         if name not in claim_names:

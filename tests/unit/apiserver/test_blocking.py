@@ -122,6 +122,52 @@ HOSTILE = {
         ),
         422,
     ),
+    "networks to warn of": (
+        (
+            "POST",
+            "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+            JSON,
+            document(
+                {
+                    "metadata": {"name": "a"},
+                    "spec": {
+                        "podSelector": {},
+                        "ingress": [{"from": many(4_000, lambda n: {"ipBlock": {"cidr": f"10.{n % 256}.0.0/16"}})}],
+                    },
+                }
+            ),
+        ),
+        201,
+    ),
+    "ports": (
+        (
+            "POST",
+            PODS,
+            JSON,
+            document(
+                {
+                    "metadata": {"generateName": "p-"},
+                    "spec": {
+                        "containers": [
+                            {"name": "c", "image": "i", "ports": many(4_000, lambda n: {"containerPort": 1 + n})}
+                        ]
+                    },
+                }
+            ),
+        ),
+        201,
+    ),
+    "expressions": (
+        (
+            "POST",
+            PODS,
+            JSON,
+            document(pod(tolerations=many(120, lambda n: {"expression": f"taint.value.matches('^{n}*$') && {n} > 1"}))),
+        ),
+        201,
+    ),
+    "a long selector": (("GET", f"{PODS}?labelSelector={','.join(['a=b'] * 12_000)}", "", b""), 400),
+    "a long field selector": (("GET", f"{PODS}?fieldSelector={','.join(['metadata.name!=b'] * 3_000)}", "", b""), 200),
     "a list as yaml": (("GET", f"{ROLES}/clusterroles", "", b"", "application/yaml"), 200),
     "rules": (
         (

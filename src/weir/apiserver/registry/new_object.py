@@ -17,6 +17,7 @@ from weir.apiserver.patches import apply as server_side
 from weir.apiserver.registry import codec, conversion
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.strategies.strategy import Context
+from weir.apiserver.transport.warnings import first_warnings
 from weir.objects import defaults, v1alpha4
 from weir.objects.kinds import Kind, hub_of
 from weir.objects.zero_value import zero
@@ -88,7 +89,7 @@ class NewObject:
     def _judge(self, problems: list[FieldError]) -> Iterable[str]:
         if problems:
             raise errors.Invalid.from_field_errors(self.kind, self.metadata.get("name", ""), problems)
-        return for_kind(self.kind).warnings(self.kind, self.document)
+        return first_warnings(for_kind(self.kind).warnings(self.kind, self.document))
 
     def shown(self) -> Document:
         """Return the document in the client's version."""

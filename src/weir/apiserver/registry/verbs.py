@@ -41,6 +41,7 @@ from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.bodies import JSON_TYPES, decode, media_type
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
+from weir.apiserver.transport.warnings import first_warnings
 from weir.clock import Clock
 from weir.gates import Gates
 from weir.objects import defaults, v1alpha4
@@ -334,7 +335,7 @@ class Verbs:
             ]
             if problems:
                 raise errors.Invalid.from_field_errors(kind, metadata.get("name") or name, problems)
-            return strategy.warnings(kind, new, old)
+            return first_warnings(strategy.warnings(kind, new, old))
 
         write.warnings.extend(await self.off_loop.run(write.turn, judge) if write.turn else judge())
         pending = self.admission.validate(attributes)

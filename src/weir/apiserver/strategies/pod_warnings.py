@@ -8,6 +8,7 @@ Not here: what is refused (weir.validate), overlapping paths inside projected vo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
 from typing import Any, Final
 
 from weir.values.names import check_dns1123_label
@@ -116,22 +117,27 @@ def _container(container: Document, at: str) -> Iterator[str]:
 
 
 def _ports(ports: Any, at: str) -> Iterator[str]:
-    known: list[tuple[Document, str]] = []
+    """Yield what is odd between two ports. Only those are held against each other that have to do with each other."""
+    by_port: dict[Any, dict[Any, list[tuple[int, Any]]]] = {}
     for i, port in enumerate(ports):
         where = f"{at}.ports[{i}]"
-        for other, place in known:
-            same = all(port.get(name) == other.get(name) for name in ("containerPort", "protocol"))
-            if not same:
-                continue
-            host, theirs = port.get("hostPort") or 0, other.get("hostPort") or 0
-            ip, their_ip = port.get("hostIP") or "", other.get("hostIP") or ""
+        host, ip = port.get("hostPort") or 0, port.get("hostIP") or ""
+        known = by_port.setdefault((port.get("containerPort"), port.get("protocol")), {})
+        if not host:
+            related = [known.get("all", [])]
+        else:
+            related = [known.get(key, []) for key in ((0,), (host, ip), (host, not ip))]
+        for j, (theirs, their_ip) in merge(*related):
+            place = f"{at}.ports[{j}]"
             if (host, ip) == (theirs, their_ip):
                 yield f"{where}: duplicate port definition with {place}"
             elif not host or not theirs:
                 yield f"{where}: overlapping port definition with {place}"
-            elif host == theirs and bool(ip) != bool(their_ip):
+            else:
                 yield f"{where}: dangerously ambiguous port definition with {place}"
-        known.append((port, where))
+        # The same port again, without a host's, and whether it names an address: by these it is looked for.
+        for key in ("all", (host, ip), (host, bool(ip))) if host else ("all", (0,)):
+            known.setdefault(key, []).append((i, (host, ip)))
 
 
 def _fractions(amounts: Document, at: str) -> Iterator[str]:

@@ -8,8 +8,9 @@ Not here: who warns of what (the strategies, the decoder, webhooks).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
-__all__ = ["warning_headers"]
+__all__ = ["first_warnings", "warning_headers"]
 
 MOST_CHARACTERS = 4 * 1024
 LONGEST_CUT = 256
@@ -27,6 +28,11 @@ def warning_headers(warnings: Iterable[str]) -> list[bytes]:
     if sum(map(len, told)) > MOST_CHARACTERS:
         told = _cut(told)
     return [_header(text) for text in told]
+
+
+def first_warnings(warnings: Iterable[str]) -> list[str]:
+    """Return as many of *warnings* as could be told, found now: where the caller runs, which may be beside the loop."""
+    return list(islice(warnings, MOST_CHARACTERS))
 
 
 def _cut(warnings: list[str]) -> list[str]:
