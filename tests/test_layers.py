@@ -16,7 +16,7 @@ ROWS: list[set[str]] = [
     {"cel"},
     {"taints", "selectors"},
     {"devices"},
-    {"validate", "lint", "world", "lowering"},
+    {"validate", "customresources", "lint", "world", "lowering"},
     {"store", "client", "observe"},
     {"apiserver", "scheduler", "controllers", "operator", "simulation.kubelet", "simulation.drivers"},
     {"simulation", "explain", "whatif", "advise", "install", "conformance"},

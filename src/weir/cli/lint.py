@@ -210,7 +210,6 @@ def _run(
     from weir.client.cluster_gates import API_SERVER
     from weir.lint.check import either
     from weir.lint.formats import Run
-    from weir.lint.subject import Subject
     from weir.objects.features import needed_gates
 
     known = read_documents(place for place in cluster if place != _LIVE)
@@ -239,7 +238,7 @@ def _run(
         [each for each in findings if each.severity.weight <= checks.level.weight],
         len(items),
         sorted(names),
-        sum(1 for item in items if (subject := Subject(item)).kind and not subject.is_checked),
+        _unchecked(items, known),
         [each for each in findings if each.severity.weight > checks.level.weight],
         not files,
         str(gates.possible(())[0]),
@@ -251,6 +250,16 @@ def _run(
     if missing or (len(answers) > 1 and answers[0] != answers[1]):
         return run, CANNOT_SAY
     return run, FINDINGS if any(each.severity.fails for each in findings) else FINE
+
+
+def _unchecked(items: list[Document], known: list[Document]) -> int:
+    """Return how many of *items* are of kinds that neither weir nor a definition of the run knows."""
+    from weir.customresources.definition import find_custom_kinds
+    from weir.lint.subject import Subject
+
+    beside = (item for document in known for item in document.items())
+    custom = find_custom_kinds(item.value for item in (*beside, *items))
+    return sum(1 for item in items if (subject := Subject(item, custom)).kind and not subject.is_checked)
 
 
 def _check(

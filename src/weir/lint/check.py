@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from weir.customresources.definition import find_custom_kinds
 from weir.gates import Gates
 from weir.lint.live import Troubles
 from weir.lint.rule import Finding, Problem, Rule, Severity
@@ -39,7 +40,8 @@ def lint(
     level: Severity = Severity.NOTE,
     tick: Callable[[int, int], None] | None = None,
 ) -> list[Finding]:
-    """Return what *rules* find in *documents*, by file and line; *known* documents only lend their nodes.
+    """Return what *rules* find in *documents*, by file and line; *known* documents only lend their nodes
+    and definitions.
 
     With *stock* they are for a cluster that weir's operator extends. *troubles* are a live cluster's, whose objects
     have no lines. *tick* is called with how many objects are done.
@@ -51,8 +53,11 @@ def lint(
     >>> [finding.rule.code for finding in lint(read_manifest(pod), ALL_FEATURES) if finding.rule.code != "W001"]
     ['W011']
     """
-    subjects = [Subject(item) for document in documents for item in document.items()]
-    background = [Subject(item) for document in known for item in document.items()]
+    items = [item for document in documents for item in document.items()]
+    beside = [item for document in known for item in document.items()]
+    custom_kinds = find_custom_kinds(item.value for item in (*beside, *items))
+    subjects = [Subject(item, custom_kinds) for item in items]
+    background = [Subject(item) for item in beside]
     facts = Facts.of([*subjects, *background], gates, troubles, strict=strict, stock=stock)
     texts = {id(subject.document.lines): subject.document.lines for subject in subjects}
     remarked = {key: any("weir:" in line for line in lines) for key, lines in texts.items()}

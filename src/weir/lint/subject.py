@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from weir.customresources.definition import CustomKind, CustomKinds
 from weir.gates import Gates
 from weir.lint.live import Troubles
 from weir.lowering.originals import with_expression
@@ -26,9 +27,10 @@ Path = tuple[str | int, ...]  #: keys and positions that lead to a field
 
 @dataclass(frozen=True)
 class Subject:
-    """One object to check, with its document for places."""
+    """One object to check, with its document for places, and the kinds that definitions of the run make."""
 
     document: Document
+    custom_kinds: CustomKinds = field(default_factory=dict)
 
     @property
     def value(self) -> Any:
@@ -49,7 +51,12 @@ class Subject:
     @cached_property
     def is_checked(self) -> bool:
         """Whether weir knows the kind, so that every field was looked at."""
-        return is_known_kind(self.api_version, self.kind)
+        return self.custom_kind is not None or is_known_kind(self.api_version, self.kind)
+
+    @cached_property
+    def custom_kind(self) -> CustomKind | None:
+        """What a CustomResourceDefinition of the run says about it."""
+        return self.custom_kinds.get((self.api_version, self.kind))
 
     @property
     def is_written(self) -> bool:

@@ -6,11 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from weir.customresources.definition import CustomKind
+from weir.customresources.unknown_fields import find_unknown_fields as find_custom_unknown_fields
+from weir.customresources.values import NO_FIELD
 from weir.gates import Gates
 from weir.lint.rule import Edit, Problem, Rule, Severity
 from weir.lint.subject import Facts, Path, Subject
 from weir.lowering.originals import with_expressions
 from weir.validate import validate
+from weir.validate.context import context_for
 from weir.validate.field import NOT_SUPPORTED, TYPE_INVALID, FieldError
 from weir.validate.unknown_fields import closest, find_kind_problem, find_unknown_fields, show_path
 
@@ -22,6 +26,9 @@ _NORWAY: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"}
 
 def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
     """Yield every error the API server would answer this object with."""
+    if subject.custom_kind is not None:
+        yield from _custom(subject, subject.custom_kind, facts.gates)
+        return
     if subject.is_written:
         yield from _undecodable(subject)
     if subject.kind and find_kind_problem(subject.api_version, subject.kind):
@@ -35,19 +42,33 @@ def check(subject: Subject, facts: Facts) -> Iterator[Problem]:
         )
 
 
+def _custom(subject: Subject, kind: CustomKind, gates: Gates) -> Iterator[Problem]:
+    """Yield what the server says of a custom resource whose definition is among the files."""
+    if subject.is_written:
+        for path, within in find_custom_unknown_fields(subject.value, kind.schema):
+            yield _unknown(path, closest(str(path[-1]), within.properties))
+    for error in kind.validate(subject.value, context_for(gates, "", kind.namespaced, True)):
+        path = () if error.field == NO_FIELD else _path(error.field, subject.kind)
+        yield Problem(path, str(error), _fix(subject, path, error, gates)[0])
+
+
+def _unknown(path: Path, meant: str) -> Problem:
+    name = str(path[-1])
+    return Problem(
+        path,
+        f'strict decoding error: unknown field "{show_path(path)}"',
+        f"did you mean {meant}?" if meant else "remove it, or look for its right place",
+        edit=Edit(name, meant) if meant.casefold() == name.casefold() else None,
+        key=True,
+    )
+
+
 def _undecodable(subject: Subject) -> Iterator[Problem]:
     """Yield what strict decoding refuses; what a cluster has stored was decoded by a server that may know more."""
     if misspelt := subject.kind and find_kind_problem(subject.api_version, subject.kind):
         yield Problem((misspelt.field,), str(misspelt))
     for path, meant in find_unknown_fields(subject.value):
-        name = str(path[-1])
-        yield Problem(
-            path,
-            f'strict decoding error: unknown field "{show_path(path)}"',
-            f"did you mean {meant}?" if meant else "remove it, or look for its right place",
-            edit=Edit(name, meant) if meant.casefold() == name.casefold() else None,
-            key=True,
-        )
+        yield _unknown(path, meant)
 
 
 def _fix(subject: Subject, path: Path, error: FieldError, gates: Gates) -> tuple[str, Edit | None]:
@@ -106,6 +127,10 @@ A value that must be text and is not (`name: y`, `value: 950`) is what YAML make
 Some paths are the API server's and look odd: errors about a node's taints are reported under `metadata.taints`,
 although the taints stand in `spec.taints`. For an operator nobody knows it lists `Equal` and `Exists` only, whatever
 its gates are; the fix names all that the gates allow. An expression may be spelt `operator: CEL` with the expression
-as value, as clusters extended by `weir install` need it; it is judged like the field `expression`.""",
+as value, as clusters extended by `weir install` need it; it is judged like the field `expression`.
+
+Custom resources are checked where their CustomResourceDefinition is among the files, or in the dump given with
+`--cluster`: fields and values by its schema, in the server's words. Rules of `x-kubernetes-validations` are not run
+yet.""",
     check=check,
 )

@@ -1,0 +1,154 @@
+"""What does a definition's schema say about a value? `openAPIV3Schema`, read once into a tree.
+
+Keywords keep the meaning Kubernetes gives them: `nullable` beside the type, `x-kubernetes-int-or-string` instead of
+one, formats only where they belong to their type, `metadata` of the object and of embedded ones checked elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+Document = Mapping[str, Any]
+
+_NUMERIC_FORMATS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
+
+
+class SchemaError(ValueError):
+    """A schema that no API server would take; the message says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The schema of one value. What a keyword forbids is None, empty or False where it is not given."""
+
+    types: tuple[str, ...] = ()
+    format: str = ""
+    nullable: bool = False
+    properties: Mapping[str, Schema] = field(default_factory=dict)
+    #: of keys that are not properties; True and None allow any value
+    additional: Schema | bool | None = None
+    items: Schema | None = None
+    required: tuple[str, ...] = ()
+    enum: tuple[Any, ...] = ()
+    all_of: tuple[Schema, ...] = ()
+    any_of: tuple[Schema, ...] = ()
+    one_of: tuple[Schema, ...] = ()
+    negated: Schema | None = None
+    #: maximum, minLength, pattern …: what needs nothing but the value
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    preserves_unknown: bool = False
+    embedded: bool = False
+    list_type: str = ""
+    map_keys: tuple[str, ...] = ()
+
+
+_BOUNDS: Final = (
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "multipleOf",
+    "maxProperties",
+    "minProperties",
+)
+
+
+def read_schema(found: Any, at: str = "openAPIV3Schema") -> Schema:
+    """Return the tree of a schema document.
+
+    >>> read_schema({"type": "object", "properties": {"n": {"type": "integer"}}}).properties["n"].types
+    ('integer',)
+    """
+    if not isinstance(found, Mapping):
+        raise SchemaError(f"{at} must be an object")
+    types = _types(found, at)
+    properties = found.get("properties") or {}
+    if not isinstance(properties, Mapping):
+        raise SchemaError(f"{at}.properties must be an object")
+    additional, items = found.get("additionalProperties"), found.get("items")
+    negated = found.get("not")
+    return Schema(
+        types=types,
+        format=_format(types, found.get("format") or ""),
+        nullable=found.get("nullable") is True,
+        properties={
+            str(name): read_schema(one, f"{at}.properties[{name}]") for name, one in properties.items()
+        },
+        additional=additional
+        if additional is None or isinstance(additional, bool)
+        else read_schema(additional, f"{at}.additionalProperties"),
+        items=None if items is None else read_schema(items, f"{at}.items"),
+        required=tuple(found.get("required") or ()),
+        enum=tuple(found.get("enum") or ()),
+        all_of=_several(found, "allOf", at),
+        any_of=_several(found, "anyOf", at),
+        one_of=_several(found, "oneOf", at),
+        negated=None if negated is None else read_schema(negated, f"{at}.not"),
+        bounds={name: found[name] for name in _BOUNDS if found.get(name) is not None},
+        preserves_unknown=found.get("x-kubernetes-preserve-unknown-fields") is True,
+        embedded=found.get("x-kubernetes-embedded-resource") is True,
+        list_type=found.get("x-kubernetes-list-type") or "",
+        map_keys=tuple(found.get("x-kubernetes-list-map-keys") or ()),
+    )
+
+
+def _types(found: Document, at: str) -> tuple[str, ...]:
+    if found.get("x-kubernetes-int-or-string") is True:
+        return ("integer", "string")
+    kind = found.get("type") or ""
+    if not isinstance(kind, str):
+        raise SchemaError(f"{at}.type must be a string")
+    return (kind,) if kind else ()
+
+
+def _format(types: tuple[str, ...], name: str) -> str:
+    """Return the format where the type has it: others are taken as if they were not there."""
+    kind = types[0] if len(types) == 1 else ""
+    if kind in ("", "string"):
+        return name.replace("-", "") if name.replace("-", "") in STRING_FORMATS else ""
+    return name if name in _NUMERIC_FORMATS.get(kind, ()) else ""
+
+
+def _several(found: Document, name: str, at: str) -> tuple[Schema, ...]:
+    return tuple(read_schema(one, f"{at}.{name}[{i}]") for i, one in enumerate(found.get(name) or ()))
+
+
+#: The formats of strings that are checked, written without dashes.
+STRING_FORMATS: Final = frozenset(
+    {
+        "bsonobjectid",
+        "byte",
+        "cidr",
+        "creditcard",
+        "date",
+        "datetime",
+        "duration",
+        "email",
+        "hexcolor",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "isbn",
+        "isbn10",
+        "isbn13",
+        "k8slongname",
+        "k8sshortname",
+        "mac",
+        "password",
+        "rgbcolor",
+        "ssn",
+        "uri",
+        "uuid",
+        "uuid3",
+        "uuid4",
+        "uuid5",
+    }
+)
