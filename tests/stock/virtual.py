@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from weir.apiserver.webhooks.review import CallFailed
-from weir.client.api import Client
+from weir.client.api import Client, Unreachable
 from weir.gates import KUBERNETES_DEFAULTS
 from weir.lowering import webhooks
 from weir.lowering.webhooks import CONDITION_KEYS
@@ -73,8 +73,18 @@ class StockCluster(Cluster):
         self.operators.append(operator)
         return operator
 
+    def kill_operator(self, number: int) -> None:
+        """End one replica as a crash does: it says nothing any more."""
+
+        async def silent(*given: Any, **more: Any) -> Any:
+            raise Unreachable("killed")
+
+        self.operators[number]._client.call = silent  # type: ignore[method-assign]
+        self.operators[number]._client.exchange = silent  # type: ignore[method-assign]
+        self.stop_operator(number)
+
     def stop_operator(self, number: int) -> None:
-        """End one replica as a crash does."""
+        """End one replica as SIGTERM does."""
 
         async def stop() -> None:
             self._tasks[number].cancel()
@@ -121,7 +131,9 @@ class StockCluster(Cluster):
         """Replace the taints of people's on a node; Kubernetes' own stay."""
         stored = self.get("Node", node)
         assert stored is not None
-        kept = [t for t in stored["spec"].get("taints") or () if t["key"] in CONDITION_KEYS]
+        kept = [
+            t for t in stored["spec"].get("taints") or () if t["key"] in CONDITION_KEYS[:-1]
+        ]  # the last is people's
         written = [dict(zip(("key", "value", "effect"), taint, strict=True)) for taint in taints]
         self.patch("Node", node, {"spec": {"taints": kept + written}})
 

@@ -63,7 +63,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False, exists=True)
     default=15.0,
     show_default=True,
     metavar="SECONDS",
-    help="So long after a leader died new extended pods may wait for the next one.",
+    help="So long after a leader died the next one is elected; pods are released by any replica meanwhile.",
 )
 @click.option(
     "--grace-seconds",

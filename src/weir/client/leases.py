@@ -10,7 +10,7 @@ server itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +79,19 @@ class Leadership:
             self.check()
 
 
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do *work* to its end, however often we are told to stop meanwhile: whoever ends us may do so twice."""
+    task = asyncio.ensure_future(work)
+    told = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            told = True
+    if told:
+        raise asyncio.CancelledError
+
+
 class Elector:
     """Competes for a Lease and runs a task while holding it."""
 
@@ -130,8 +143,19 @@ class Elector:
                 leadership.lost.set()
                 for task in (acting, renewing):
                     task.cancel()
-                await asyncio.gather(acting, renewing, return_exceptions=True)
-                await self._release()
+                await _to_the_end(self._stop(acting, renewing))
+
+    async def _stop(self, *tasks: asyncio.Future[None]) -> None:
+        """Wait for the last of what was done, then give the Lease back, if the server answers soon."""
+        await asyncio.gather(*tasks, return_exceptions=True)
+        releasing = asyncio.ensure_future(self._release())
+        limit = asyncio.ensure_future(self._clock.sleep(self._timing.retry_seconds))
+        try:
+            await asyncio.wait({releasing, limit}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (releasing, limit):
+                task.cancel()
+            await asyncio.gather(releasing, limit, return_exceptions=True)
 
     async def _renew(self) -> None:
         """Return when the Lease could not be renewed for too long, or another process has it."""

@@ -18,7 +18,6 @@ from weir.client.api import Client
 from weir.clock import Clock
 from weir.install.checks import REVIEWS, Check, Verdict, ask_all, listed, may, milliseconds, one_line
 from weir.install.rights import CERTIFICATES, RIGHTS, Right
-from weir.lowering.daemonsets import daemonset_label
 from weir.lowering.names import GATE, NAMESPACE, OPERATOR, SENTINEL, marked_hash
 from weir.lowering.sentinel import address, counter_of, is_reached, sentinel_pod
 from weir.lowering.tolerations import MOST_ENTRIES, needed, read_originals
@@ -346,7 +345,7 @@ def _state(pod: Mapping[str, Any], nodes: Mapping[str, tuple[Triple, ...]], nati
         found.add("full")
     if any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()):
         found.add("held")
-    elif not daemonset_label(pod):
+    else:
         bound = spec.get("nodeName")
         triples = (
             nodes.get(bound, ()) if bound else tuple(each for of_node in nodes.values() for each in of_node)

@@ -18,7 +18,7 @@ import msgspec
 
 from weir.lowering import webhooks
 from weir.lowering.affinity import mark_volume, volume_problems
-from weir.lowering.daemonsets import daemonset_label, lower_daemonset
+from weir.lowering.daemonsets import daemonset_label, exact_pod, lower_daemonset
 from weir.lowering.grace import split_grace
 from weir.lowering.names import GATE, REQUIREMENTS
 from weir.lowering.node_labels import LabelRules
@@ -83,7 +83,7 @@ def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
     marked = mark_template(new, cluster.native_numeric)
     spec, metadata = dict(marked.get("spec") or {}), marked.get("metadata") or {}
     if not old and "tolerations" in spec:
-        spec["tolerations"], _ = split_grace(spec["tolerations"])  # copied from a bound pod
+        spec["tolerations"], _ = split_grace(exact_pod(marked))  # grace is copied from a bound pod
     annotations = metadata.get("annotations")
     originals = read_originals(annotations)
     lowered = originals or read_originals(annotations, REQUIREMENTS) or daemonset_label(new)
@@ -95,7 +95,7 @@ def _pod(new: Document, old: Document, cluster: Cluster) -> Answer:
         gate = bool(lowered) and not spec.get("nodeName")
     if gate and not _gated(spec):
         spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), {"name": GATE}]
-    if originals and not daemonset_label(new) and not (old and spec.get("nodeName")):
+    if originals and not (old and spec.get("nodeName")):
         done = complete(spec.get("tolerations") or [], originals, cluster.known, cluster.native_numeric)
         if done.left_out and not old:
             most = f"more than {MOST_ENTRIES} entries, and the API server takes no more in reasonable time"
@@ -121,7 +121,8 @@ def _workload(new: Document, request: Mapping[str, Any], cluster: Cluster) -> An
         metadata = new.get("metadata") or {}
         namespace = request.get("namespace") or metadata.get("namespace") or ""
         name = metadata.get("name") or metadata.get("generateName") or ""
-        lowered = lower_daemonset(template, namespace, name, cluster.native_numeric)
+        label = daemonset_label(template_of(request.get("oldObject") or {}, kind))
+        lowered = lower_daemonset(template, namespace, name, cluster.native_numeric, label)
     else:
         lowered = mark_template(template, cluster.native_numeric)
     return Answer(with_template(new, kind, lowered))

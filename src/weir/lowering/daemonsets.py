@@ -4,7 +4,9 @@ Spec: stock.md 8. Its controller judges nodes by the template, so entries in pod
 template would roll out. Behind each marker stands `Exists` on the key, and a node selector on a label of the
 DaemonSet's own says which nodes are meant. The label is set in the write that changes the taint.
 What surprises: a node that is no longer tolerated for NoSchedule keeps the label while the DaemonSet's pod runs there,
-as that pod would stay natively. An expression names no key, so the pods tolerate Kubernetes' own taints with it.
+as that pod would stay natively. Where `Exists` would not say the same about a tolerated node, the pods get entries for
+values as any other pod does, and only the template stays broad: for an expression, which names no key, and where
+another entry for the key has other seconds.
 Not here: when labels are written (weir.lowering.node_labels).
 """
 
@@ -22,17 +24,21 @@ from weir.lowering.names import (
     marked_hash,
 )
 from weir.lowering.templates import mark_template
-from weir.lowering.tolerations import CEL, read_entry, read_originals
+from weir.lowering.tolerations import CEL, is_extended, read_entry, read_originals
 from weir.lowering.triples import Triple
+from weir.taints import wellknown
 from weir.taints.toleration import find_tolerating
 
 Document = dict[str, Any]
 
 
 def lower_daemonset(
-    template: Mapping[str, Any], namespace: str, name: str, native_numeric: bool = False
+    template: Mapping[str, Any], namespace: str, name: str, native_numeric: bool = False, label: str = ""
 ) -> Document:
-    """Return the template of the DaemonSet *name* as a stock cluster's controller can judge nodes by it."""
+    """Return the template of the DaemonSet *name* as a stock cluster's controller can judge nodes by it.
+
+    It keeps the *label* that it had: nodes carry it, and the controller deletes every pod on a node without.
+    """
     plain = _without_own(template)
     marked = mark_template(plain, native_numeric)
     spec, metadata = dict(marked["spec"]), marked.get("metadata") or {}
@@ -45,7 +51,7 @@ def lower_daemonset(
         if (hash_ := marked_hash(entry.get("key") or "")) in originals:
             tolerations += _broad(originals[hash_])
     spec["tolerations"] = tolerations
-    key = label_key(daemonset_hash(namespace, name, original_tolerations(marked)))
+    key = label or label_key(daemonset_hash(namespace, name, original_tolerations(marked)))
     spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), key: LABEL_VALUE}
     return {**marked, "spec": spec}
 
@@ -61,6 +67,40 @@ def _broad(original: Mapping[str, Any]) -> list[Document]:
         return [{**entry, "tolerationSeconds": seconds}]
     timed = {**entry, "effect": "NoExecute", "tolerationSeconds": seconds}
     return [timed, *({**entry, "effect": effect} for effect in ("NoSchedule", "PreferNoSchedule"))]
+
+
+def exact_pod(pod: Mapping[str, Any]) -> list[Document]:
+    """Return the tolerations of a DaemonSet's pod, marked, without broad entries where these say too much."""
+    tolerations: list[Document] = (pod.get("spec") or {}).get("tolerations") or []
+    originals = read_originals((pod.get("metadata") or {}).get("annotations"))
+    if not daemonset_label(pod) or not _says_too_much(original_tolerations(pod)):
+        return tolerations
+    return _without_broad(pod, originals)
+
+
+def _says_too_much(tolerations: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether `Exists` in place of an extended entry decides what another entry should."""
+    evicting = [entry for entry in tolerations if entry.get("effect") in (None, "", "NoExecute")]
+    for entry in filter(is_extended, tolerations):
+        if entry.get("operator") == CEL:
+            return True
+        rivals = [each for each in evicting if each.get("operator") == CEL or _may_match(each, entry)]
+        if len({each.get("tolerationSeconds") for each in rivals}) > 1:
+            return True
+    return False
+
+
+def _may_match(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return entry.get("key") in (None, "", other.get("key"))
+
+
+def automatic(template: Mapping[str, Any]) -> list[Document]:
+    """Return the tolerations that the DaemonSet controller gives to every pod of its own accord."""
+    host_network = bool((template.get("spec") or {}).get("hostNetwork"))
+    return [
+        {"key": key, "operator": "Exists", "effect": effect}
+        for key, effect in wellknown.daemon_taints(host_network=host_network)
+    ]
 
 
 def original_tolerations(template: Mapping[str, Any]) -> list[Document]:
@@ -103,11 +143,13 @@ def may_run(
     False
     """
     read = [read_entry(entry) for entry in tolerations]
+    # By keys the controller itself judges Kubernetes' own taints; behind an expression it has no key to judge by.
+    judged = any(entry.get("operator") == CEL for entry in tolerations)
     effects = {"NoExecute"} if runs_here else {"NoExecute", "NoSchedule"}
     return all(
         find_tolerating(read, triple.taint, ALL_FEATURES) is not None
         for triple in triples
-        if triple.effect in effects and not triple.conditional
+        if triple.effect in effects and (judged or not triple.conditional)
     )
 
 

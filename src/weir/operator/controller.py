@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from weir import errors
@@ -19,7 +20,7 @@ from weir.client.cache import Cache, ObjectKey
 from weir.client.queue import WorkQueue, work
 from weir.clock import Clock
 from weir.lowering.daemonsets import may_run
-from weir.lowering.names import OPERATOR
+from weir.lowering.names import OPERATOR, labelled_hash
 from weir.lowering.tolerations import LoweredList
 from weir.lowering.triples import Triple, triples_of
 from weir.objects.kinds import by_kind
@@ -35,6 +36,8 @@ WORKERS: Final = 16
 #: Pending pods are looked at so long after a triple appeared: by then the barrier has served them.
 LOOK_AGAIN_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 300.0
+#: A label on nodes goes when nothing has asked for it so long: a workload that is replaced asks again at once.
+UNUSED_SECONDS: Final = 1800.0
 #: Grace that a barrier has ended comes back so long after: by then the write has come, or will not.
 GRACE_AGAIN_SECONDS: Final = 60.0
 
@@ -52,6 +55,11 @@ class NodeKey(NamedTuple):
 
 class GraceKey(NamedTuple):
     pod: PodKey
+
+
+def _synthetic(node: Document) -> set[str]:
+    labels = (node.get("metadata") or {}).get("labels") or {}
+    return {label for label in labels if labelled_hash(label)}
 
 
 class Controller:
@@ -73,6 +81,9 @@ class Controller:
         self._known, self._entries, self._metrics = known, entries, metrics
         self._log = Log("weir.operator")
         self._queue: WorkQueue[Hashable] | None = None
+        self._unused: dict[
+            str, float
+        ] = {}  #: synthetic labels on nodes that nothing asks for, and since when
         pods.listen(self._pod_changed)
         nodes.listen(self._node_changed)
         known.listeners.append(self._learned)
@@ -84,7 +95,7 @@ class Controller:
         self._queue = queue
         self._metrics.leader.set(1)
         tasks = [
-            asyncio.ensure_future(work(queue, self._reconcile, failed=self._failed)) for _ in range(WORKERS)
+            asyncio.ensure_future(work(queue, self._reconcile, failed=self.failed)) for _ in range(WORKERS)
         ]
         tasks.append(asyncio.ensure_future(self._forget()))
         try:
@@ -116,11 +127,27 @@ class Controller:
             await self._clock.sleep(FORGET_SECONDS)
             try:
                 gone = await self._known.forget(self._in_use())
+                await self._drop_unused_labels()
             except (errors.ApiError, Unreachable) as error:
                 self._log.warning("The table of taints could not be tidied", error=str(error))
                 continue
             if gone:
                 self._log.info("Taints that no node has any more are forgotten", count=len(gone))
+
+    async def _drop_unused_labels(self) -> None:
+        """Take synthetic labels off nodes that nothing has asked for since long; a new pod brings its label again."""
+        now, known = self._clock.monotonic(), self._rules.labels.known()
+        marked = {node["metadata"]["name"]: _synthetic(node) - known for node in self._nodes}
+        unused = {label for labels in marked.values() for label in labels}
+        self._unused = {label: self._unused.get(label, now) for label in unused}
+        old = {label for label, since in self._unused.items() if now - since >= UNUSED_SECONDS}
+        for name, labels in marked.items():
+            if gone := labels & old:
+                patch = {"metadata": {"labels": dict.fromkeys(sorted(gone))}}
+                with suppress(errors.NotFound):
+                    await self._client.patch(NODES, name, patch, field_manager=OPERATOR, read=False)
+        if old:
+            self._log.info("Labels that nothing asks for any more are gone", count=len(old))
 
     # ── what changed ─────────────────────────────────────────────────────────────────────────────
 
@@ -141,7 +168,7 @@ class Controller:
 
     def _look_at_grace(self, pod: LoweredPod) -> None:
         seconds, found = self._entries.grace_seconds, pod.tolerations
-        if not seconds or not pod.node or pod.label or found is None or found.is_graced(seconds):
+        if not seconds or not pod.node or found is None or found.is_graced(seconds):
             return
         key = GraceKey(PodKey(pod.metadata.namespace, pod.metadata.name))
         self._add(key, GRACE_AGAIN_SECONDS if found.has_grace else 0.0)
@@ -173,7 +200,7 @@ class Controller:
         elif isinstance(key, GraceKey):
             await self._reconcile_grace(key.pod)
 
-    def _failed(self, key: Hashable, error: Exception) -> None:
+    def failed(self, key: Hashable, error: Exception) -> None:
         if isinstance(error, errors.Conflict):
             return  # another was faster: the next try sees
         if isinstance(error, errors.WeirError):
@@ -191,7 +218,7 @@ class Controller:
         native = self._entries.native_numeric
         if pod.node:
             node = self._nodes.get(ObjectKey("", pod.node))
-            if pod.label or not lacks(pod, triples_of(node), native):
+            if not lacks(pod, triples_of(node), native):
                 return
             written = await self._entries.add(pod, lambda: triples_of(node), "repair")
             if written.added:
@@ -204,17 +231,19 @@ class Controller:
             if lacks(pod, self._known.known, native):
                 await self._entries.add(pod, lambda: self._known.known, "repair")
             return
-        if pod.label:
-            if not self._daemon_may_run(pod):
-                await self._reconcile_node(pod.target)
-                return
-        else:
-            await self._known.read()  # begun after the pod was seen: no barrier before it is missed
+        await self.release(pod)
+
+    async def release(self, pod: LoweredPod) -> None:
+        """Complete a pod that is held and let it go, unless its node is not ready for it."""
+        if pod.label and not self._daemon_may_run(pod):
+            await self._reconcile_node(pod.target)
+            return
+        await self._known.read()  # begun after the pod was seen: no barrier before it is missed
         for hash_, _ in pod.requirements:
             if hash_ in self._rules.labels.requirements:
-                await self._label_nodes()
+                await self.label_nodes()
                 break
-        await self._entries.add(pod, lambda: () if pod.label else self._known.known, "release", release=True)
+        await self._entries.add(pod, lambda: self._known.known, "release", release=True)
 
     async def _reconcile_grace(self, key: PodKey) -> None:
         """Give a bound pod its grace entries, unless it is about to leave."""
@@ -231,7 +260,8 @@ class Controller:
         tolerations = self._rules.labels.daemonsets.get(pod.label)
         return node is not None and tolerations is not None and may_run(tolerations, triples_of(node), False)
 
-    async def _label_nodes(self) -> None:
+    async def label_nodes(self) -> None:
+        """Give every node the labels that it lacks."""
         wrong = [node for node in self._nodes if self._labels(node) is not None]
         for start in range(0, len(wrong), WORKERS):
             await asyncio.gather(*(self._label(node) for node in wrong[start : start + WORKERS]))
@@ -278,6 +308,6 @@ class Controller:
             self._log.warning("A node got taints past the hook", node=name, taints=",".join(map(str, passed)))
             await self._known.add(passed)
         for pod in self._pods.by_index("node", name):
-            if not pod.label and lacks(pod, triples, self._entries.native_numeric):
+            if lacks(pod, triples, self._entries.native_numeric):
                 self._add(PodKey(pod.metadata.namespace, pod.metadata.name))
         await self._label(node)

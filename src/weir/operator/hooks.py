@@ -7,7 +7,8 @@ Not here: the answers (weir.lowering.admission), HTTP (weir.operator.hook_server
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from weir import errors
@@ -16,6 +17,8 @@ from weir.client.events import Recorder, reference
 from weir.clock import Clock
 from weir.lowering import webhooks
 from weir.lowering.admission import Answer, Cluster, answer, respond
+from weir.lowering.daemonsets import daemonset_label
+from weir.lowering.templates import template_of
 from weir.lowering.triples import new_triples
 from weir.observe.logs import Log
 from weir.operator.barrier import Barrier, NoRoom, TimedOut, Unconfirmed
@@ -28,6 +31,7 @@ Document = dict[str, Any]
 
 #: Below the webhook's own limit, so that the writer gets a reason and not a broken connection.
 BARRIER_SECONDS: Final = 8.0
+LABELLING_SECONDS: Final = 8.0
 
 
 class Hooks:
@@ -42,8 +46,9 @@ class Hooks:
         entries: Entries,
         metrics: OperatorMetrics,
         recorder: Recorder,
+        label_nodes: Callable[[], Awaitable[None]],
     ) -> None:
-        self._clock, self._known, self._rules = clock, known, rules
+        self._clock, self._known, self._rules, self._label_nodes = clock, known, rules, label_nodes
         self._barrier, self._entries, self._metrics, self._recorder = barrier, entries, metrics, recorder
         self._log = Log("weir.operator")
 
@@ -61,6 +66,8 @@ class Hooks:
                 runs_here=self._rules.runs_here,
             )
             given = answer(path, request, cluster)
+            if path == webhooks.DAEMONSET_PATH and given.document is not None and not request.get("dryRun"):
+                given = await self._label_first(request, given)
         result = "allowed" if given.allowed else "refused"
         self._metrics.hook_duration.child(path, result).observe(self._clock.monotonic() - began)
         if not given.allowed:
@@ -72,6 +79,23 @@ class Hooks:
                 reason=given.message,
             )
         return respond(review, given)
+
+    async def _label_first(self, request: Mapping[str, Any], given: Answer) -> Answer:
+        """Label the nodes of a DaemonSet that is lowered while its pods run: on others they would be deleted."""
+        before = template_of(request.get("oldObject") or {}, "DaemonSet")
+        after = template_of(given.document or {}, "DaemonSet")
+        if not request.get("oldObject") or not daemonset_label(after) or daemonset_label(before):
+            return given
+        self._rules.expect(after)
+        try:
+            async with asyncio.timeout(LABELLING_SECONDS):
+                await self._label_nodes()
+        except (TimeoutError, errors.ApiError, Unreachable) as error:
+            return Answer(
+                code=429,
+                message=f"nodes could not be labelled for this DaemonSet yet, try again: {str(error) or 'out of time'}",
+            )
+        return given
 
     async def _hold(self, request: Mapping[str, Any]) -> Answer:
         node: Document = request.get("object") or {}

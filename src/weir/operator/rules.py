@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from weir.client.cache import Cache
-from weir.lowering.daemonsets import daemonset_label, original_tolerations
+from weir.lowering.daemonsets import automatic, daemonset_label, original_tolerations
 from weir.lowering.names import REQUIREMENTS
 from weir.lowering.node_labels import LabelRules
 from weir.lowering.tolerations import read_originals
@@ -55,7 +55,16 @@ class Rules:
         if known and known != label:
             self.labels.daemonsets.pop(known, None)
             self.changed()
-        if label and self.labels.daemonsets.get(label) != (tolerations := original_tolerations(after)):
+        if label:
+            self.expect(after)
+
+    def expect(self, template: Document) -> None:
+        """Take in the template of a lowered DaemonSet, which may not be stored yet."""
+        label, tolerations = (
+            daemonset_label(template),
+            [*original_tolerations(template), *automatic(template)],
+        )
+        if self.labels.daemonsets.get(label) != tolerations:
             self.labels.daemonsets[label] = tolerations
             self.changed()
 

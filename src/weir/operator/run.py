@@ -33,6 +33,7 @@ from weir.operator.native import has_numeric
 from weir.operator.precautions import Precautions
 from weir.operator.rules import Rules, daemon_index, node_index
 from weir.operator.sentinel import ENDPOINT_SLICES, Sentinel
+from weir.operator.stand_by import StandBy
 from weir.operator.views import LoweredPod, pod_decoder
 
 DAEMON_SETS: Final = by_kind("apps/v1", "DaemonSet")
@@ -151,9 +152,23 @@ class Operator:
             self._recorder,
             grace_seconds,
         )
+        self._stand_by = StandBy(
+            clock,
+            pods,
+            self.controller.release,
+            self.controller.failed,
+            leads=lambda: bool(self.metrics.leader.value),
+        )
         self._precautions.changed = self.controller.look_at_every_grace
         self._hooks = Hooks(
-            clock, self.known, self.rules, self.barrier, self.entries, self.metrics, self._recorder
+            clock,
+            self.known,
+            self.rules,
+            self.barrier,
+            self.entries,
+            self.metrics,
+            self._recorder,
+            self.controller.label_nodes,
         )
         self._ready = asyncio.Event()
         self.metrics.known.look = lambda: float(len(self.known.known))
@@ -196,7 +211,10 @@ class Operator:
                 namespace=self._namespace,
                 identity=self._identity,
             )
-            tasks += [asyncio.ensure_future(each) for each in (self._precautions.run(), self._act())]
+            tasks += [
+                asyncio.ensure_future(each)
+                for each in (self._precautions.run(), self._stand_by.run(), self._act())
+            ]
             await asyncio.gather(*tasks)
         finally:
             self._ready.clear()

@@ -17,3 +17,22 @@ PID_PRESSURE: Final = "node.kubernetes.io/pid-pressure"
 NETWORK_UNAVAILABLE: Final = "node.kubernetes.io/network-unavailable"
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"  #: a cordon
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"  #: set by people: the node will not come back
+
+
+_DAEMON_TAINTS: Final = (
+    (NOT_READY, "NoExecute"),
+    (UNREACHABLE, "NoExecute"),
+    (DISK_PRESSURE, "NoSchedule"),
+    (MEMORY_PRESSURE, "NoSchedule"),
+    (PID_PRESSURE, "NoSchedule"),
+    (UNSCHEDULABLE, "NoSchedule"),
+)
+
+
+def daemon_taints(*, host_network: bool) -> tuple[tuple[str, str], ...]:
+    """Return the taints, by key and effect, that every pod of a DaemonSet tolerates.
+
+    >>> len(daemon_taints(host_network=True)) - len(daemon_taints(host_network=False))
+    1
+    """
+    return (*_DAEMON_TAINTS, *(((NETWORK_UNAVAILABLE, "NoSchedule"),) if host_network else ()))

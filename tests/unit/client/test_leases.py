@@ -107,6 +107,17 @@ async def test_a_leader_that_cannot_renew_stops_before_another_begins(scene: Sce
     assert scene.most_at_once == 1
 
 
+async def test_a_leader_that_is_told_twice_to_leave_still_hands_over(scene: Scene) -> None:
+    scene.join("a")
+    await scene.clock.advance(1)
+    task = scene.tasks.pop("a")
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() and scene.server.objects[LEASE]["spec"]["holderIdentity"] == ""
+
+
 async def test_a_deposed_leader_learns_of_it_when_it_asks(scene: Scene) -> None:
     scene.join("a")
     await scene.clock.advance(1)

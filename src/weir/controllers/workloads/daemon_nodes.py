@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -22,16 +22,6 @@ from weir.objects.core import Toleration, ViewError, read
 from weir.selectors.node import pod_selects_node
 from weir.taints import wellknown
 from weir.taints.toleration import BLOCKING, EVICTING, Evaluate, untolerated
-
-_ALWAYS: Final = (
-    (wellknown.NOT_READY, "NoExecute"),
-    (wellknown.UNREACHABLE, "NoExecute"),
-    (wellknown.DISK_PRESSURE, "NoSchedule"),
-    (wellknown.MEMORY_PRESSURE, "NoSchedule"),
-    (wellknown.PID_PRESSURE, "NoSchedule"),
-    (wellknown.UNSCHEDULABLE, "NoSchedule"),
-)
-_HOST_NETWORK: Final = (wellknown.NETWORK_UNAVAILABLE, "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +40,7 @@ def daemon_tolerations(tolerations: Sequence[Toleration], *, host_network: bool)
     True
     """
     found = list(tolerations)
-    for key, effect in (*_ALWAYS, *((_HOST_NETWORK,) if host_network else ())):
+    for key, effect in wellknown.daemon_taints(host_network=host_network):
         entry = Toleration(key, "Exists", "", effect)
         for position, present in enumerate(found):
             if present.identity == entry.identity:

@@ -270,14 +270,14 @@ class _Round:
         ]
 
     def _replace(self, should: Mapping[str, ShouldRun], desired: int) -> Iterator[Action]:
-        """Remove pods of an older template while few enough are missing."""
+        """Remove pods of an older template while few enough are missing, also where none would be started now."""
         limit = scaled(self._rolling.get("maxUnavailable", 1), desired, up=True)
         unavailable = 0
         candidates: list[Pod] = []
         for name in should:
-            if not should[name].run:
-                continue
             pods = self._standing(name)
+            if not pods and not should[name].run:
+                continue
             if not any(self._available(pod) for pod in pods):
                 unavailable += 1
             for pod in pods:

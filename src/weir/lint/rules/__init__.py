@@ -32,7 +32,6 @@ from weir.lint.rules import (
     w040_expression_dropped,
     w041_lowered_mark,
     w042_bound_at_creation,
-    w043_expression_in_daemonset,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -62,5 +61,4 @@ RULES: Final[tuple[Rule, ...]] = (
     w040_expression_dropped.RULE,
     w041_lowered_mark.RULE,
     w042_bound_at_creation.RULE,
-    w043_expression_in_daemonset.RULE,
 )

@@ -164,8 +164,15 @@ def test_required_affinity_is_replaced_and_preferred_stays():
 
 
 def test_a_running_pod_stays_under_a_new_noschedule_taint():
-    found = actions(node("n", taint("NoSchedule")), pod("a"))
+    (template,) = created(actions(node("n")))
+    newest = template.document["metadata"]["labels"]
+    found = actions(node("n", taint("NoSchedule")), pod("a", **newest))
     assert (created(found), deleted(found)) == ([], [])
+
+
+def test_a_rolling_update_takes_the_old_pod_also_where_no_new_one_may_start():
+    found = actions(node("n", taint("NoSchedule")), pod("a", **{"controller-revision-hash": "old"}))
+    assert (created(found), deleted(found)) == ([], ["a"])
 
 
 def test_a_running_pod_goes_under_a_new_noexecute_taint():
