@@ -1,6 +1,7 @@
 """The long runs that `make test-stock` makes.
 
 `python -m tests.stock flips [for each situation] [situation …]`: on real Kubernetes programs.
+`python -m tests.stock scale [nodes/pods …]`: on real Kubernetes programs, without and with the operator.
 `python -m tests.stock histories [how many] [first seed]`: under virtual time, beside native operators.
 """
 
@@ -41,10 +42,24 @@ def histories(count: int = 500, first: int = 0) -> int:
     return bad
 
 
+def scale(*sizes: str) -> None:
+    """Print how times and memory grow with the size of the cluster."""
+    from tests.stock.scale import measure
+
+    for size in sizes or ("100/1000", "300/6000", "1000/20000"):
+        nodes, pods = map(int, size.split("/"))
+        for operator in (False, True):
+            with tempfile.TemporaryDirectory(prefix="weir-stock-") as folder:
+                print(asyncio.run(measure(Path(folder), nodes, pods, operator=operator)).line(), flush=True)
+
+
 def main(arguments: list[str]) -> int:
     what, *rest = arguments or ["flips"]
     if what == "histories":
         return 1 if histories(*map(int, rest)) else 0
+    if what == "scale":
+        scale(*rest)
+        return 0
     number, *situations = rest or ["500"]
     return 1 if flips(int(number), *situations) else 0
 

@@ -128,6 +128,7 @@ class Plane:
         self.clients: list[Client] = []
         self.managers: list[Program] = []
         self.operators: list[Program] = []
+        self.metrics_ports: list[int] = []  #: of the operators
         self.programs: list[Program] = []
         self.gone: dict[str, float] = {}  #: when each pod was seen to be deleted, by name
         self.bound: dict[str, float] = {}
@@ -303,10 +304,11 @@ async def installed(
     door = Door(ports)
     try:
         for number, port in enumerate(ports):
+            made.metrics_ports.append(free_port())
             command = [
                 sys.executable, "-m", "weir", "operator", f"--kubeconfig={made.kubeconfigs[0]}",
-                f"--secure-port={port}", f"--tls-cert-file={folder / 'hook.crt'}",
-                f"--tls-private-key-file={folder / 'hook.key'}", "-v",
+                f"--secure-port={port}", f"--metrics-port={made.metrics_ports[-1]}", "-v",
+                f"--tls-cert-file={folder / 'hook.crt'}", f"--tls-private-key-file={folder / 'hook.key'}",
                 *([] if grace_seconds is None else [f"--grace-seconds={grace_seconds}"]),
                 *(["--leader-elect-lease-duration=3"] if replicas > 1 else ["--no-leader-elect"]),
             ]  # fmt: skip
