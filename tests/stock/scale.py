@@ -22,8 +22,8 @@ from weir import errors
 from weir.client.api import Unreachable
 
 AT_ONCE, SAMPLE, ONE_BY_ONE, TOGETHER = 24, 40, 20, 40
-#: An extended pod tolerates the nodes with the highest values: as many as one of these.
-TOLERATED = (10, 30, 60, 100)
+#: An extended pod tolerates so many values, spread over all nodes.
+TOLERATED = 50
 
 
 @dataclass
@@ -64,7 +64,8 @@ class Growing:
     def __init__(self, made: Plane, figures: Figures) -> None:
         self._plane, self.figures = made, figures
         self._names = itertools.count()
-        self._values = itertools.count(100_000)
+        self._classes = max(1, figures.nodes // TOLERATED)
+        self._turns = itertools.count(1)
 
     async def run(self) -> None:
         figures = self.figures
@@ -95,12 +96,12 @@ class Growing:
             figures.memory, figures.highest = _memory(self._plane.operators[0])
 
     async def _pod(self, name: str, *, extended: bool) -> None:
-        most = self.figures.nodes
         if not extended or not self.figures.operator:
             entry = {"key": "sla", "operator": "Exists"}
         else:
-            tolerated = min(TOLERATED[crc32(name.encode()) % len(TOLERATED)], most)
-            entry = {"key": "sla", "operator": "Gt", "value": str(most - tolerated - 1)}
+            which = crc32(name.encode()) % self._classes
+            expression = f"taint.key == 'sla' && int(taint.value) % {self._classes} == {which}"
+            entry = {"operator": "CEL", "value": expression}
         await _patiently(lambda: self._plane.pod(name, entry))
 
     async def _bound_after(self, *, extended: bool) -> float:
@@ -112,7 +113,8 @@ class Growing:
 
     async def _taint(self, node: str) -> float:
         """Give a node a value that nobody has seen, against running pods too."""
-        return await self._plane.taint(node, ("sla", str(next(self._values)), "NoExecute")) * 1000
+        value = int(node[1:]) + 1_000_000 * self._classes * next(self._turns)  # tolerated by the same pods
+        return await self._plane.taint(node, ("sla", str(value), "NoExecute")) * 1000
 
     def _confirms(self) -> int:
         if not self.figures.operator:

@@ -194,7 +194,10 @@ def _once(
                 if number:
                     echo("")
                 last = number == len(answered) - 1
-                written, through = asked[number][1], _through_operator(asked[number][0], known, held)
+                written, through = (
+                    asked[number][1],
+                    _said_of(_through_operator(asked[number][0], known, held)),
+                )
                 assumed = "; ".join(filter(None, (through, known.line() if last else "")))
                 if output == "markdown":
                     lines = markdown(answer, assumed, show_all=show_all, as_patch=as_patch, written=written)
@@ -208,7 +211,8 @@ def _once(
             if gates is not found[-1][0]:
                 echo("")
     else:
-        document = report(found, known.report())
+        through_operator = [_through_operator(subject, known, held) for subject, _ in asked]
+        document = report(found, known.report(), through_operator)
         echo(to_json(document) if output == "json" else to_yaml(document))
     if len(found) > 1:
         return CANNOT_SAY
@@ -218,16 +222,28 @@ def _once(
     return FINDINGS
 
 
-def _through_operator(subject: Subject, known: KnownGates, held: Held) -> str:
-    """Return what a pod asks that the cluster knows only through weir's operator; "" when it asks nothing of that."""
+def _through_operator(subject: Subject, known: KnownGates, held: Held) -> list[dict[str, Any]]:
+    """Return the tolerations that a pod has only through weir's operator, as they were written."""
     from weir.client.cluster_gates import OPERATOR
-    from weir.explain.phrases import asks, gate_of, short
+    from weir.explain.phrases import gate_of
     from weir.lowering.originals import extended_entries
     from weir.lowering.tolerations import read_entry
 
-    read = [read_entry(each) for each in extended_entries(subject.document)]
-    lowered = [each for each in read if held.lowered or known.features[gate_of(each)].how == OPERATOR]
-    words = [asks(each) if each.expression else f"{each.key} {asks(each)}" for each in lowered]
+    return [
+        each
+        for each in extended_entries(subject.document)
+        if held.lowered or known.features[gate_of(read_entry(each))].how == OPERATOR
+    ]
+
+
+def _said_of(lowered: list[dict[str, Any]]) -> str:
+    """Return the same for people; "" when there is nothing to say."""
+    from weir.client.cluster_gates import OPERATOR
+    from weir.explain.phrases import asks, short
+    from weir.lowering.tolerations import read_entry
+
+    read = [read_entry(each) for each in lowered]
+    words = [asks(each) if each.expression else f"{each.key} {asks(each)}" for each in read]
     return f"Tolerated {OPERATOR}: {short(', '.join(words), 300)}" if words else ""
 
 

@@ -22,20 +22,34 @@ SCHEMA: Final = "weir.explain/v1"
 
 
 def document(
-    answers: Sequence[tuple[Gates, Iterable[Explanation]]], known: Mapping[str, Any]
+    answers: Sequence[tuple[Gates, Iterable[Explanation]]],
+    known: Mapping[str, Any],
+    through_operator: Sequence[Sequence[Any]] = (),
 ) -> dict[str, Any]:
     """Return the document that `weir explain -o json` prints; *known* says how the gates are known.
+
+    *through_operator* has for each pod the tolerations that hold only because weir's operator lowers them.
 
     Of two answers, which hold for gates nobody knows, the first stands as usual and the second in `otherwise`.
     """
     (gates, explanations), *others = answers
     found: dict[str, Any] = {"schema": SCHEMA, "featureGates": str(gates), "gates": dict(known)}
-    found["pods"] = [one(explanation) for explanation in explanations]
+    found["pods"] = _pods(explanations, through_operator)
     for gates, explanations in others:
         found["otherwise"] = {
             "featureGates": str(gates),
-            "pods": [one(explanation) for explanation in explanations],
+            "pods": _pods(explanations, through_operator),
         }
+    return found
+
+
+def _pods(
+    explanations: Iterable[Explanation], through_operator: Sequence[Sequence[Any]]
+) -> list[dict[str, Any]]:
+    found = [one(explanation) for explanation in explanations]
+    for pod, lowered in zip(found, through_operator, strict=False):
+        if lowered:
+            pod["throughOperator"] = list(lowered)
     return found
 
 

@@ -67,6 +67,20 @@ def test_explain_shows_the_original_and_says_through_whom_it_holds(dump, capsys)
     assert "lowered.weir.dev" not in said
 
 
+def test_explain_says_to_programs_what_holds_through_the_operator(dump, capsys):
+    stored = lowered(POD)
+    stored["spec"].pop("schedulingGates")
+    words = ["explain", "web", "-o", "json", "--cluster"]
+    run([*words, dump(stored, node("high", "1000"))])
+    (pod,) = json.loads(capsys.readouterr().out)["pods"]
+    assert pod["throughOperator"] == POD["spec"]["tolerations"]
+    plain = node("high", "1000")
+    plain["metadata"].pop("labels")
+    run([*words, dump(POD, plain)])
+    (pod,) = json.loads(capsys.readouterr().out)["pods"]
+    assert "throughOperator" not in pod, "nothing was lowered in this cluster"
+
+
 def test_a_pod_that_the_operator_still_holds_is_said_to_be_held(dump, capsys):
     assert run(["explain", "web", "--cluster", dump(lowered(POD), node("high", "950"))]) == 1
     assert "lowered.weir.dev/pending" in capsys.readouterr().out

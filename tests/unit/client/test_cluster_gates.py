@@ -123,6 +123,20 @@ def test_a_scheduler_that_runs_as_a_pod_and_kubelets_are_asked_through_the_proxy
     assert known.features[TOLERATION_COMPARISON] == Learned(False, "kubelet: /metrics of 1 node")
 
 
+HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/weir-lowering"
+
+
+@pytest.mark.parametrize(("code", "there"), [(200, True), (404, False), (403, False)])
+def test_with_the_operator_a_feature_holds_that_no_component_has(code, there):
+    found = learned({("GET", "/metrics"): (200, METRICS), ("GET", HOOKS): (code, {"kind": "Status"})})
+    assert found.operator is there
+    known = found.known((API_SERVER, SCHEDULER), {})
+    for name in (TOLERATION_COMPARISON, TOLERATION_CEL):
+        lowered = known.features[name] == Learned(True, "through weir's operator")
+        assert lowered is there and known.features[name].on is there
+    assert known.features[DEVICE_TAINT_RULES].how != "through weir's operator", "devices are not lowered"
+
+
 def test_an_unknown_gate_makes_two_answers_only_where_it_is_used():
     known = KnownGates({**KnownGates.default({}).features, TOLERATION_CEL: Learned(None, "why")}, {})
     assert len(known.possible([TOLERATION_COMPARISON])) == 1
