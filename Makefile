@@ -12,6 +12,8 @@ PIP := -m pip install -q --disable-pip-version-check
 IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 TESTS ?=
 export PYTHONHASHSEED ?= 0
+# Whatever the machine says: without bytecode every worker, and every `weir` that a test starts, compiles all of weir anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo demo-real-time soak faults test test-fresh fuzz hostile mutants test-newest test-old-kubectl check e2e bench docs changelog release tools \
   kubernetes test-kubernetes test-stock clean
