@@ -34,6 +34,12 @@ def no_collection():
     gc.enable()
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Take what collecting made, ten thousand tests, out of the collector's sight: it lives until the end."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """In CI a skipped test is a failure: every program a test needs can be installed there."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
