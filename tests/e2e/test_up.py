@@ -78,7 +78,7 @@ def test_a_deployment_lives_through_rollout_scaling_taint_and_restart(kubectl, t
         kubectl("scale", "deployment/web", "--replicas=4")
         kubectl("rollout", "status", "deployment/web", "--timeout=30s")
         kubectl("taint", "node", "node-0", "flaky=1:NoExecute")
-        until(lambda: {p["spec"]["nodeName"] for p in pods(kubectl)} == {"node-1", "node-2"})
+        until(lambda: {p["spec"].get("nodeName") for p in pods(kubectl)} == {"node-1", "node-2"})
         kubectl("rollout", "status", "deployment/web", "--timeout=30s")
     with up(tmp_path, "--nodes", "3"):
         kubectl("rollout", "status", "deployment/web", "--timeout=30s")

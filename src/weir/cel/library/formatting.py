@@ -199,17 +199,17 @@ def _print(letter: str, value: Value, precision: int | None) -> str:
     if letter == "s":
         return _string(value)
     if letter in "fe":
-        if kind == STRING and value in _SPECIAL:
+        if kind is STRING and value in _SPECIAL:
             value, kind = _SPECIAL[value], DOUBLE
-        if kind == DOUBLE:
+        if kind is DOUBLE:
             chosen = _PRECISION if precision is None else precision
             return _fixed(value, chosen) if letter == "f" else _scientific(value, chosen)
-    elif kind in (INT, UINT):
+    elif kind is INT or kind is UINT:
         return format(int(value), letter)
-    elif letter == "b" and kind == BOOL:
+    elif letter == "b" and kind is BOOL:
         return "1" if value else "0"
-    elif letter in "xX" and kind in (STRING, BYTES):
-        digits = str((value.encode() if kind == STRING else value).hex())
+    elif letter in "xX" and (kind is STRING or kind is BYTES):
+        digits = str((value.encode() if kind is STRING else value).hex())
         return digits.upper() if letter == "X" else digits
     raise _Unfit(_ACCEPTS[letter].format(kind.name))
 
@@ -217,11 +217,11 @@ def _print(letter: str, value: Value, precision: int | None) -> str:
 def _string(value: Value) -> str:
     """Return *value* as `%s` prints it at the top."""
     kind = type_of(value)
-    if kind == STRING:
+    if kind is STRING:
         return str(value)
-    if kind == BYTES:
+    if kind is BYTES:
         return _text_of_bytes(value)
-    if kind == DOUBLE:
+    if kind is DOUBLE:
         return format_float(value)
     if isinstance(value, Duration):
         return format_duration(value.ns)
@@ -232,18 +232,18 @@ def _string(value: Value) -> str:
 
 def _plain(value: Value, kind: Type, refusal: str) -> str:
     """Return what prints the same at the top and inside a list or map."""
-    if kind in (INT, UINT):
+    if kind is INT or kind is UINT:
         return str(int(value))
-    if kind == BOOL:
+    if kind is BOOL:
         return string_of_bool(value)
-    if kind == NULL:
+    if kind is NULL:
         return "null"
     if isinstance(value, TypeValue):
         return value.name
-    if kind == LIST_OF_DYN:
+    if kind is LIST_OF_DYN:
         visit(len(value))
         return "[" + ", ".join(map(_nested, value)) + "]"
-    if kind == MAP_OF_DYN:
+    if kind is MAP_OF_DYN:
         visit(len(value))
         entries = sorted(((_key(key), _nested(item)) for key, item in value.items()), key=lambda e: e[0])
         return "{" + ", ".join(f"{key}:{item}" for key, item in entries) + "}"
@@ -253,13 +253,13 @@ def _plain(value: Value, kind: Type, refusal: str) -> str:
 def _nested(value: Value) -> str:
     """Return *value* as a CEL literal, the way it stands inside a list or map."""
     kind = type_of(value)
-    if kind == STRING:
+    if kind is STRING:
         visit(len(value) >> 4)
         return quote(value)
-    if kind == BYTES:
+    if kind is BYTES:
         visit(len(value) >> 4)
         return "b" + quote(_text_of_bytes(value))
-    if kind == DOUBLE:
+    if kind is DOUBLE:
         return f"{value:.6f}" if math.isfinite(value) else quote(format_float(value))
     if isinstance(value, Duration):
         return f"duration({quote(format_duration(value.ns))})"
