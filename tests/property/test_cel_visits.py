@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from contextlib import suppress
 
@@ -148,6 +149,21 @@ def test_every_function_that_takes_a_container_ends_in_time():
                     slow[call, wrap, leaf] = seconds
     assert not slow
     assert len(tried) > 20, tried
+
+
+def test_the_depth_of_the_stack_makes_no_difference():
+    """Python keeps frames in chunks; a walk that leaves one and comes back maps memory for every call."""
+
+    def at(depth: int) -> int:
+        if depth:
+            return at(depth - 1)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        ended(program, VARIABLES)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    program = compile(doubled("[1]", "dyn([v, v])", "dyn('%s'.format(v))"), ENV)
+    at(0)
+    assert max(at(depth) for depth in range(0, 200, 5)) < 1000
 
 
 def test_the_bound_is_of_one_evaluation():

@@ -58,7 +58,7 @@ from weir.cel.values import (
     equal,
     new_map,
 )
-from weir.cel.visits import begin
+from weir.cel.visits import begin, roomy
 
 
 class _GrowingList(list[Any]):
@@ -93,6 +93,9 @@ def run(root: Step, env: Env, variables: Mapping[str, Value]) -> tuple[Value, in
         failure.cost = evaluator.cost
         raise failure
     return outcome, evaluator.cost
+
+
+run.__code__ = roomy(run.__code__)
 
 
 class Evaluator:

@@ -36,13 +36,15 @@ from weir.cel.steps import (
     Path,
     Step,
 )
-from weir.cel.visits import begin
+from weir.cel.visits import begin, roomy
 
 #: Takes the variables, returns the value, or, asked for the cost too, (value, cost); raises with `.cost` set.
 Runner = Callable[..., Any]
 
 #: Characters of an expression that gets a name of its own: Python allows 200 nested parentheses.
 _LONGEST: Final = 160
+#: Loops and bindings that can make a value dear to walk into: one alone shows no more than its text.
+_MANY_FOLDS: Final = 2
 #: Characters of source whose code is kept for expressions of the same shape; larger ones hardly ever repeat.
 _WORTH_KEEPING: Final = 10_000
 
@@ -64,7 +66,8 @@ def plan(root: Step, env: Env, plainly: Runner) -> Runner:
     namespace["plainly"] = plainly
     for code in codes[1:]:
         namespace[code.co_name] = FunctionType(code, namespace)
-    return FunctionType(codes[0], namespace, None, (False,))
+    main = roomy(codes[0]) if emitter.walks and emitter.folds >= _MANY_FOLDS else codes[0]
+    return FunctionType(main, namespace, None, (False,))
 
 
 def generated_source(root: Step, env: Env) -> str:

@@ -25,6 +25,7 @@ class LoopWriter(LiteralWriter):
     """Writes comprehensions."""
 
     def gen_fold(self, step: Fold) -> Atom:
+        self.folds += 1
         if step.bind:
             return self.gen_bind(step)
         if self.blocks > _OUTLINED or self.level > 4 * _OUTLINED:

@@ -63,6 +63,7 @@ class Writer:
         self.pending = [0]  # cost to add, per open branch
         self.counts = False  # whether the function counts at all
         self.walks = False  # whether it can walk into values, which has a bound of its own
+        self.folds = 0  # how many loops and bindings it has: each can make a value hold another one twice
         self.constants: dict[str, Any] = {"E": EvaluationError}
         self.known: dict[int, str] = {}
         self.keep: list[Any] = []
