@@ -45,6 +45,9 @@ class Stage(StockCluster):
     def create(self, document):
         return super().create(stock_spelling(document))
 
+    def patch(self, kind, name, patch, namespace="default"):
+        return super().patch(kind, name, stock_spelling(patch), namespace)
+
 
 def chosen():
     return [

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -237,11 +237,21 @@ MANAGER_ELECTION = (
 
 @asynccontextmanager
 async def plane(
-    folder: Path, *, numeric: bool = False, servers: int = 1, managers: int = 1
+    folder: Path,
+    *,
+    numeric: bool = False,
+    servers: int = 1,
+    managers: int = 1,
+    settings: str = "",
+    grace: str = "1000h",
+    more: Sequence[str] = (),
 ) -> AsyncIterator[Plane]:
-    """Give a control plane; *numeric* with the gate of native numeric tolerations on."""
+    """Give a control plane; *numeric* with the gate of native numeric tolerations on, or with *settings* of gates.
+
+    *grace* is how long a node may be silent, *more* are flags of the API server.
+    """
     made = Plane(folder)
-    gates = f"--feature-gates={NUMERIC}={str(numeric).lower()}"
+    gates = f"--feature-gates={settings or f'{NUMERIC}={str(numeric).lower()}'}"
     (folder / "tokens.csv").write_text('admin-token,admin,1,"system:masters"\n')
     keys = running_keys(folder)
     with running_etcd() as etcd:
@@ -258,7 +268,7 @@ async def plane(
                     "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={keys}",
                     f"--service-account-signing-key-file={keys}", f"--token-auth-file={folder / 'tokens.csv'}",
                     "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-                    gates,
+                    gates, *more,
                 )  # fmt: skip
                 deadline = time.monotonic() + PATIENCE_SECONDS
                 while not _ready(server):
@@ -281,7 +291,7 @@ async def plane(
                         f"kube-controller-manager-{number}", "kube-controller-manager",
                         f"--kubeconfig={made.kubeconfigs[-1 - number % servers]}", "--secure-port=0",
                         *(MANAGER_ELECTION if managers > 1 else ("--leader-elect=false",)),
-                        "--kube-api-qps=1000", "--kube-api-burst=1000", "--node-monitor-grace-period=1000h", gates,
+                        "--kube-api-qps=1000", "--kube-api-burst=1000", f"--node-monitor-grace-period={grace}", gates,
                     )
                 )  # fmt: skip
             await made.watch_pods()

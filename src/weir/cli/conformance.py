@@ -100,6 +100,7 @@ def conformance(
     weir conformance kep-5471 --yes -o junit > report.xml
     weir conformance --clean
     """
+    from weir.conformance.reach import reach
     from weir.simulation.demo.story import FOLDER, choose, find_stories
 
     if only_clean:
@@ -108,11 +109,11 @@ def conformance(
     if only_list:
         say_lines(table([(s.name, s.title, ", ".join(s.needs)) for s in chosen], indent=0))
         return FINE
-    playable = [story for story in chosen if not story.sets_gates]
+    playable = [story for story in chosen if not reach(story)]
     if not playable:
-        names = ", ".join(story.name for story in chosen) or str(folder or FOLDER)
+        reasons = "; ".join(f"{story.name}: {reach(story)}" for story in chosen[:3])
         raise click.UsageError(
-            f"nothing to play in a live cluster: {names} (weir demo changes gates, this does not)"
+            f"nothing to play in a live cluster: {reasons or f'{folder or FOLDER} is empty'}"
         )
     check_askable(yes)
     number = "1 story" if len(playable) == 1 else f"{len(playable)} stories"

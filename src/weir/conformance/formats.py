@@ -61,11 +61,11 @@ def table(report: Report) -> Iterator[Line]:
             yield Line(f"  {MARKS[verdict]} {offer.says}", verdict)
         yield Line("")
     if report.not_played:
-        number = len(report.not_played)
-        yield Line(
-            f"{number} {'story restarts' if number == 1 else 'stories restart'} components with other gates, "
-            "which only a cluster of weir's own lets one do: weir demo"
-        )
+        yield Line("Not played here", bold=True)
+        for why in dict.fromkeys(why for _, why in report.not_played):
+            names = ", ".join(story.name for story, because in report.not_played if because == why)
+            yield Line(f"  {names}: {why}")
+        yield Line("")
     yield Line(summary(report), bold=True)
 
 

@@ -15,6 +15,7 @@ from weir.conformance.renaming import LABEL
 
 _AVAILABLE: Final = re.compile(r"0/(\d+) nodes are available: (.*)\.", re.DOTALL)
 _REASON: Final = re.compile(r"(\d+) (.*)", re.DOTALL)
+_UNNAMED: Final = "node(s) had untolerated taint(s)"
 _PREEMPTION: Final = " preemption: "
 _SELECTOR: Final = "node(s) didn't match Pod's node affinity/selector"
 #: Nodes of other stories come and go while the scheduler looks at them.
@@ -52,6 +53,7 @@ def _own(text: str, own: int, foreign: set[str], default: str) -> str:
         lambda reason: f"{{{LABEL}: " in reason,
         lambda reason: reason in foreign,
         lambda reason: reason == default,
+        lambda reason: reason == _UNNAMED,
     ):
         left = []
         for number, reason in reasons:

@@ -181,6 +181,8 @@ def names_of(
             known.add(document["metadata"]["name"])
         elif document["metadata"].get("namespace"):
             known.add(document["metadata"]["namespace"])
+        if document["kind"] == "DeviceTaintRule":
+            drivers.add(document["spec"]["deviceSelector"]["driver"])
         if document["kind"] == "ResourceSlice":
             drivers.add(document["spec"]["driver"])
             known.add(document["spec"]["pool"]["name"])

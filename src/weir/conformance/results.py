@@ -78,7 +78,7 @@ class Report:
     version: str
     results: tuple[Result, ...]
     offers: Mapping[str, Offer] = field(default_factory=dict)
-    not_played: tuple[Story, ...] = ()  #: they restart components with other gates
+    not_played: tuple[tuple[Story, str], ...] = ()  #: with why: weir.conformance.reach
     seconds: float = 0.0
 
     def count(self, verdict: Verdict) -> int:
@@ -126,7 +126,7 @@ def document(report: Report) -> dict[str, Any]:
             }
             for result in report.results
         ],
-        "notPlayed": [story.name for story in report.not_played],
+        "notPlayed": [{"name": story.name, "because": why} for story, why in report.not_played],
     }
 
 

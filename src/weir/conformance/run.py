@@ -36,6 +36,7 @@ from weir.conformance.live import (
     Stopped,
     wait_for_account,
 )
+from weir.conformance.reach import documents_of, reach
 from weir.conformance.renaming import LABEL, Names, names_of, namespaces_of
 from weir.conformance.results import Offer, Report, Result, Seen, Verdict
 from weir.conformance.turns import Turns
@@ -118,7 +119,7 @@ class ConformanceRun:
     async def play(self, stories: Sequence[Story]) -> Report:
         """Return what each of *stories* comes to. What was made is gone then, also when this is cancelled."""
         began = time.monotonic()
-        chosen = [story for story in stories if not story.sets_gates]
+        chosen = [story for story in stories if not reach(story)]
         version = str(msgspec.json.decode(await self._client.call("GET", "/version")).get("gitVersion"))
         missing = await self._missing_rights()
         if missing:
@@ -132,7 +133,7 @@ class ConformanceRun:
                 results = await self._play_all(chosen, found)
             finally:
                 await asyncio.shield(clean(self._client, self.id))
-        not_played = tuple(story for story in stories if story.sets_gates)
+        not_played = tuple((story, why) for story in stories if (why := reach(story)))
         return Report(self._cluster, version, tuple(results), found, not_played, time.monotonic() - began)
 
     async def _missing_rights(self) -> list[str]:
@@ -147,10 +148,7 @@ class ConformanceRun:
         kinds = {
             (document["apiVersion"], document["kind"])
             for story in stories
-            for document in (
-                *story.objects,
-                *(d for step in story.steps for d in (*step.apply, *step.everywhere)),
-            )
+            for document in documents_of(story)
         } | {("resource.k8s.io/v1", "DeviceTaintRule")}
         rows = [
             row for version, kind in kinds if (row := find_kind(version, kind)) and row.version != "v1alpha4"

@@ -40,7 +40,7 @@ REPORT = Report(
         Result(story("unknown", "mine"), Verdict.CANNOT_SAY, because="you may not create nodes"),
     ),
     {"numeric": Offer("numeric", True), "cel": Offer("cel", False, "the server drops it")},
-    (story("gates"),),
+    ((story("gates"), "it restarts components"),),
     61.0,
 )
 
@@ -55,7 +55,7 @@ def test_the_table_is_by_kep_and_says_what_was_seen():
         "– absent   not offered: expressions: refused",
         "? unknown  cannot say\n      you may not create nodes",
         "– expressions in tolerations: the server drops it",
-        "1 story restarts components",
+        "gates: it restarts components",
         "4 stories in context c (https://c), v1.37.1: 1 pass, 1 fail, 1 not offered, 1 cannot say; 61 s",
     ):
         assert words in said

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from weir.simulation.demo.history import Life
 from weir.simulation.demo.story import NEVER, ExpectedOutcome, find_path, parse_time
@@ -105,9 +105,37 @@ def _agrees(name: str, wanted: Any, found: Any, late: timedelta) -> bool:
             return (-1 if late else 0) <= by <= late.total_seconds()
         case "made":
             return isinstance(found, int) and found >= wanted
+        case "refused":
+            return isinstance(found, str) and _matches(wanted, found)
+        case "message":
+            return found in (wanted, without_taints(wanted))
         case "nodes":
             return found is not None and sorted(found) == sorted(wanted)
     return bool(found == wanted)
+
+
+_AVAILABLE: Final = re.compile(
+    r"(?P<head>0/\d+ nodes are available: )(?P<reasons>.*?)\.(?P<more>| preemption: .*)", re.DOTALL
+)
+_TAINT: Final = re.compile(r"(\d+) node\(s\) had untolerated taint \{[^}]*\}")
+
+
+def without_taints(message: str) -> str:
+    """Return what a scheduler says that does not name the taints, as Kubernetes from 1.35 on (core.md D-02).
+
+    >>> without_taints("0/2 nodes are available: 1 node(s) had untolerated taint {a: 1}, 1 Too many pods.")
+    '0/2 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s).'
+    """
+    found = _AVAILABLE.fullmatch(message)
+    if found is None:
+        return message
+    parts = re.split(r", (?=\d+ )", found["reasons"])
+    counts = [int(each[1]) for each in map(_TAINT.fullmatch, parts) if each]
+    if not counts:
+        return message
+    others = [part for part in parts if not _TAINT.fullmatch(part)]
+    named = sorted([*others, f"{sum(counts)} node(s) had untolerated taint(s)"])
+    return f"{found['head']}{', '.join(named)}.{found['more']}"
 
 
 def _matches(wanted: str, event: str) -> bool:
