@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from docs import coverage, kinds
+from docs import conformance, coverage, kinds
 from weir.apiserver.flowcontrol.tallies import Tallies
 from weir.apiserver.metrics import Metrics
 from weir.cli.main import weir
@@ -35,6 +35,7 @@ def main() -> None:
     (REFERENCE / "cel.md").write_bytes(subprocess.run(functions, check=True, capture_output=True).stdout)
     (REFERENCE / "cli.md").write_text(cli_page())
     (REFERENCE / "kep-coverage.md").write_text(coverage.page())
+    (REFERENCE / "conformance.md").write_text(conformance.page())
     (REFERENCE / "kinds.md").write_text(kinds.page())
     for page, registry in metric_registries().items():
         path = REFERENCE / f"metrics-{page}.md"

@@ -98,8 +98,8 @@ def judge(
 def _agrees(name: str, wanted: Any, found: Any, late: timedelta) -> bool:
     match name:
         case "stayed" | "left":
-            if not isinstance(found, timedelta):
-                return bool(found == wanted)  # never
+            if not isinstance(found, timedelta) or wanted == NEVER:
+                return bool(found == wanted)
             # Whole seconds: a component may need a few milliseconds between hearing and acting.
             by = round(found.total_seconds()) - parse_time(wanted).total_seconds()
             return (-1 if late else 0) <= by <= late.total_seconds()

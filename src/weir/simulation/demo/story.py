@@ -155,6 +155,7 @@ class _StoryOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     objects: tuple[Document, ...] = ()
     rows: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,7 @@ class Story:
     objects: tuple[Document, ...] = ()  #: what is there from the start
     rows: tuple[str, ...] = ()  #: which rows of core.md 10 it lives through
     needs: tuple[str, ...] = ()  #: what a cluster must offer, by the names of weir.simulation.demo.needs
+    decisions: tuple[str, ...] = ()  #: where Kubernetes is known to do otherwise: `dra D-07`, `core D-02`
 
     @property
     def lasts_live(self) -> timedelta:
@@ -239,6 +241,7 @@ def parse_story(text: str | bytes, name: str) -> Story:
         written.objects,
         written.rows,
         written.needs,
+        written.decisions,
     )
 
 

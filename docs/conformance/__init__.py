@@ -1,0 +1,154 @@
+"""What do the stories come to in weir and in real Kubernetes? Recorded results, side by side on one page.
+
+`python -m tests.kubernetes.conformance SETTING` records a result into this folder; `page` writes them down. A story
+that passes in weir and fails in a Kubernetes that offers what it needs is either a bug here or names the decision by
+which weir does otherwise (`decisions:` of the story).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from weir.conformance.formats import MARKS, TITLES
+from weir.conformance.reach import reach
+from weir.conformance.results import Verdict, keps_of
+from weir.simulation.demo.needs import NEEDS
+from weir.simulation.demo.story import Story, find_stories
+
+HERE: Final = Path(__file__).parent
+#: The columns, in this order.
+SETTINGS: Final = (
+    "weir",
+    "kubernetes-gates-on",
+    "kubernetes-gates-off",
+    "kubernetes-operator",
+    "kubernetes-1.35",
+)
+_SPECIFICATION: Final = {"core": "core.md", "dra": "dra.md"}
+_MARKS: Final = {verdict.value: mark for verdict, mark in MARKS.items()}
+
+_INTRODUCTION: Final = (
+    "`weir conformance` plays every story in a live cluster ([how](../howto/check-conformance.md)). These are its",
+    "results, recorded on real control planes with simulated nodes: `python -m tests.kubernetes.conformance SETTING`",
+    "records them, `make docs` writes this page. ✓ passes, ✗ fails, – not offered: the cluster refuses or drops what",
+    "the story needs.",
+)
+_DIFFERENCES: Final = (
+    "What a Kubernetes does otherwise although it offers what the story needs: faults of its own, each with the",
+    "decision by which weir does not follow it. A difference without a decision would be a bug of weir's; a test sees",
+    "to it that there is none.",
+)
+
+Document = dict[str, Any]
+
+
+def recorded() -> dict[str, Document]:
+    """Return what was recorded, by setting."""
+    paths = {name: HERE / f"{name}.json" for name in SETTINGS}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
+def differing(results: Mapping[str, Document]) -> dict[str, dict[str, Document]]:
+    """Return the stories that fail in a setting: name → setting → row."""
+    found: dict[str, dict[str, Document]] = {}
+    for setting, document in results.items():
+        for row in document["stories"]:
+            if row["verdict"] == Verdict.FAILS.value:
+                found.setdefault(row["name"], {})[setting] = row
+    return found
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join(_lines(recorded(), find_stories())) + "\n"
+
+
+def _lines(results: Mapping[str, Document], stories: list[Story]) -> Iterator[str]:
+    yield "# What weir and Kubernetes really do"
+    yield ""
+    yield from _INTRODUCTION
+    yield ""
+    yield "| setting | version | gates | ✓ | ✗ | – |"
+    yield "|---|---|---|---|---|---|"
+    for document in results.values():
+        rows = document["stories"]
+        counts = [sum(row["verdict"] == v.value for row in rows) for v in list(Verdict)[:3]]
+        gates = document["gates"].replace(",", ", ") or "as they come"
+        yield f"| {document['title']} | {document['version']} | {gates} | {' | '.join(map(str, counts))} |"
+    yield ""
+    yield from _features(results)
+    yield from _stories(results, stories)
+    yield from _differences(results, stories)
+    left_out = [(story, why) for story in stories if (why := reach(story))]
+    yield "## Played by `weir demo` only"
+    yield ""
+    yield f"{len(left_out)} stories reach beyond their own objects, so a cluster that others use does not see them."
+    yield ""
+    yield from (f"- `{story.name}`: {why}" for story, why in left_out)
+
+
+def _features(results: Mapping[str, Document]) -> Iterator[str]:
+    offers = {name: {o["need"]: o for o in document["offers"]} for name, document in results.items()}
+    yield "## Features"
+    yield ""
+    yield f"| feature | {' | '.join(document['title'] for document in results.values())} |"
+    yield "|---|" + "---|" * len(results)
+    for need, means in NEEDS.items():
+        cells = [_offered(offers[name].get(need)) for name in results]
+        yield f"| {means} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _offered(offer: Document | None) -> str:
+    return "" if offer is None else {True: "✓", False: "–", None: "?"}[offer["offered"]]
+
+
+def _stories(results: Mapping[str, Document], stories: list[Story]) -> Iterator[str]:
+    verdicts = {
+        name: {row["name"]: row["verdict"] for row in document["stories"]}
+        for name, document in results.items()
+    }
+    for kep in sorted({keps_of(story)[0] for story in stories}):
+        yield f"## {TITLES.get(kep, f'KEP-{kep}')}"
+        yield ""
+        yield f"| story | it asks | {' | '.join(document['title'] for document in results.values())} |"
+        yield "|---|---|" + "---|" * len(results)
+        for story in stories:
+            if keps_of(story)[0] == kep and not reach(story):
+                cells = [_MARKS.get(verdicts[name].get(story.name, ""), "") for name in results]
+                yield f"| `{story.name}` | {_cell(story.asks)} | {' | '.join(cells)} |"
+        yield ""
+
+
+def _differences(results: Mapping[str, Document], stories: list[Story]) -> Iterator[str]:
+    by_name = {story.name: story for story in stories}
+    yield "## Where they differ"
+    yield ""
+    yield from _DIFFERENCES
+    yield ""
+    for name, rows in sorted(differing(results).items()):
+        story = by_name.get(name)
+        if story is None:
+            continue
+        where = ", ".join(results[setting]["title"] for setting in rows)
+        decided = ", ".join(_decision(each) for each in story.decisions) or "no decision"
+        yield f"### {story.title}"
+        yield ""
+        yield f"`{name}` in {where}; {decided}. {story.asks}"
+        yield ""
+        told = {_cell(f"{each['event']}: {each['about']}: {each['difference']}"): None
+                for row in rows.values() for each in row["instead"]}  # fmt: skip
+        yield from (f"- {each}" for each in told)
+        yield ""
+
+
+def _decision(text: str) -> str:
+    document, _, number = text.partition(" ")
+    return f"[{text}](../spec/{_SPECIFICATION[document]}) ({number})" if document in _SPECIFICATION else text
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
