@@ -146,7 +146,7 @@ class ApiServer:
         ticket: Ticket | None = None
         flow: Flow | None = None
         limiter, flow_control = self._security.in_flight, self._security.flow_control
-        audit, audit_id = self._security.audit, self._new_audit_id()
+        audit, audit_id = self._security.audit, request.headers.get(b"audit-id") or self._new_audit_id()
         try:
             user = real = self._authenticated(request)
             if audit is not None and audit.wants_received:
@@ -283,7 +283,7 @@ class ApiServer:
                 request_object=request.body if answer is not None else b"",
                 response_object=answer.body if isinstance(answer, Response) else b"",
                 impersonated=user if user is not real else None,
-                audit_id=audit_id.decode(),
+                audit_id=audit_id.decode(errors="replace"),
                 stage=stage,
             )
             self._audit_failed = False

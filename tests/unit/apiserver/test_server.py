@@ -51,6 +51,13 @@ async def test_a_created_object_has_what_only_the_server_sets(cluster):
     assert {"uid", "creationTimestamp", "resourceVersion"} <= metadata.keys() and metadata["generation"] == 1
 
 
+async def test_a_request_may_bring_its_audit_id(cluster):
+    brought = await call(cluster, "GET", PODS, headers={"Audit-ID": "my own"})
+    assert brought["headers"]["Audit-Id"] == "my own"
+    first, second = [(await call(cluster, "GET", PODS))["headers"]["Audit-Id"] for _ in range(2)]
+    assert len(first) == len(second) == 36 and first != second
+
+
 async def test_unknown_fields_of_annotations_survive_and_unknown_api_fields_warn(cluster):
     document = pod("a")
     document["spec"]["bogus"] = 1

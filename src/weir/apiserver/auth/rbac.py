@@ -247,15 +247,18 @@ class Policy:
 
     def _grants_of(self, user: User) -> tuple[Grant, ...]:
         """Return what all bindings give to *user*: what holds everywhere first, then in the order of subjects."""
-        groups = frozenset(user.groups)
+        places = {name: place for place, name in reversed(tuple(enumerate(user.groups, 1)))}
         found = []
         for number, bound in enumerate(self._bindings):
-            subjects = [("Group", group) for group in bound.groups.keys() & groups]
+            apart, named = bool(bound.namespace), bound.groups
             if user.name in bound.users:
-                subjects.append(("User", user.name))
-            for kind, name in subjects:
-                place = user.groups.index(name) + 1 if kind == "Group" else 0
-                found.append((bool(bound.namespace), place, number, (kind, name)))
+                found.append((apart, 0, number, ("User", user.name)))
+                continue
+            # Whichever are fewer: a review may ask about fifty thousand groups, and a binding name as many.
+            fewer, more = (named, places) if len(named) < len(places) else (places, named)
+            first = min((places[name] for name in fewer if name in more), default=0)
+            if first:  # to others of its subjects a binding gives the same
+                found.append((apart, first, number, ("Group", user.groups[first - 1])))
         return tuple(self._grant(self._bindings[number], subject) for _, _, number, subject in sorted(found))
 
     def _grant(self, bound: _Bound, subject: tuple[str, str]) -> Grant:

@@ -16,6 +16,7 @@ import msgspec
 from weir import errors
 from weir.apiserver.admission.attributes import DELETE, Attributes
 from weir.apiserver.auth.authn import User
+from weir.apiserver.off_loop import LARGE_BYTES, Turn
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.identity import gone_with_this_update
 from weir.apiserver.registry.lists import Lists, Page
@@ -44,12 +45,13 @@ class Deletion:
     ) -> WriteResult:
         """Delete one object, or start its end."""
         found = self._verbs.find(kind, namespace, name)
+        turn = self._verbs.off_loop.turn(user.name) if len(found.value) >= LARGE_BYTES else None
         attributes = Attributes(
             DELETE,
             kind,
             namespace=namespace,
             name=name,
-            old=codec.decode(kind, found.value),
+            old=await self._decoded(kind, found, turn),
             options=options.document,
             dry_run=options.dry_run,
             user=user,
@@ -62,22 +64,31 @@ class Deletion:
         if kind.kind == "Namespace":
             return await self._namespace(kind, name, options)
         for _ in range(16):
-            outcome = await self._once(kind, self._verbs.find(kind, namespace, name), options)
+            outcome = await self._once(kind, self._verbs.find(kind, namespace, name), options, turn)
             if outcome is not None:
                 return outcome
         raise errors.Conflict.object(kind, name)
 
-    async def _once(self, kind: Kind, found: KeyValue, options: DeleteOptions) -> WriteResult | None:
+    async def _decoded(self, kind: Kind, found: KeyValue, turn: Turn | None) -> Document:
+        """Return a stored object; a large one is read beside the loop."""
+        if turn is None:
+            return codec.decode(kind, found.value)
+        return await self._verbs.off_loop.run(turn, codec.decode, kind, found.value)
+
+    async def _once(
+        self, kind: Kind, found: KeyValue, options: DeleteOptions, turn: Turn | None
+    ) -> WriteResult | None:
         """Try once; None when the object changed meanwhile."""
-        document = codec.decode(kind, found.value)
+        document = await self._decoded(kind, found, turn)
         metadata = document["metadata"]
+        before = dict(metadata)  # what changes lies here, and is replaced as a whole
         check_preconditions(kind, metadata, options)
         asked = options.grace_period_seconds
         if asked is not None and asked < 0:
             asked = 1
         graceful, pending, grace = self._begin(kind, document, asked)
         if pending:
-            return self._answer(kind, 200, document, removed=False)
+            return WriteResult(200, codec.served(kind, found.value))
         held = finalizers_after(kind, metadata.get("finalizers") or [], options)
         if held or graceful:
             if held:
@@ -86,15 +97,16 @@ class Deletion:
                 metadata.pop("finalizers", None)
             if not graceful:
                 mark_terminating(metadata, self._verbs.now)
-            changed = document != codec.decode(kind, found.value)
-            if changed and not options.dry_run:
-                written = await self._write(kind, found, document)
+            if metadata != before and not options.dry_run:
+                written = await self._write(kind, found, document, turn)
                 if written is None:
                     return None
                 found = written
-                document = codec.decode(kind, written.value)
+                metadata["resourceVersion"] = str(written.mod_revision)
             if held or grace > 0:
-                return self._answer(kind, 200, document, removed=False)
+                if options.dry_run:
+                    return self._answer(kind, 200, document, removed=False)
+                return WriteResult(200, codec.served(kind, found.value))
         if not options.dry_run:
             (result,) = await self._store.commit((Write(found.key, None, found.mod_revision),))
             if result.error is not None and self._store.get(found.key) is not None:
@@ -127,8 +139,14 @@ class Deletion:
             metadata["generation"] += 1
         return True, False, grace
 
-    async def _write(self, kind: Kind, found: KeyValue, document: Document) -> KeyValue | None:
-        write = Write(found.key, codec.encode(document, kind), found.mod_revision, codec.STAMP)
+    async def _write(
+        self, kind: Kind, found: KeyValue, document: Document, turn: Turn | None = None
+    ) -> KeyValue | None:
+        if turn is None:
+            value = codec.encode(document, kind)
+        else:
+            value = await self._verbs.off_loop.run(turn, codec.encode, document, kind)
+        write = Write(found.key, value, found.mod_revision, codec.STAMP)
         (result,) = await self._store.commit((write,))
         return result.event.now if result.event is not None else None
 

@@ -325,3 +325,24 @@ def test_after_a_write_only_what_changed_is_read_again():
         [role("r", READ_PODS)], [], [first, binding("c", "ClusterRole", "r")], compiled=compiled
     )
     assert again._bindings[0] is kept
+
+
+def test_a_question_about_many_groups_looks_at_each_once_not_once_for_every_binding():
+    looked = 0
+
+    class Name(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            nonlocal looked
+            looked += 1
+            return super().__hash__()
+
+    some = [binding(f"b{n}", "ClusterRole", "r", group(f"other-{n}"), group(f"g{n}")) for n in range(60)]
+    many = binding("many", "ClusterRole", "r", *(group(f"g{n}") for n in range(3000)))
+    policy = Policy.build([role("r", READ_PODS)], [], [*some, many])
+    crowd = User("u", "", tuple(Name(f"g{n}") for n in range(10_000)), {})
+    looked = 0
+    decision = policy.authorize(crowd, Action("get", resource="pods", name="x"))
+    assert decision.reason == 'RBAC: allowed by ClusterRoleBinding "b0" of ClusterRole "r" to Group "g0"'
+    assert looked < 5 * 10_000
