@@ -19,8 +19,10 @@ from typing import Any, Final
 
 from weir.errors import ApiError
 from weir.gates import ALL_FEATURES, TOLERATION_CEL, TOLERATION_COMPARISON
+from weir.objects.core import NodeSelector, NodeSelectorTerm, Pod, read
 from weir.objects.features import needed_gates
 from weir.objects.templates import find_template
+from weir.selectors.node import Match, match_requirement, required_selector
 from weir.simulation.cluster import Cluster, ComponentGates
 from weir.taints.notation import parse_taint
 from weir.values.semver import SemverError, parse_tolerant
@@ -124,10 +126,13 @@ def node_shapes(documents: Iterable[Document]) -> list[NodeShape]:
     return list(found.values())[:MOST_NODES]
 
 
-def node_for(pod: Document) -> NodeShape:
-    """Return a node that the pod's tolerations and affinity are about; raises SkewError where it cannot be guessed."""
+def nodes_for(pod: Document) -> list[NodeShape]:
+    """Return nodes that the pod's tolerations and affinity are about, one for each term of its required affinity.
+
+    Raises SkewError where they cannot be guessed.
+    """
     spec = pod.get("spec") or {}
-    taints, labels = [], {}
+    taints = []
     for toleration in spec.get("tolerations") or ():
         if toleration.get("expression"):
             raise SkewError(
@@ -139,14 +144,33 @@ def node_for(pod: Document) -> NodeShape:
         value = _tolerated(toleration.get("operator") or "Equal", str(toleration.get("value") or ""))
         effect = toleration.get("effect") or "NoExecute"
         taints.append(f"{key}{'=' + value if value else ''}:{effect}")
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {}
-    for term in (required.get("nodeSelectorTerms") or ())[:1]:
-        for requirement in term.get("matchExpressions") or ():
-            value = _tolerated(requirement["operator"], str((requirement.get("values") or [""])[0]))
-            labels[requirement["key"]] = value
-    return NodeShape("node", tuple(dict.fromkeys(taints)), tuple(labels.items()))
+    terms = (required_selector(read(Pod, pod)) or NodeSelector()).node_selector_terms or (NodeSelectorTerm(),)
+    selected = {str(key): str(value) for key, value in (spec.get("nodeSelector") or {}).items()}
+    shapes = []
+    for number, term in enumerate(terms):
+        labels = {**_labels_for(term), **selected}
+        name = next((field.values[0] for field in term.match_fields or () if field.values), "")
+        default = "node" if len(terms) == 1 else f"node-{number}"
+        shapes.append(NodeShape(name or default, tuple(dict.fromkeys(taints)), tuple(labels.items())))
+    return shapes
+
+
+def _labels_for(term: NodeSelectorTerm) -> dict[str, str]:
+    """Return labels that meet a term as far as its requirements name values."""
+    found: dict[str, str] = {}
+    for requirement in term.match_expressions or ():
+        same = [each for each in term.match_expressions or () if each.key == requirement.key]
+        offered = [
+            _tolerated(each.operator, value) for each in same for value in each.values or ("",) if each.key
+        ]
+        fitting = (
+            value
+            for value in offered
+            if all(match_requirement(each, {each.key: value}, ALL_FEATURES) is Match.MATCHES for each in same)
+        )
+        if (value := next(fitting, None)) is not None:
+            found[requirement.key] = value
+    return found
 
 
 def _tolerated(operator: str, value: str) -> str:
@@ -226,7 +250,7 @@ def skew(
         raise SkewError(
             f"{document['kind']}/{name} needs none of the KEPs' features: every mix treats it alike"
         )
-    shapes = list(nodes) or [node_for(pod)]
+    shapes = list(nodes) or nodes_for(pod)
     may_use = _run_with_everything_on(pod, shapes, seed)
     rows = [
         Row(row, _live_through(pod, shapes, component_gates(row, gates), may_use, seed))

@@ -40,7 +40,7 @@ def mark(cell: Cell) -> str:
 
 
 def report(matrix: Matrix) -> dict[str, Any]:
-    """Return the matrix for programs."""
+    """Return the matrix for programs (docs/reference/skew.schema.json)."""
     return {
         "schema": SCHEMA,
         "subject": matrix.subject,
