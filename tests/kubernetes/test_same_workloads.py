@@ -473,6 +473,54 @@ def autoscalers_follow_the_load(cluster):
     )
 
 
+def metrics_that_nobody_serves(cluster):
+    """Custom and external metrics without an API behind them: what autoscalers say, and that nothing is scaled."""
+    selector = {
+        "matchLabels": {"z": "1", "a": "2"},
+        "matchExpressions": [{"key": "k", "operator": "In", "values": ["x", "y"]}],
+    }
+    per_pod, whole = {"type": "AverageValue", "averageValue": "1"}, {"type": "Value", "value": "10"}
+    described = {"apiVersion": "v1", "kind": "Service", "name": "front"}
+    sources = {
+        "pods": {"type": "Pods", "pods": {"metric": {"name": "queue"}, "target": per_pod}},
+        "pods-selected": {
+            "type": "Pods",
+            "pods": {"metric": {"name": "queue", "selector": selector}, "target": per_pod},
+        },
+        "object": {
+            "type": "Object",
+            "object": {"metric": {"name": "hits"}, "describedObject": described, "target": whole},
+        },
+        "object-per-pod": {
+            "type": "Object",
+            "object": {"metric": {"name": "hits"}, "describedObject": described, "target": per_pod},
+        },
+        "external": {"type": "External", "external": {"metric": {"name": "depth"}, "target": whole}},
+        "external-selected": {
+            "type": "External",
+            "external": {"metric": {"name": "depth", "selector": selector}, "target": per_pod},
+        },
+    }  # fmt: skip
+    for name, metric in sources.items():
+        cluster.create(workload("Deployment", name, 1))
+        cluster.create(autoscaler(name, metric, name))
+
+    def said(name):
+        found = cluster.get("HorizontalPodAutoscaler", name)["status"].get("conditions") or ()
+        return {c["type"]: (c["status"], c["reason"], c["message"]) for c in found}
+
+    for name in sources:
+        cluster.wait("it says why not", lambda name=name: "ScalingActive" in said(name), PATIENCE)
+        cluster.wait(
+            "twice", lambda name=name: len(cluster.told("HorizontalPodAutoscaler", name)) == 2, PATIENCE
+        )
+    return (
+        {name: said(name) for name in sources},
+        {name: cluster.get("Deployment", name)["spec"]["replicas"] for name in sources},
+        cluster.told("HorizontalPodAutoscaler", *sources),
+    )
+
+
 STORIES = [
     deployment_rolls_and_goes_back,
     daemonset_keeps_its_history,
@@ -487,6 +535,7 @@ STORIES = [
     endpoints_that_somebody_wrote,
     owners_and_what_they_own,
     autoscalers_follow_the_load,
+    metrics_that_nobody_serves,
 ]
 
 

@@ -346,13 +346,17 @@ def _propose_outside(
     """Object and External metrics: one total, compared with a value or a value for each pod."""
     current, running = replicas
     name, target = source["metric"]["name"], source["target"]
-    reason, prefix = f"FailedGet{kind}Metric", f"failed to get {name} external metric value"
-    if kind == "Object":
+    reason, per_pod = f"FailedGet{kind}Metric", target.get("averageValue") is not None
+    prefix = f"failed to get {name} external metric value: failed to get external metric {name}"
+    if kind == "External" and per_pod:
+        prefix = f"failed to get {name} external metric value: failed to get {name} external metric"
+    elif kind == "Object":
         prefix = "failed to get object metric value"
+        prefix = f"{prefix}: failed to get {name} object metric" if per_pod else prefix
     try:
         if isinstance(answer, MetricError):
             raise answer
-        if target.get("averageValue") is not None:
+        if per_pod:
             found = per_pod_replicas(running, _milli(target["averageValue"]), answer, tolerances)
             shown = {"averageValue": _printed(found.value)}
         else:

@@ -1,7 +1,7 @@
 """What did the pods use? The metrics of an autoscaler's spec, asked of the metrics APIs.
 
 Resources come from metrics.k8s.io. Nobody serves the APIs of custom and external metrics here; what such a metric then
-says is what upstream says where none is registered.
+says is what upstream says where none is registered (docs/decisions/0084-metrics-that-nobody-serves.md).
 Not here: what follows from the numbers (weir.controllers.autoscaling.replica_calculator).
 """
 
@@ -40,10 +40,32 @@ async def ask(client: Client, namespace: str, selector: str, metric: Document) -
             f"unable to get metric {name} on {about['kind']} {namespace}/{about['name']}: "
             f"unable to fetch metrics from custom metrics API: {_NO_CUSTOM}"
         )
-    shown = "nil" if source["metric"].get("selector") is None else "&LabelSelector{…}"
+    shown = _printed(source["metric"].get("selector"))
     return MetricError(
         f"unable to get external metric {namespace}/{name}/{shown}: unable to fetch metrics from external metrics API: "
         f"the server could not find the requested resource (get {name}.external.metrics.k8s.io)"
+    )
+
+
+def _printed(selector: Document | None) -> str:
+    """Return a label selector as Go prints it.
+
+    >>> _printed({"matchLabels": {"z": "1", "a": "2"}})
+    '&LabelSelector{MatchLabels:map[string]string{a: 2,z: 1,},MatchExpressions:[]LabelSelectorRequirement{},}'
+    >>> _printed(None)
+    'nil'
+    """
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    requirements = "".join(
+        f"LabelSelectorRequirement{{Key:{each['key']},Operator:{each['operator']},"
+        f"Values:[{' '.join(each.get('values') or ())}],}},"
+        for each in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{requirements}}},}}"
     )
 
 

@@ -154,6 +154,53 @@ def test_custom_metrics_that_nobody_serves_are_named(cluster: Cluster) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "source, first",
+    [
+        (
+            {
+                "type": "External",
+                "external": {"metric": {"name": "depth"}, "target": {"type": "Value", "value": "10"}},
+            },
+            "failed to get depth external metric value: failed to get external metric depth: "
+            "unable to get external metric default/depth/nil: unable to fetch metrics from external metrics API: "
+            "the server could not find the requested resource (get depth.external.metrics.k8s.io)",
+        ),
+        (
+            {
+                "type": "Object",
+                "object": {
+                    "metric": {"name": "hits"},
+                    "describedObject": {"kind": "Service", "name": "front"},
+                    "target": {"type": "AverageValue", "averageValue": "10"},
+                },
+            },
+            "failed to get object metric value: failed to get hits object metric: "
+            "unable to get metric hits on Service default/front: unable to fetch metrics from custom metrics API: "
+            "no custom metrics API (custom.metrics.k8s.io) registered",
+        ),
+    ],
+)
+def test_metrics_from_elsewhere_scale_nothing_and_say_so(
+    cluster: Cluster, source: dict[str, Any], first: str
+) -> None:
+    cluster.apply(deployment(2), autoscaler(metrics=[source]))
+    cluster.advance(60)
+    reason = f"FailedGet{source['type']}Metric"
+    assert (replicas(cluster), conditions(cluster)["ScalingActive"]) == (2, ("False", reason))
+    [event] = cluster.events("FailedComputeMetricsReplicas")
+    assert event["message"] == f"invalid metrics (1 invalid out of 1), first error is: {first}"
+
+
+def test_what_can_be_read_scales_up_beside_what_cannot(cluster: Cluster) -> None:
+    outside = {"metric": {"name": "depth"}, "target": {"type": "Value", "value": "10"}}
+    given = autoscaler()
+    given["spec"]["metrics"].append({"type": "External", "external": outside})
+    cluster.apply(deployment(1, load="4"), given)
+    cluster.advance(120)
+    assert replicas(cluster) > 1
+
+
 def test_two_autoscalers_of_the_same_pods_do_nothing(cluster: Cluster) -> None:
     cluster.apply(deployment(2, load="4"), autoscaler("a"), autoscaler("b"))
     cluster.advance(60)
