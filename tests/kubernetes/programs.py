@@ -20,13 +20,27 @@ def binaries() -> Path:
     return Path(folder)
 
 
+def of_release(number: str) -> Path:
+    """Return the folder of the programs of another release, which lies beside that of the built ones."""
+    beside = binaries().parent
+    found = sorted(beside.glob(f"v{number}.*/kube-apiserver"))
+    if not found:
+        pytest.skip(f"no kube-apiserver of {number} in {beside}")
+    return found[-1].parent
+
+
 @contextmanager
-def running(folder: Path, program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    folder: Path, program: str, *arguments: str, programs: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Give a running *program*; its log lies in *folder* and is shown when it dies."""
     log_path = folder / f"{program}.log"
     with log_path.open("w") as log:
         process = subprocess.Popen(
-            [str(binaries() / program), *arguments], stdout=log, stderr=subprocess.STDOUT, cwd=folder
+            [str((programs or binaries()) / program), *arguments],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
         )
         try:
             yield process

@@ -25,8 +25,17 @@ current-context: real
 
 
 @contextmanager
-def real_server(folder: Path, *more: str, users: Sequence[str] = ()) -> Iterator[Path]:
-    """Give the kubeconfig of a kube-apiserver that answers; *users* are more lines of its token file."""
+def real_server(
+    folder: Path,
+    *more: str,
+    users: Sequence[str] = (),
+    gates: str = "TaintTolerationComparisonOperators=true",
+    programs: Path | None = None,
+) -> Iterator[Path]:
+    """Give the kubeconfig of a kube-apiserver that answers; *users* are more lines of its token file.
+
+    *programs* is the folder of another release's, which may not know the *gates*.
+    """
     tokens = ['admin-token,admin,1,"system:masters"', *users]
     (folder / "tokens.csv").write_text("\n".join(tokens) + "\n")
     keys, port = running_keys(folder), free_port()
@@ -41,7 +50,7 @@ def real_server(folder: Path, *more: str, users: Sequence[str] = ()) -> Iterator
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={keys}",
             f"--service-account-signing-key-file={keys}", f"--token-auth-file={folder / 'tokens.csv'}",
             "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-            "--feature-gates=TaintTolerationComparisonOperators=true", *more,
+            *([f"--feature-gates={gates}"] if gates else ()), *more, programs=programs,
         ),
     ):  # fmt: skip
         deadline = time.monotonic() + PATIENCE_SECONDS

@@ -39,8 +39,10 @@ Document = dict[str, Any]
 Ends = Counter[tuple[str, str, str]]
 GATES = Gates.of({"TaintTolerationComparisonOperators": True})
 SEEDS = 6
-#: How far is looked; nothing in these clusters waits longer.
-AHEAD_SECONDS = 25.0
+#: How far is looked: long enough for whatever goes in circles to be seen as that.
+AHEAD_SECONDS = 120.0
+#: Nothing in these clusters is granted more time than this, and a busy machine may be late.
+LONGEST_SECONDS = 9.0
 LATE_SECONDS = 6.0
 SETTLE_SECONDS = 180.0
 
@@ -182,7 +184,7 @@ def play(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[Small, list[
                 if pod["metadata"]["namespace"] == each.namespace
             }
             _change(real, each)
-        time.sleep(AHEAD_SECONDS + LATE_SECONDS)
+        time.sleep(LONGEST_SECONDS + LATE_SECONDS)
         _settle(
             real, [each for each in clusters if not any(f.circles for f, _ in each.foreseen)], steady=True
         )
@@ -232,6 +234,8 @@ def _settle(real: Playground, clusters: list[Small], *, steady: bool = False) ->
         whole = steady or {pod["metadata"]["namespace"] for pod in pods} == names
         if found == seen and not moving and whole:
             return
+        if time.monotonic() > deadline and steady:
+            return  # where it still moves shows in the comparison
         assert time.monotonic() < deadline, "the clusters do not come to rest"
         seen = found
         time.sleep(3.0)

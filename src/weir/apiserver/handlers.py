@@ -101,7 +101,9 @@ class Handlers:
             raise errors.NotFound.resource()
         if self._release is not None:
             self._read_as_release(request, kind, warnings)
-        if kind.deprecated is not None and (not info.subresource or kind.subresource(info.subresource)):
+        older = self._release is not None and not self._release.warns(kind)
+        shown = not info.subresource or kind.subresource(info.subresource)
+        if kind.deprecated is not None and not older and shown:
             warnings.append(deprecation(kind))
         if info.subresource:
             return await self._subresource(request, info, kind, warnings)
@@ -227,7 +229,8 @@ class Handlers:
             applying = media == APPLY_PATCH
             if media in YAML_TYPES or applying:
                 request.body = document.yaml_to_json(request.body)
-            request.body = older_release.read_body(request.body, mode, warnings, applying=applying)
+            patching = media if request.method == "PATCH" else ""
+            request.body = older_release.read_body(request.body, kind, mode, warnings, patching=patching)
 
     def _measured(
         self, request: Request, kind: Kind, namespace: str, name: str, form: MediaTypeOptions

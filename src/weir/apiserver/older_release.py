@@ -19,10 +19,12 @@ from typing import Any, Final
 import msgspec
 
 from weir import errors
+from weir.apiserver.registry.patching import APPLY_PATCH
 from weir.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, FEATURES, Gates
 from weir.objects.kinds import Kind
 from weir.store import Event, KeyValue, Page, Store, Watch
 from weir.store.backend import Deliver, Ended
+from weir.validate.field import invalid
 
 __all__ = ["DEFAULT_RELEASE", "RELEASES", "OlderStore", "Release", "strip"]
 
@@ -50,6 +52,11 @@ class Release:
         """Return whether the release has this kind in this version: rules for devices were alpha only."""
         return kind.kind != "DeviceTaintRule" or kind.version == "v1alpha3"
 
+    def warns(self, kind: Kind) -> bool:
+        """Return whether the release calls this version of a kind deprecated already."""
+        since = kind.deprecated[0] if kind.deprecated is not None else ""
+        return bool(since) and _minor(since) <= _minor(self.number)
+
     def words(self, message: str) -> str:
         """Return a message as the release words it.
 
@@ -59,6 +66,10 @@ class Release:
         return (
             message if self.numeric else message.replace('"Equal", "Exists", "Lt", "Gt"', '"Equal", "Exists"')
         )
+
+
+def _minor(number: str) -> int:
+    return int(number.partition(".")[2])
 
 
 RELEASES: Final = {each.number: each for each in (Release("1.34"), Release("1.35", numeric=True))}
@@ -110,8 +121,13 @@ def read(value: bytes) -> bytes:
     return _encode(document) if list(strip(document)) else value
 
 
-def read_body(body: bytes, field_validation: str, warnings: list[str], *, applying: bool) -> bytes:
-    """Return what the release reads of a JSON body; unknown fields warn, or are refused. Raises 400, 500."""
+def read_body(
+    body: bytes, kind: Kind, field_validation: str, warnings: list[str], *, patching: str = ""
+) -> bytes:
+    """Return what the release reads of a JSON body; unknown fields warn, or are refused. Raises 400, 422, 500.
+
+    *patching* is the type of a patch. When one is refused the patch is shown, not what it would have made.
+    """
     if not any(mark in body for mark in _MARKS):
         return body
     try:
@@ -121,13 +137,22 @@ def read_body(body: bytes, field_validation: str, warnings: list[str], *, applyi
     unknown = list(strip(document))
     if not unknown:
         return body
-    if applying:
+    if patching == APPLY_PATCH:
+        metadata = document.get("metadata") or {}
+        group, _, version = kind.api_version.rpartition("/")
+        named = (
+            f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={kind.kind}"
+        )
         raise errors.InternalError(
-            f"failed to create typed patch object: .{unknown[0]}: field not declared in schema"
+            f"failed to create typed patch object ({named}): .{unknown[0]}: field not declared in schema"
         )
     said = [f'unknown field "{path}"' for path in unknown]
     if field_validation == "Strict":
-        raise errors.BadRequest("strict decoding error: " + ", ".join(said))
+        problem = "strict decoding error: " + ", ".join(said)
+        if patching:
+            raise errors.Invalid.of("", "", "", [invalid("patch", body.decode(), problem)])
+        prefix = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+        raise errors.BadRequest(prefix + problem)
     if field_validation != "Ignore":
         warnings.extend(said)
     return _encode(document)

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from weir import errors
 from weir.apiserver.older_release import read, read_body, strip
+from weir.objects.kinds import by_kind
 from weir.simulation.cluster import Cluster, ComponentGates
 
+PODS = by_kind("v1", "Pod")
 OLD = ComponentGates(older=frozenset({"apiserver"}))
 EXPRESSION = "taint.key == 'a'"
 
@@ -74,15 +76,21 @@ def test_an_old_server_refuses_operators_it_does_not_know_in_its_own_words() -> 
 def test_an_unknown_field_warns_is_refused_or_is_passed_over() -> None:
     body = json.dumps(pod("p", {"expression": EXPRESSION, "tolerationSeconds": 5})).encode()
     warnings: list[str] = []
-    kept = json.loads(read_body(body, "Warn", warnings, applying=False))
+    kept = json.loads(read_body(body, PODS, "Warn", warnings))
     assert kept["spec"]["tolerations"] == [{"tolerationSeconds": 5}]
     assert warnings == ['unknown field "spec.tolerations[0].expression"']
-    with pytest.raises(errors.BadRequest, match=r"^strict decoding error: unknown field"):
-        read_body(body, "Strict", [], applying=False)
-    with pytest.raises(errors.InternalError, match="field not declared in schema"):
-        read_body(body, "Warn", [], applying=True)
+    strict = r'^Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field'
+    with pytest.raises(errors.BadRequest, match=strict):
+        read_body(body, PODS, "Strict", [])
+    merge = "application/merge-patch+json"
+    with pytest.raises(errors.Invalid, match=r"strict decoding error: unknown field"):
+        read_body(body, PODS, "Strict", [], patching=merge)
+    with pytest.raises(
+        errors.InternalError, match=r"\(/p; /v1, Kind=Pod\): .*: field not declared in schema"
+    ):
+        read_body(body, PODS, "Warn", [], patching="application/apply-patch+yaml")
     quiet: list[str] = []
-    read_body(body, "Ignore", quiet, applying=False)
+    read_body(body, PODS, "Ignore", quiet)
     assert quiet == []
 
 
