@@ -119,6 +119,8 @@ def unknown(words: list[str]) -> str:
         rest.pop(0)
     known = {opt for parameter in command.params for opt in (*parameter.opts, *parameter.secondary_opts)}
     for word in rest:
+        if word == "--":  # the rest is for another program
+            break
         option = word.partition("=")[0] if word.startswith("--") else word[:2]
         named = word.startswith("-") and not word[1:2].isdigit() and word != "-"
         if named and option not in known | {"--help", "-h", "--debug"}:

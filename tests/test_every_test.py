@@ -122,6 +122,7 @@ ACROSS = {
     "test_generated_tables.py": "tables of several packages",
     "validate/test_golden.py": "the package as a whole",
     "validate/test_hostile_input.py": "the package as a whole",
+    "validate/test_long_lists.py": "the package as a whole",
     "validate/test_two_passes.py": "the package as a whole",
     "validate/test_vectors.py": "the package as a whole",
     "values/test_go_numbers.py": "duration and floats, as Go writes them",

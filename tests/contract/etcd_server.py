@@ -103,6 +103,24 @@ class EtcdServer:
             time.sleep(0.02)
         raise RuntimeError(f"etcd did not start: {self.log().decode(errors='replace')[-2000:]}")
 
+    def move_to(self, data: Path) -> None:
+        """Take the folder *data* in place of its own; it must not run."""
+        shutil.rmtree(self._directory / "data")
+        shutil.move(data, self._directory / "data")
+
+    @property
+    def membership(self) -> list[str]:
+        """What makes a new member of a snapshot this one: arguments of etcdutl."""
+        peer = f"http://127.0.0.1:{self._peer}"
+        return [
+            "--name",
+            self.name,
+            "--initial-cluster",
+            self._cluster(),
+            "--initial-advertise-peer-urls",
+            peer,
+        ]
+
     def log(self) -> bytes:
         return (self._directory / "etcd.log").read_bytes()
 

@@ -64,7 +64,7 @@ from weir.objects.kinds import Kind
 from weir.objects.kinds import find as find_resource
 from weir.objects.pod_usage import UsageModel
 from weir.observe.features import publish_features
-from weir.observe.interpreter import calm_collector, return_memory
+from weir.observe.interpreter import calm_collector, return_memory, trim_for_ever
 from weir.observe.logs import Log
 from weir.observe.metrics import Registry
 from weir.store import Store, StoreUnavailable
@@ -414,6 +414,7 @@ async def serve(running: Running, clock: Clock) -> None:
     running.port = listener.sockets[0].getsockname()[1]
     running.chores.append(loop.create_task(keep_up(running.store, clock)))
     running.chores.append(loop.create_task(_sweep(connections)))
+    running.chores.append(loop.create_task(trim_for_ever()))
     running.chores.append(loop.create_task(running.files.run(clock)))
     running.chores.append(loop.create_task(_renew(running, clock)))
     if running.keeper is not None:

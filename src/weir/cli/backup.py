@@ -17,9 +17,8 @@ from weir.cli.render import say
 def backup(file: Path, state: State) -> None:
     """Copy the store to FILE; the cluster may run meanwhile.
 
-    Of SQLite a checked copy, which `weir restore` puts back; of etcd a snapshot, which `etcdutl snapshot restore`
-    makes a new etcd of. Secrets are as readable in it as in the store. Certificates (DATA_DIR/pki) and encryption keys
-    are not in it.
+    Of SQLite a checked copy, of etcd a snapshot; `weir restore` puts either back. Secrets are as readable in it as in
+    the store. Certificates (DATA_DIR/pki) and encryption keys are not in it.
 
     \b
     weir backup monday.db
@@ -31,7 +30,7 @@ def backup(file: Path, state: State) -> None:
     try:
         if state.store.startswith("etcd="):
             size = asyncio.run(_snapshot(state, file))
-            say(f"{file}: a snapshot of etcd, {size} bytes; etcdutl snapshot restore makes a new etcd of it")
+            say(f"{file}: a snapshot of etcd, {size} bytes; weir restore makes new members of it")
             return
         if state.store == "memory":
             raise click.UsageError("a store in memory cannot be copied from outside its process")

@@ -7,12 +7,13 @@ the rest is looked at rarely.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["calm_collector", "return_memory"]
+__all__ = ["calm_collector", "return_memory", "trim_for_ever"]
 
 #: Objects made before the youngest are looked at, and how many such looks come before the older ones are.
 _THRESHOLDS: Final = (200_000, 20, 20)
@@ -40,3 +41,21 @@ def return_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         for parameter, value in _MALLOC.items():
             mallopt(parameter, value)
+
+
+TRIM_SECONDS: Final = 30.0
+
+
+async def trim_for_ever() -> None:
+    """Give whole pages back that lie free between others, from time to time.
+
+    Objects that came and went leave holes; the C library gives back by itself only what is free at the end of its heap.
+    On a thread: it takes some milliseconds, in which the event loop goes on.
+    """
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):  # another C library
+        return
+    while True:
+        await asyncio.sleep(TRIM_SECONDS)
+        await asyncio.to_thread(trim, 0)

@@ -257,7 +257,7 @@ async def _live(name: str, plan: Plan, path: Path, here: int) -> None:
     from weir.client.wire import Transport
     from weir.clock import RealClock
     from weir.observe.endpoint import serving
-    from weir.observe.interpreter import calm_collector
+    from weir.observe.interpreter import calm_collector, trim_for_ever
     from weir.simulation.components import AGENTS
 
     clock = RealClock()
@@ -271,12 +271,14 @@ async def _live(name: str, plan: Plan, path: Path, here: int) -> None:
         async with AsyncExitStack() as stack:
             if name in plan.doors:
                 await stack.enter_async_context(serving(pages, plan.doors[name]))
+            trimming = asyncio.ensure_future(trim_for_ever())
             working = asyncio.ensure_future(run())
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, working.cancel)
             loop.add_reader(here, working.cancel)
             with suppress(asyncio.CancelledError):
                 await working
+            trimming.cancel()
     finally:
         await client.close()
 

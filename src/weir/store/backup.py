@@ -5,8 +5,7 @@ copy is held against its checksum. What is encrypted stays encrypted. Putting it
 forgets the history: whoever still knows a revision from before, or from after the copy was made, is told that it is
 gone and lists again, instead of taking two different pasts for one.
 
-Of etcd a snapshot is taken, as `etcdctl snapshot save` does; it is put back by `etcdutl snapshot restore`, which makes
-a new cluster of it.
+Of etcd a snapshot is taken, as `etcdctl snapshot save` does; etcd's own etcdutl makes a new cluster of it.
 Not here: the commands (weir.cli.backup, weir.cli.restore).
 """
 
@@ -78,6 +77,20 @@ def check(path: Path) -> Copy:
     except sqlite3.Error as error:
         raise StoreUnavailable(f"{path} is not a backup of weir's store: {error}") from None
     return Copy(last, len(there), path.stat().st_size)
+
+
+#: How etcd's file begins: the number that says what it is, behind the header of its first page.
+_BOLT_MAGIC, _BOLT_MAGIC_AT = (0xED0CDAED).to_bytes(4, "little"), 16
+
+
+def is_snapshot(path: Path) -> bool:
+    """Return whether *path* is a snapshot of etcd."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_BOLT_MAGIC_AT + 4)
+    except OSError:
+        return False
+    return head[_BOLT_MAGIC_AT:] in (_BOLT_MAGIC, _BOLT_MAGIC[::-1])
 
 
 def restore(backup: Path, store: Path) -> Copy:
