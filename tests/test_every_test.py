@@ -8,6 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
 
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("*.py"))
@@ -40,17 +43,6 @@ def asserts(function: ast.AST) -> bool:
     return False
 
 
-def test_every_test_asserts_something_itself():
-    silent = [
-        f"{path.relative_to(TESTS)}:{function.lineno} {function.name}"
-        for path in FILES
-        if path.name.startswith("test_")
-        for function in functions(ast.parse(path.read_text()))
-        if function.name.startswith("test_") and not asserts(function)
-    ]
-    assert silent == []
-
-
 def is_polling(loop: ast.AST) -> bool:
     """Whether a loop looks again and again until something is so: `while`, or `for` with a way out before its end."""
     return isinstance(loop, ast.While | ast.AsyncFor) or (
@@ -75,28 +67,52 @@ def fixed_waits(node: ast.AST, *, polling: bool = False) -> Iterator[ast.Call]:
         yield from fixed_waits(child, polling=within)
 
 
-def test_no_test_waits_for_a_fixed_time():
-    waits = {
-        f"{path.relative_to(TESTS)}: {ast.unparse(call)}"
-        for path in FILES
-        for call in fixed_waits(ast.parse(path.read_text()))
-    }
-    assert waits == MAY_SLEEP.keys()
+CLOCKS = ("time.monotonic", "time.perf_counter", "time.time")
 
 
-def test_no_test_judges_the_time_of_day_that_passed():
-    clocks = ("time.monotonic", "time.perf_counter", "time.time")
-    judging = [
-        f"{path.relative_to(TESTS)}:{node.lineno}"
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Assert)
-        and any(
-            isinstance(part, ast.BinOp) and any(f"{clock}()" in ast.unparse(part) for clock in clocks)
-            for part in ast.walk(node.test)
-        )
-    ]
-    assert judging == []
+def judges_time(node: ast.AST) -> bool:
+    """Whether this is an assertion about the difference of two times of day."""
+    return isinstance(node, ast.Assert) and any(
+        isinstance(part, ast.BinOp) and any(f"{clock}()" in ast.unparse(part) for clock in CLOCKS)
+        for part in ast.walk(node.test)
+    )
+
+
+class Found(NamedTuple):
+    """What breaks a rule, of all test files."""
+
+    silent: list[str]
+    waits: set[str]
+    judging: list[str]
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    """Each file is read once for all rules."""
+    found = Found([], set(), [])
+    for path in FILES:
+        name, tree = path.relative_to(TESTS), ast.parse(path.read_text())
+        if path.name.startswith("test_"):
+            found.silent.extend(
+                f"{name}:{function.lineno} {function.name}"
+                for function in functions(tree)
+                if function.name.startswith("test_") and not asserts(function)
+            )
+        found.waits.update(f"{name}: {ast.unparse(call)}" for call in fixed_waits(tree))
+        found.judging.extend(f"{name}:{node.lineno}" for node in ast.walk(tree) if judges_time(node))
+    return found
+
+
+def test_every_test_asserts_something_itself(found):
+    assert found.silent == []
+
+
+def test_no_test_waits_for_a_fixed_time(found):
+    assert found.waits == MAY_SLEEP.keys()
+
+
+def test_no_test_judges_the_time_of_day_that_passed(found):
+    assert found.judging == []
 
 
 # ── where a test lies ────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ from weir.objects.kinds import KINDS
 from weir.simulation.cluster import Cluster
 
 HOUR = 3600
-DAYS = 3
+DAYS = 2
 
 
 def population(cluster):

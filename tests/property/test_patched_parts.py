@@ -276,7 +276,7 @@ async def answers(requests: list[tuple[str, str, str, str, bytes]]) -> list[Any]
     return [*out, stored]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(patches(), min_size=1, max_size=12))
 def test_reading_only_the_parts_a_patch_names_changes_no_answer(
     requests: list[tuple[str, str, str, str, bytes]],

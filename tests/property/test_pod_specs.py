@@ -216,7 +216,7 @@ def several(draw: Any) -> list[tuple[str, bytes]]:
     return out
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(several(), st.sampled_from([ALL_FEATURES, KUBERNETES_DEFAULTS]))
 def test_what_is_remembered_changes_no_answer(requests: list[tuple[str, bytes]], gates: Gates) -> None:
     ask = partial(answers, gates, requests)

@@ -131,7 +131,7 @@ class TestPostponing:
 
     # No shrinking: an example takes a second, and a script says what happened as it is.
     @settings(
-        max_examples=8,
+        max_examples=5,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.reuse, Phase.generate],
