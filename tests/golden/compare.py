@@ -16,6 +16,7 @@ from tests.golden.recording import Document, Exchange
 
 MASK = "*"
 DIGEST = "sha256:"
+DESCRIPTION = re.compile(r"columnDefinitions\[\d+\]\.description$")
 AGE = re.compile(r"(\d+[smhdy])+")
 IGNORED_HEADERS = frozenset({"Audit-Id", "X-Kubernetes-Pf-Flowschema-Uid", "Transfer-Encoding"})
 _STEP = re.compile(r'\.?([^.\[\]"]+)|\[\*\]|\["((?:[^"\\]|\\.|"(?!\]))*)"\]')
@@ -117,6 +118,8 @@ def differences(expected: Any, actual: Any, at: str = "") -> list[str]:
                 found += differences(expected[index], actual[index], place)
         return found
     if isinstance(expected, str) and isinstance(actual, str):
+        if DESCRIPTION.search(at) and bool(expected) == bool(actual):
+            return []  # decision 42: weir describes columns in its own words
         if expected.startswith(DIGEST):  # upstream's prose is not kept, only its digest
             actual = digest(actual)
         if ".cells[" in at and AGE.fullmatch(expected) and AGE.fullmatch(actual):

@@ -7,6 +7,8 @@ from tools.generate import RECORD, TABLES, kubernetes_version, made_from
 
 from tests.kubernetes.oracles import pinned_version
 from weir.apiserver.printers import PRINTED, cells_of
+from weir.apiserver.printers.descriptions import DESCRIPTIONS
+from weir.apiserver.printers.tables import columns
 from weir.objects import schema
 from weir.objects.kinds import KINDS
 
@@ -48,6 +50,12 @@ def test_every_printed_kind_has_as_many_columns_as_cells():
             # Kubernetes prints the age of an IPAddress without a column for it.
             more = 1 if kind.kind == "IPAddress" else 0
             assert len(cells_of(kind, empty, 0.0)) == len(table[kind.kind]) + more, kind
+
+
+def test_every_column_is_described_once_in_weirs_own_words():
+    table = json.loads(TABLES["columns"].read_text())
+    assert {column[0] for kind in table.values() for column in kind} == DESCRIPTIONS.keys()
+    assert all(column["description"] for kind in KINDS for column in columns(kind))
 
 
 def test_every_binding_of_a_new_cluster_names_a_role_of_it():

@@ -1,6 +1,6 @@
 """How does an object look as a row? The Table representation `kubectl get` asks for.
 
-Spec: apiserver.md 11 "Tables". Column names, types and descriptions of a kind are data (`columns.json`); its
+Spec: apiserver.md 11 "Tables". Column names, types and priorities of a kind are data (`columns.json`); its
 cells are computed in weir.apiserver.printers. A kind without columns gets Name and Created At.
 """
 
@@ -15,6 +15,7 @@ import msgspec
 
 from weir import errors
 from weir.apiserver.printers import cells_of, in_order
+from weir.apiserver.printers.descriptions import DESCRIPTIONS
 from weir.apiserver.registry.conversion import to_storage
 from weir.objects.autoscaler_versions import without_carried
 from weir.objects.kinds import Kind
@@ -31,9 +32,12 @@ INCLUDES = ("", "Metadata", "Object", "None")
 @cache
 def _columns() -> dict[str, list[Document]]:
     text = resources.files("weir.apiserver.printers").joinpath("columns.json").read_bytes()
-    names = ("name", "type", "format", "priority", "description")
+    names = ("name", "type", "format", "priority")
     return {
-        kind: [dict(zip(names, column, strict=True)) for column in found]
+        kind: [
+            {**dict(zip(names, column, strict=True)), "description": DESCRIPTIONS[column[0]]}
+            for column in found
+        ]
         for kind, found in msgspec.json.decode(text).items()
     }
 
