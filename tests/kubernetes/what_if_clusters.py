@@ -43,6 +43,8 @@ SEEDS = 6
 AHEAD_SECONDS = 120.0
 #: Nothing in these clusters is granted more time than this, and a busy machine may be late.
 LONGEST_SECONDS = 9.0
+#: How long Kubernetes takes to remove the pods of a node that is gone: two looks, and 40 s in between.
+ORPHANED_SECONDS = 85.0
 LATE_SECONDS = 6.0
 SETTLE_SECONDS = 180.0
 
@@ -121,8 +123,11 @@ def workload(rng: random.Random, cluster: str, number: int) -> Document:
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": whole}
 
 
-def small(number: int, seed: int) -> Small:
-    """Return cluster *number* of a run: its workloads, and the change that is made to it."""
+def small(number: int, seed: int, deletes: bool) -> Small:
+    """Return cluster *number* of a run: its workloads, and the change that is made to it.
+
+    Unless it *deletes* nodes, which takes long to show, it drains those instead.
+    """
     rng, name = random.Random(f"{seed}/{number}"), f"c{number}"
     documents = [workload(rng, name, each) for each in range(rng.randrange(2, 5))]
     steady = workload(random.Random(1), name, 9) | {"kind": "Deployment", "metadata": {"name": "steady"}}
@@ -141,7 +146,7 @@ def small(number: int, seed: int) -> Small:
             tainted("NoSchedule"),
             Cordon(where),
             Drain(where),
-            DeleteNode(where),
+            DeleteNode(where) if deletes else Drain(where),
             Label(where, (("pool", "y"),)),
             Scale("deploy/steady", rng.randrange(5), name),
         ]
@@ -165,9 +170,11 @@ def control_plane(folder: Path) -> Iterator[Playground]:
         yield Playground(kubeconfig)
 
 
-def play(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[Small, list[str]]]:
+def play(
+    folder: Path, count: int, seed: int = 0, *, deletes: bool = False
+) -> Iterator[tuple[Small, list[str]]]:
     """Let *count* clusters live, foresee and make their changes, and yield each with what came out differently."""
-    clusters = [small(number, seed) for number in range(count)]
+    clusters = [small(number, seed, deletes) for number in range(count)]
     with control_plane(folder) as real:
         for each in clusters:
             _build(real, each)
@@ -184,7 +191,7 @@ def play(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[Small, list[
                 if pod["metadata"]["namespace"] == each.namespace
             }
             _change(real, each)
-        time.sleep(LONGEST_SECONDS + LATE_SECONDS)
+        time.sleep((ORPHANED_SECONDS if deletes else LONGEST_SECONDS) + LATE_SECONDS)
         _settle(
             real, [each for each in clusters if not any(f.circles for f, _ in each.foreseen)], steady=True
         )
@@ -318,7 +325,7 @@ def main(arguments: list[str]) -> int:
     wrong, left = 0, 0
     urllib3.disable_warnings()  # of certificates that nobody checks here
     with tempfile.TemporaryDirectory() as folder:
-        for each, differences in play(Path(folder), count, seed):
+        for each, differences in play(Path(folder), count, seed, deletes=True):
             wrong += bool(differences)
             left += len(each.foreseen[0][0].leaving)
             circles = " (goes in circles)" if any(f.circles for f, _ in each.foreseen) else ""
