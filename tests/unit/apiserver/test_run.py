@@ -158,3 +158,40 @@ async def test_what_is_turned_away_before_it_is_a_request_is_counted(running):
     text = running.metrics.render().decode()
     assert 'weir_apiserver_refused_total{code="400"} 1' in text
     assert 'weir_apiserver_refused_total{code="431"} 1' in text
+
+
+async def test_behind_a_flood_over_sockets_another_user_waits_one_turn(tmp_path):
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("janetoken,jane,1\njoetoken,joe,2\n")
+    options = Options(tmp_path, store="memory", secure_port=0, insecure=True, token_file=tokens)
+    clock = RealClock()
+    running = await build(options, await open_store(options, clock), clock)
+    await serve(running, clock)
+    flow_control, handlers = running.server._security.flow_control, running.server._handlers
+    begun, seen = [], []
+    admit, handle = flow_control.admit, handlers.handle
+
+    def admitted(user, *rest):
+        if user.name == "joe":
+            seen.append(len(begun))
+        return admit(user, *rest)
+
+    async def handled(request, *rest):
+        begun.append(request.user.name)
+        return await handle(request, *rest)
+
+    flow_control.admit, handlers.handle = admitted, handled
+    running.server._security.authorizer._allows_all = True
+
+    async def request(token):
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        head = b"GET /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        writer.write(head + b"Authorization: Bearer " + token + b"\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 200") and b"X-Kubernetes-PF-FlowSchema-UID: " in answer, answer
+
+    await asyncio.gather(*(request(b"janetoken") for _ in range(150)), request(b"joetoken"))
+    await running.stop()
+    assert len(begun) == 151
+    assert begun.index("joe") - seen[0] <= 8

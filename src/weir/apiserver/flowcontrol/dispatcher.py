@@ -82,7 +82,7 @@ class FlowControl:
         """*count* says how many objects the store has under a prefix."""
         self._reader, self._seats, self._count, self._now = reader, seats, count, now
         self.tallies = Tallies(registry)
-        self._versions: tuple[int, int] | None = None
+        self._schemas_seen = self._levels_seen = -1  # versions of what the configuration was made of
         self.configuration = Configuration()
         self._flows: dict[tuple[Any, ...], Flow] = {}
         self._levels: dict[str, Level] = {}
@@ -107,9 +107,9 @@ class FlowControl:
 
     def _look(self) -> None:
         version = self._reader.version
-        versions = (version(FLOW_SCHEMA), version(PRIORITY_LEVEL))
-        if versions != self._versions:
-            self._versions = versions
+        schemas, levels = version(FLOW_SCHEMA), version(PRIORITY_LEVEL)
+        if schemas != self._schemas_seen or levels != self._levels_seen:
+            self._schemas_seen, self._levels_seen = schemas, levels
             read = self._reader.list_now
             self.configure(Configuration(read(FLOW_SCHEMA), read(PRIORITY_LEVEL)))
 
