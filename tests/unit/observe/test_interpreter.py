@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import subprocess
 import sys
+
+import pytest
 
 from weir.observe import interpreter
 
@@ -38,3 +42,20 @@ def test_another_library_is_left_alone(monkeypatch):
 
     monkeypatch.setattr(interpreter.ctypes, "CDLL", refuse)
     assert interpreter.return_memory() is None
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+async def test_holes_in_the_heap_are_given_back_again_and_again(monkeypatch):
+    given, twice = [], asyncio.Event()
+
+    async def aside(work, *arguments):
+        given.append((work.__name__, arguments))
+        if len(given) == 2:
+            twice.set()
+
+    monkeypatch.setattr(interpreter, "TRIM_SECONDS", 0.0)
+    monkeypatch.setattr(asyncio, "to_thread", aside)
+    task = asyncio.ensure_future(interpreter.trim_for_ever())
+    await asyncio.wait_for(twice.wait(), 30)
+    task.cancel()
+    assert given[:2] == [("malloc_trim", (0,))] * 2
