@@ -16,6 +16,8 @@ from weir.conformance.renaming import LABEL
 _AVAILABLE: Final = re.compile(r"0/(\d+) nodes are available: (.*)\.", re.DOTALL)
 _REASON: Final = re.compile(r"(\d+) (.*)", re.DOTALL)
 _UNNAMED: Final = "node(s) had untolerated taint(s)"
+#: What the plugin for claims says of its own try to help, in 1.35.
+_OF_CLAIMS: Final = re.compile(r" (?:no new claims to deallocate|still not schedulable),")
 _PREEMPTION: Final = " preemption: "
 _SELECTOR: Final = "node(s) didn't match Pod's node affinity/selector"
 #: Nodes of other stories come and go while the scheduler looks at them.
@@ -32,7 +34,7 @@ def own_part(message: str, own: int, foreign_taints: Collection[str] = ()) -> st
     >>> own_part(f"0/3 nodes are available: 1 Too many pods, {said}.", 1)
     '0/1 nodes are available: 1 Too many pods.'
     """
-    first, between, second = message.partition(_PREEMPTION)
+    first, between, second = _OF_CLAIMS.sub("", message).partition(_PREEMPTION)
     foreign = {f"node(s) had untolerated taint {{{taint}}}" for taint in (*foreign_taints, *_OF_NODES)}
     said = _own(first, own, foreign, _SELECTOR)
     return f"{said}{between}{_own(second, own, set(), _NOT_HELPFUL)}" if between else said

@@ -90,7 +90,7 @@ class Names:
             metadata["name"] = f"{self.prefix}{document['metadata']['name']}"
             metadata["labels"] = {**(metadata.get("labels") or {}), **self.labels}
         version = self.versions.get(kind.kind, "")
-        if version and changed.get("apiVersion") == kind.api_version:
+        if version and not str(changed.get("apiVersion", "")).endswith("/v1alpha4"):
             changed["apiVersion"] = version
         for spec in _pod_specs(changed):
             spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), STORY: self.story}

@@ -29,6 +29,13 @@ HELPLESS = "Preemption is not helpful for scheduling"
             (),
             f"0/1 nodes are available: 1 x. preemption: 0/1 nodes are available: 1 {HELPLESS}.",
         ),
+        (
+            "0/2 nodes are available: 2 y. no new claims to deallocate, "
+            f"preemption: 0/2 nodes are available: 2 {HELPLESS}.",
+            2,
+            (),
+            f"0/2 nodes are available: 2 y. preemption: 0/2 nodes are available: 2 {HELPLESS}.",
+        ),
         ("0/1 nodes are available: 1 x.", 1, (), "0/1 nodes are available: 1 x."),
         ("no nodes available to schedule pods", 1, (), "no nodes available to schedule pods"),
     ],

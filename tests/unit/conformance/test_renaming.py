@@ -142,4 +142,5 @@ def test_a_kind_is_written_in_the_version_that_is_served():
         "metadata": {"name": "r"},
         "spec": {},
     }
-    assert names.outward(rule, RULES)["apiVersion"] == "resource.k8s.io/v1beta2"
+    served = by_kind("resource.k8s.io/v1beta2", "DeviceTaintRule")
+    assert names.outward(rule, served)["apiVersion"] == "resource.k8s.io/v1beta2"

@@ -171,7 +171,7 @@ class Story:
     objects: tuple[Document, ...] = ()  #: what is there from the start
     rows: tuple[str, ...] = ()  #: which rows of core.md 10 it lives through
     needs: tuple[str, ...] = ()  #: what a cluster must offer, by the names of weir.simulation.demo.needs
-    decisions: tuple[str, ...] = ()  #: where Kubernetes is known to do otherwise: `dra D-07`, `core D-02`
+    decisions: tuple[str, ...] = ()  #: where Kubernetes is known to do otherwise: `dra D-07`, `stock 2`
 
     @property
     def lasts_live(self) -> timedelta:
