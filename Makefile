@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 help:
 	@echo "make demo             live through every story of the KEPs (STORY=word for some of them)"
-	@echo "make demo-real-time   the same by a clock that runs by itself, ten times as fast (12 minutes)"
+	@echo "make demo-real-time   the same by a clock that runs by itself, up to ten times as fast (21 minutes)"
 	@echo "make test             run the tests (TESTS=folder for some of them)"
 	@echo "make test-newest      run unit and property tests on the newest Python of this machine"
 	@echo "make test-old-kubectl run what a person does with the distribution's kubectl and with none"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.paced_stories import only_late
+from tests.integration.paced_stories import LATE_SECONDS, PACE, only_late, pace_of
 from weir.cli.main import run
 from weir.simulation.demo.judge import Judged
 from weir.simulation.demo.play import Ended, play
@@ -220,3 +220,10 @@ def test_by_a_clock_that_runs_by_itself_a_component_may_be_a_little_late(wanted,
     judged = Judged(outcome, {"left": seen}, (f"left: specified {wanted}",))
     assert only_late(judged, pace=10.0) is late
     assert not only_late(Judged(outcome, {"left": seen}, ("left", "phase")), pace=10.0)
+
+
+@pytest.mark.parametrize("story", find_stories(), ids=lambda story: story.name)
+def test_by_a_clock_that_runs_no_step_is_over_before_anybody_acted(story):
+    pace = pace_of(story, PACE)
+    shortest = min(step.lasts.total_seconds() for step in story.steps)
+    assert 1.0 <= pace <= PACE and (pace == 1.0 or shortest / pace >= LATE_SECONDS)
