@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,19 @@ def of_release(number: str) -> Path:
     if not found:
         pytest.skip(f"no kube-apiserver of {number} in {beside}")
     return found[-1].parent
+
+
+@cache
+def version() -> str:
+    """Return the release of the built programs, such as v1.37.1."""
+    said = subprocess.run(
+        [str(binaries() / "kube-apiserver"), "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return said.stdout.split()[-1]
 
 
 @contextmanager

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.stock.flips import SITUATIONS, play
-from tests.stock.real import HOOKS, PATIENCE_SECONDS, PODS, Plane, installed, plane
+from tests.stock.real import HOOKS, PATIENCE_SECONDS, PODS, Plane, has_numeric_gate, installed, plane
 from tests.stock.scenarios import SCENARIOS, Scenario, entry, sla
 from weir import errors
 from weir.lowering import webhooks
@@ -21,24 +22,33 @@ FLIPS = 40
 GRACE_SECONDS = 3
 
 
-async def ends(made: Plane) -> dict[str, float | None]:
-    """Return when the pod of each scenario was evicted, in seconds after its first step; None: it stayed."""
+#: Times with and without the operator differ by less; on a busy machine it takes a few tries to see it.
+SAME_SECONDS, TRIES = 0.1, 5
+
+
+async def ends(made: Plane, turn: int) -> dict[str, float | None]:
+    """Return when the pod of each scenario was evicted, in seconds after the step that decides; None: it stayed.
+
+    What a step takes to be admitted is not the pod's time: it counts from the answer to the write.
+    """
     found: dict[str, float | None] = {}
 
     async def act(number: int, scenario: Scenario) -> None:
-        node, pod = f"node-{number}", f"pod-{number}"
+        node, pod = f"node-{turn}-{number}", f"pod-{turn}-{number}"
         await made.node(node, *scenario.first)
         await made.pod(pod, *scenario.tolerations, node=node)
         await made.until(lambda: pod in made.bound, f"{pod} is bound")
-        began = None
+        written: list[float] = []
+        due = 0.0
         for pause, taints in scenario.steps:
             await asyncio.sleep(pause)
+            due += pause
             await made.taint(node, *taints)
-            began = began or time.monotonic()  # what a step takes to be admitted is not the pod's time
-        assert began is not None
+            if not written or due == scenario.evicted:
+                written.append(time.monotonic())
         await asyncio.sleep(LAST_SECONDS)
         gone = made.gone.get(pod)
-        found[scenario.name] = None if gone is None else gone - began
+        found[scenario.name] = None if gone is None else gone - written[-1]
 
     await asyncio.gather(*(act(number, scenario) for number, scenario in enumerate(SCENARIOS)))
     return found
@@ -68,31 +78,87 @@ async def apply_again(made: Plane) -> str:
             await asyncio.sleep(0.1)
 
 
+def quickest(tries: list[dict[str, float | None]]) -> dict[str, float | None]:
+    """Return the least that each scenario took; a pod that stays in one try and leaves in another is an error."""
+    found: dict[str, float | None] = {}
+    for name in tries[0]:
+        times = [each[name] for each in tries]
+        left = [each for each in times if each is not None]
+        assert len(left) in (0, len(times)), f"{name}: {times}"
+        found[name] = min(left, default=None)
+    return found
+
+
+def difference(lowered: dict[str, float | None], natively: dict[str, float | None], name: str) -> float:
+    return abs((lowered[name] or 0.0) - (natively[name] or 0.0))
+
+
+def expected(scenario: Scenario) -> float | None:
+    """Return when the pod has to leave, in seconds after the step that decides."""
+    if scenario.evicted is None:
+        return None
+    written = itertools.accumulate(pause for pause, _ in scenario.steps)
+    return 0.0 if scenario.evicted in written else scenario.evicted
+
+
+def as_expected(scenario: Scenario, found: float | None) -> bool:
+    wanted = expected(scenario)
+    return found is None if wanted is None else found is not None and wanted - 0.1 <= found <= wanted + 1.0
+
+
+def unsteady(tries: list[dict[str, float | None]]) -> float:
+    """Return by how much the same scenario differs from itself on this machine just now."""
+    return max(
+        (
+            max(times) - min(times)
+            for name in tries[0]
+            if (times := [t for each in tries if (t := each[name])])
+        ),
+        default=0.0,
+    )
+
+
+async def play_both(folder: Path) -> tuple[dict[str, float | None], dict[str, float | None], float, str]:
+    """Play every scenario on both sides at the same time, again while the machine makes a difference.
+
+    Return the times of both, how unsteady the native side is by itself, and what a second apply is refused for.
+    """
+    tries: tuple[list[dict[str, float | None]], ...] = ([], [])
+    (folder / "stock").mkdir()
+    (folder / "native").mkdir()
+    async with plane(folder / "stock") as stock, installed(stock), AsyncExitStack() as stack:
+        sides = [stock]
+        if has_numeric_gate():
+            sides.append(await stack.enter_async_context(plane(folder / "native", numeric=True)))
+        for turn in range(TRIES):
+            found = await asyncio.gather(*(ends(each, turn) for each in sides))
+            for side, each in zip(tries, found, strict=False):
+                side.append(each)
+            lowered = quickest(tries[0])
+            natively = quickest(tries[1]) if tries[1] else {each.name: expected(each) for each in SCENARIOS}
+            if all(difference(lowered, natively, name) < SAME_SECONDS for name in lowered):
+                break
+        return lowered, natively, unsteady(tries[-1] or tries[0]), await apply_again(stock)
+
+
 @pytest.fixture(scope="module")
-def both(tmp_path_factory) -> tuple[dict[str, float | None], dict[str, float | None], str]:
-    async def stock() -> tuple[dict[str, float | None], str]:
-        async with plane(tmp_path_factory.mktemp("stock")) as made, installed(made):
-            return await ends(made), await apply_again(made)
-
-    async def native() -> dict[str, float | None]:
-        async with plane(tmp_path_factory.mktemp("native"), numeric=True) as made:
-            return await ends(made)
-
-    lowered, refused = asyncio.run(stock())
-    return lowered, asyncio.run(native()), refused
+def both(tmp_path_factory) -> tuple[dict[str, float | None], dict[str, float | None], float, str]:
+    return asyncio.run(play_both(tmp_path_factory.mktemp("both")))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_the_same_end_as_natively(both, scenario):
-    lowered, natively = (each[scenario.name] for each in both[:2])
-    assert (lowered is None) == (natively is None) == (scenario.evicted is None)
-    if lowered is not None and natively is not None:
-        print(f"{scenario.name}: lowered {lowered:.3f} s, native {natively:.3f} s")
-        assert abs(lowered - natively) < 1.0  # a loaded machine; the figure itself is printed
+    lowered, natively, noise, _ = both
+    at = lowered[scenario.name], natively[scenario.name]
+    assert (at[0] is None) == (at[1] is None) == (scenario.evicted is None)
+    if at[0] is not None and at[1] is not None:
+        apart = difference(lowered, natively, scenario.name)
+        print(f"{scenario.name}: lowered {at[0]:.3f} s, native {at[1]:.3f} s, {apart * 1000:.0f} ms apart")
+        assert apart < SAME_SECONDS + noise
 
 
 def test_a_pod_can_be_applied_again_on_the_servers_side(both):
-    assert both[2] == ""
+    assert both[3] == ""
 
 
 async def without_a_barrier(folder: Path, grace_seconds: int, flips: int) -> tuple[int, float]:

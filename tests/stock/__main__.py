@@ -1,7 +1,8 @@
 """The long runs that `make test-stock` makes.
 
 `python -m tests.stock flips [for each situation] [situation …]`: on real Kubernetes programs.
-`python -m tests.stock scale [nodes/pods …]`: on real Kubernetes programs, without and with the operator.
+`python -m tests.stock scale [nodes/pods[/with|/without] …]`: on real programs, without and with the operator.
+`python -m tests.stock compatibility [flips]`: on real programs; writes docs/reference/compatibility.md.
 `python -m tests.stock histories [how many] [first seed]`: under virtual time, beside native operators.
 """
 
@@ -47,16 +48,24 @@ def scale(*sizes: str) -> None:
     from tests.stock.scale import measure
 
     for size in sizes or ("100/1000", "300/6000", "1000/20000"):
-        nodes, pods = map(int, size.split("/"))
-        for operator in (False, True):
+        nodes, pods, *side = size.split("/")
+        for operator in (side == ["with"],) if side else (False, True):
             with tempfile.TemporaryDirectory(prefix="weir-stock-") as folder:
-                print(asyncio.run(measure(Path(folder), nodes, pods, operator=operator)).line(), flush=True)
+                print(
+                    asyncio.run(measure(Path(folder), int(nodes), int(pods), operator=operator)).line(),
+                    flush=True,
+                )
 
 
 def main(arguments: list[str]) -> int:
     what, *rest = arguments or ["flips"]
     if what == "histories":
         return 1 if histories(*map(int, rest)) else 0
+    if what == "compatibility":
+        from tests.stock.compatibility import measure, write
+
+        write(measure(int(rest[0]) if rest else 200))
+        return 0
     if what == "scale":
         scale(*rest)
         return 0

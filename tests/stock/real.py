@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.contract.etcd_server import free_port, running_etcd
-from tests.kubernetes.programs import binaries
+from tests.kubernetes.programs import binaries, version
 from tests.kubernetes.real_server import KUBECONFIG, _ready
 from tests.kubernetes.test_same_answers import running_keys
 from weir import errors
@@ -37,6 +37,11 @@ HOOKS = tuple(
 )
 PATIENCE_SECONDS = 90.0
 NUMERIC = "TaintTolerationComparisonOperators"
+
+
+def has_numeric_gate() -> bool:
+    """Return whether this release of Kubernetes knows numeric tolerations at all."""
+    return int(version().split(".")[1]) >= 35
 
 
 class Program:
@@ -251,7 +256,8 @@ async def plane(
     *grace* is how long a node may be silent, *more* are flags of the API server.
     """
     made = Plane(folder)
-    gates = f"--feature-gates={settings or f'{NUMERIC}={str(numeric).lower()}'}"
+    settings = settings or (f"{NUMERIC}={str(numeric).lower()}" if has_numeric_gate() else "")
+    gates = f"--feature-gates={settings}" if settings else "--v=0"
     (folder / "tokens.csv").write_text('admin-token,admin,1,"system:masters"\n')
     keys = running_keys(folder)
     with running_etcd() as etcd:

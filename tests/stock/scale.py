@@ -71,7 +71,9 @@ class Growing:
         figures = self.figures
         began = time.monotonic()
         await _all(
-            lambda number=number: self._plane.node(f"n{number}", ("sla", str(number), "NoSchedule"))
+            lambda number=number: _patiently(
+                lambda: self._plane.node(f"n{number}", ("sla", str(number), "NoSchedule"))
+            )
             for number in range(figures.nodes)
         )
         names = [f"p{next(self._names)}" for _ in range(figures.pods)]
