@@ -42,11 +42,20 @@ SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 def read_files(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of every file that *names* mean."""
     for name in names:
-        if name.startswith(("https://", "http://")):
+        if is_address(name):
             yield name, fetch(name)
             continue
         for file, path in find_files([name]):
             yield file, sys.stdin.buffer.read() if path is None else path.read_bytes()
+
+
+def is_address(name: str) -> bool:
+    """Return whether *name* is fetched instead of read.
+
+    >>> is_address("https://example.com/pod.yaml"), is_address("pod.yaml")
+    (True, False)
+    """
+    return name.startswith(("https://", "http://"))
 
 
 def fetch(url: str) -> bytes:
@@ -287,8 +296,7 @@ def _streamed(places: Sequence[str]) -> Held:
     documents: list[tuple[str, Any]] = []
     pods: list[msgspec.Raw] = []
     for name in places:
-        fetched = name.startswith(("https://", "http://"))
-        for file, path in [(name, None)] if fetched else find_files([name]):
+        for file, path in [(name, None)] if is_address(name) else find_files([name]):
             found = _cut(file, path) if path is not None and path.is_file() else None
             if found is None:
                 ((_, content),) = read_files([name if path is None else file])

@@ -21,7 +21,7 @@ import click
 import weir
 from weir.cli._certainty import asked_gates_option, because, known_gates
 from weir.cli._options import Live, Where, live_options, output_option
-from weir.cli.inputs import CannotSay, find_files, read_documents, read_live
+from weir.cli.inputs import CannotSay, fetch, find_files, is_address, read_documents, read_live
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE
 from weir.cli.render import BAD, DIM, NOTE, paint, progress, say, say_lines, wants_colour, write_document
 
@@ -46,7 +46,7 @@ _WORKLOADS: Final = (
     epilog="Exit code: 0 clean (notes allowed), 1 findings, 2 wrong use, 3 cannot say (the cluster is "
     "out of reach, rights are missing, or gates that decide are not known)."
 )
-@click.argument("files", nargs=-1, metavar="[FILE|DIR|-]...")
+@click.argument("files", nargs=-1, metavar="[FILE|DIR|URL|-]...")
 @click.option(
     "--cluster",
     multiple=True,
@@ -141,7 +141,7 @@ def lint(
     files = files or (() if ask_live else config.paths)
     if not files and not ask_live:
         raise click.UsageError(
-            "nothing to check: name files, folders, or - for standard input; or give --cluster"
+            "nothing to check: name files, folders, addresses, or - for standard input; or give --cluster"
         )
     if mend and (not files or "-" in files):
         raise click.UsageError("--fix changes files: name them")
@@ -296,7 +296,7 @@ def _mend(findings: Iterable[Finding]) -> int:
 
     by_file: dict[str, list[Finding]] = {}
     for found in findings:
-        if found.edit is not None:
+        if found.edit is not None and not is_address(found.file):
             by_file.setdefault(found.file, []).append(found)
     done = 0
     for file, own in by_file.items():
@@ -319,13 +319,22 @@ def _read(
 
     documents: list[Document] = []
     found: list[Finding] = []
-    wanted = [each for each in find_files(files) if not any(fnmatch.fnmatch(each[0], one) for one in exclude)]
+    meant = (each for name in files for each in ([(name, None)] if is_address(name) else find_files([name])))
+    wanted = [each for each in meant if not any(fnmatch.fnmatch(each[0], one) for one in exclude)]
     with progress("reading files:") as tick:
         for done, (name, path) in enumerate(wanted):
             content = b""
             try:
-                content = sys.stdin.buffer.read() if path is None else path.read_bytes()
+                if path is not None:
+                    content = path.read_bytes()
+                else:
+                    content = fetch(name) if is_address(name) else sys.stdin.buffer.read()
                 documents += read_manifest(content, name)
+            except (
+                click.UsageError
+            ) as error:  # an address that gives nothing, beside which the others are checked
+                problem = error.message.removeprefix(f"{name}: ")
+                found.append(unreadable(ManifestError(Place(name, 1, 1), problem), ""))
             except ManifestError as error:
                 found.append(unreadable(error, content.decode(errors="replace")))
             except PermissionError as error:

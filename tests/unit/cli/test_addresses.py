@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -9,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from weir.cli import inputs
-from weir.cli.main import USAGE, run
+from weir.cli.main import FINDINGS, USAGE, run
 from weir.cli.render import progress
 
 POD = b"{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: i}]}}"
@@ -50,6 +51,18 @@ def test_an_address_that_gives_nothing_is_one_line(site, tmp_path, capsys, path)
     assert run(["explain", "-f", asked, "--cluster", str(tmp_path / "n.yaml")]) == USAGE
     (line,) = capsys.readouterr().err.splitlines()
     assert asked in line and "cannot be fetched" in line
+
+
+def test_lint_checks_what_stands_at_an_address_beside_what_lies_in_files(site, tmp_path, capsys):
+    (tmp_path / "n.yaml").write_text(
+        NODE.replace("}}", "}, spec: {taints: [{key: a b, effect: NoSchedule}]}}")
+    )
+    files = [f"{site}/pod.yaml", f"{site}/none.yaml", str(tmp_path / "n.yaml")]
+    assert run(["lint", "--fix", "-o", "json", *files]) == FINDINGS
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {each["file"] for each in found} >= {f"{site}/none.yaml", str(tmp_path / "n.yaml")}
+    (missing,) = [each for each in found if each["file"] == f"{site}/none.yaml"]
+    assert missing["code"] == "W000" and "cannot be fetched" in missing["message"]
 
 
 def test_more_than_anyone_writes_is_not_read(site, monkeypatch):
