@@ -45,6 +45,7 @@ class Functions:
     def __init__(self, files: set[str]) -> None:
         self._by_file: dict[str, list[FunctionType]] = defaultdict(list)
         self._caches: list[Any] = []
+        gc.unfreeze()  # tests/conftest.py froze them, and what is frozen is not listed
         for thing in gc.get_objects():
             if isinstance(thing, FunctionType) and thing.__code__.co_filename in files:
                 self._by_file[thing.__code__.co_filename].append(thing)
