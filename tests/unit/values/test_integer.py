@@ -11,6 +11,7 @@ from weir.values.integer import (
     canonical_problem,
     parse_int64,
     parse_integer,
+    parse_uint64,
 )
 
 NOT_CANONICAL = "must be a valid decimal integer in canonical form"
@@ -56,3 +57,28 @@ def test_the_plain_parse_quotes_what_it_cannot_read():
 @given(st.integers(INT64_MIN, INT64_MAX))
 def test_every_int64_is_canonical_in_its_own_decimal_form(number):
     assert parse_integer(str(number)) == number
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [("0", 0), ("000", 0), ("007", 7), (str(2**64 - 1), 2**64 - 1), ("0" * 30 + str(2**64 - 1), 2**64 - 1)],
+)
+def test_an_unsigned_number_may_have_leading_zeros_and_64_bits(text, number):
+    assert parse_uint64(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", "٣", "a"])
+def test_what_spells_no_unsigned_number_is_refused_in_gos_words(text):
+    with pytest.raises(IntegerError, match="invalid syntax"):
+        parse_uint64(text)
+
+
+@pytest.mark.parametrize("text", [str(2**64), "9" * 21, "1" + "0" * 30])
+def test_an_unsigned_number_of_more_than_64_bits_is_out_of_range(text):
+    with pytest.raises(IntegerError, match="value out of range"):
+        parse_uint64(text)
+
+
+def test_a_number_in_another_form_than_the_canonical_one_is_no_integer():
+    with pytest.raises(IntegerError, match="canonical"):
+        parse_integer("05")
