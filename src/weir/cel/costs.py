@@ -19,7 +19,15 @@ from weir.cel.access import go_name
 from weir.cel.cost_model import MAX, ONE, ZERO, Charge, Operand, Range, Rule, fixed
 from weir.cel.env import RuntimeCost
 from weir.cel.types import Kind
-from weir.cel.values import EvaluationError, InternalError, Value, size_of, type_of
+from weir.cel.values import (
+    OBJECT_FIELDS,
+    EvaluationError,
+    InternalError,
+    Value,
+    object_as_map,
+    size_of,
+    type_of,
+)
 from weir.cel.visits import visit
 
 LITERAL: Final = 0
@@ -297,7 +305,7 @@ _UNIT: Final = frozenset({int, float, bool, type(None)})
 
 
 def walk_cost(value: Value) -> int:
-    """Return what one walk over a value costs: strings by bytes, rounded down; lists and maps recursively."""
+    """Return what one walk over a value costs: strings by bytes, rounded down; lists, maps and objects recursively."""
     kind = value.__class__
     if kind is str:
         return (len(value) if value.isascii() else len(value.encode())) // 10
@@ -308,6 +316,8 @@ def walk_cost(value: Value) -> int:
             return len(value)
         visit(len(value))
         return sum(map(walk_cost, value))
+    if kind in OBJECT_FIELDS:  # upstream binds an object as the map of its fields, and walks that
+        value = object_as_map(value)
     if isinstance(value, dict):
         visit(len(value))
         return sum(walk_cost(key) + walk_cost(item) for key, item in value.items())

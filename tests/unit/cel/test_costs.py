@@ -12,6 +12,7 @@ from weir.cel import costs
 from weir.cel.cost_model import MAX, Range, scaled
 from weir.cel.costs import fifth, quarter, tenth, walk_cost
 from weir.cel.values import Duration
+from weir.objects.core import Taint
 from weir.taints.expression import ENV
 
 sizes = st.integers(min_value=0, max_value=MAX)
@@ -49,6 +50,7 @@ def test_a_tenth_of_the_largest_number_is_the_documented_one() -> None:
     [
         ("a" * 19, 1), ("é" * 10, 2), (b"x" * 9, 0), ([1, 2.0, True, None], 4), (["a" * 10, "b"], 1),
         ({"k" * 10: 1}, 2), ([[1], [2, 3]], 3), (Duration(1), 1), ((1, "a" * 20), 3),
+        (Taint("a" * 20, "b" * 9, "NoSchedule"), 3), ([Taint("k" * 30, "", "NoExecute")], 3),
     ],
 )  # fmt: skip
 def test_walking_a_value_costs_one_for_each_leaf_and_a_tenth_of_texts(value: object, expected: int) -> None:
