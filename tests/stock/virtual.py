@@ -12,6 +12,7 @@ from weir.apiserver.webhooks.review import CallFailed
 from weir.client.api import Client, Unreachable
 from weir.gates import KUBERNETES_DEFAULTS
 from weir.lowering import webhooks
+from weir.lowering.names import NAMESPACE, OPERATOR
 from weir.lowering.webhooks import CONDITION_KEYS
 from weir.operator.run import Operator
 from weir.simulation.cluster import Cluster
@@ -45,7 +46,9 @@ class StockCluster(Cluster):
 
     def install(self, replicas: int = 1) -> None:
         """Start operators, and switch their webhooks on once they know the cluster."""
-        self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "weir-system"}})
+        self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        account = {"name": OPERATOR, "namespace": NAMESPACE}
+        self.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
         for number in range(replicas):
             self.start_operator(f"operator-{number}", elect=replicas > 1)
         for operator in self.operators:

@@ -179,6 +179,7 @@ class Health:
     async def _hook(self) -> Check:
         probe = sentinel_pod(self._namespace)
         probe["metadata"] = {"generateName": "weir-check-", "namespace": self._namespace}
+        del probe["spec"]["serviceAccountName"]  # the hook is asked about, not the account
         probe["spec"]["tolerations"] = [{"operator": "CEL", "value": f"taint.key == '{_PROBE_KEY}'"}]
         began = self._clock.monotonic()
         try:

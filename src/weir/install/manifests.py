@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from weir.errors import WeirError
 from weir.install.rights import CERTIFICATES, RIGHTS
 from weir.lowering.names import KNOWN_TRIPLES, NAMESPACE, OPERATOR
-from weir.lowering.sentinel import sentinel_pod, sentinel_service
+from weir.lowering.sentinel import restricted_container, restricted_pod, sentinel_pod, sentinel_service
 from weir.lowering.webhooks import mutating_configuration, own_user, validating_configuration
 
 Document = dict[str, Any]
@@ -32,16 +32,6 @@ METRICS_PORT: Final = 9090
 REPLICAS: Final = 2
 LABELS: Final = {"app.kubernetes.io/part-of": "weir"}
 _OPERATOR_LABELS: Final = {**LABELS, "app.kubernetes.io/name": OPERATOR}
-_RESTRICTED: Final = {
-    "runAsNonRoot": True,
-    "runAsUser": 65532,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-_CONTAINED: Final = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "readOnlyRootFilesystem": True,
-}
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
 
 
@@ -141,14 +131,8 @@ def foundation(installation: Installation) -> list[Document]:
         _object("v1", "Secret", CERTIFICATES, namespace, type="Opaque"),
         _object("v1", "ConfigMap", KNOWN_TRIPLES, namespace),
         sentinel_service(namespace),
-        _sentinel(namespace),
+        sentinel_pod(namespace),
     ]
-
-
-def _sentinel(namespace: str) -> Document:
-    """Return the sentinel with an account that is there: `default` comes a moment after its namespace."""
-    pod = sentinel_pod(namespace)
-    return {**pod, "spec": {**pod["spec"], "serviceAccountName": OPERATOR}}
 
 
 def workload(installation: Installation) -> list[Document]:
@@ -198,7 +182,7 @@ def _operator_pod(installation: Installation) -> Document:
     return {
         "serviceAccountName": OPERATOR,
         "priorityClassName": "system-cluster-critical",
-        "securityContext": _RESTRICTED,
+        "securityContext": restricted_pod(65532),
         "tolerations": [
             {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"},
             {"key": "CriticalAddonsOnly", "operator": "Exists"},
@@ -229,7 +213,7 @@ def _operator_pod(installation: Installation) -> Document:
                     "failureThreshold": 6,
                 },
                 "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
-                "securityContext": _CONTAINED,
+                "securityContext": restricted_container(),
                 "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
             }
         ],

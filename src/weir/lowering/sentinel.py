@@ -12,7 +12,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, Final
 
-from weir.lowering.names import NAMESPACE, SENTINEL, SENTINEL_GATE
+from weir.lowering.names import NAMESPACE, OPERATOR, SENTINEL, SENTINEL_GATE
 
 Document = dict[str, Any]
 
@@ -24,32 +24,37 @@ MOST: Final = 1 << 24
 
 
 def sentinel_pod(namespace: str = NAMESPACE, image: str = "registry.k8s.io/pause:3.10") -> Document:
-    """Return the pod; its image is never pulled."""
+    """Return the pod; its image is never pulled.
+
+    The operator's account is there before it: `default` comes a moment after its namespace. Whoever makes the pod
+    names the same one, because a pod's account cannot be changed when the installation is applied again.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": SENTINEL, "namespace": namespace, "labels": dict(LABELS)},
         "spec": {
             "schedulingGates": [{"name": SENTINEL_GATE}],
+            "serviceAccountName": OPERATOR,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": 65534,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [
-                {
-                    "name": "never-runs",
-                    "image": image,
-                    "securityContext": {
-                        "allowPrivilegeEscalation": False,
-                        "capabilities": {"drop": ["ALL"]},
-                        "readOnlyRootFilesystem": True,
-                    },
-                }
-            ],
+            "securityContext": restricted_pod(65534),
+            "containers": [{"name": "never-runs", "image": image, "securityContext": restricted_container()}],
         },
+    }
+
+
+def restricted_pod(user: int) -> Document:
+    """Return what a pod of *user* must say in the operator's namespace, which enforces the level `restricted`."""
+    return {"runAsNonRoot": True, "runAsUser": user, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def restricted_container() -> Document:
+    """Return what each of its containers must say there."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
     }
 
 

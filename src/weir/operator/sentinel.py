@@ -71,12 +71,15 @@ class Sentinel:
         """Make the pod and its Service where the installation has not, and these rights are given."""
         if await self._client.find(PODS, SENTINEL, self._namespace) is not None:
             return
-        for kind, document in (
-            (SERVICES, sentinel_service(self._namespace)),
-            (PODS, sentinel_pod(self._namespace)),
-        ):
-            with suppress(errors.AlreadyExists):
-                await self._client.create(kind, document, self._namespace)
+        pod = sentinel_pod(self._namespace)
+        with suppress(errors.AlreadyExists):
+            await self._client.create(SERVICES, sentinel_service(self._namespace), self._namespace)
+        with suppress(errors.AlreadyExists):
+            try:
+                await self._client.create(PODS, pod, self._namespace)
+            except errors.Forbidden:  # a namespace made by hand has no account of the operator's
+                del pod["spec"]["serviceAccountName"]
+                await self._client.create(PODS, pod, self._namespace)
 
     # ── counting ─────────────────────────────────────────────────────────────────────────────────
 

@@ -7,17 +7,19 @@ import ipaddress
 import pytest
 import yaml
 
+from tests.stock.virtual import StockCluster
 from weir.cli.render import to_yaml
 from weir.gates import KUBERNETES_DEFAULTS
 from weir.install.manifests import (
     Installation,
     InstallError,
     documents,
+    foundation,
     hook_names,
     written,
 )
 from weir.install.rights import CERTIFICATES, RIGHTS
-from weir.lowering.names import OPERATOR, SENTINEL
+from weir.lowering.names import NAMESPACE, OPERATOR, SENTINEL
 from weir.simulation.cluster import Cluster
 
 IN_CLUSTER = Installation(image="registry.example/weir:1")
@@ -41,6 +43,25 @@ def test_an_api_server_takes_them_and_applying_again_changes_nothing(installatio
         assert secret is not None and secret["data"] == {"ca.crt": "AAAA"}
         sentinel = cluster.get("Pod", SENTINEL, installation.namespace)
         assert sentinel is not None and "nodeName" not in sentinel["spec"]
+
+
+def test_a_sentinel_that_the_operator_made_again_is_the_one_of_the_installation():
+    with StockCluster() as cluster:
+        cluster.delete("Pod", SENTINEL, NAMESPACE)
+        cluster._do(cluster.operators[0].sentinel.ensure())
+        made = cluster.get("Pod", SENTINEL, NAMESPACE)
+        cluster.apply(*foundation(Installation(url="https://192.0.2.7:9443")))
+        applied = cluster.get("Pod", SENTINEL, NAMESPACE)
+        assert made is not None and applied is not None and made["spec"] == applied["spec"]
+
+
+def test_a_sentinel_is_made_in_a_namespace_without_the_account_too():
+    with StockCluster() as cluster:
+        cluster.delete("ServiceAccount", OPERATOR, NAMESPACE)
+        cluster.delete("Pod", SENTINEL, NAMESPACE)
+        cluster._do(cluster.operators[0].sentinel.ensure())
+        made = cluster.get("Pod", SENTINEL, NAMESPACE)
+        assert made is not None and made["spec"]["serviceAccountName"] == "default"
 
 
 @pytest.mark.parametrize("installation", [IN_CLUSTER, OUTSIDE], ids=["image", "url"])
