@@ -12,7 +12,13 @@ from weir.simulation.demo.play import Ended, play
 from weir.simulation.demo.story import find_stories
 
 #: A stock cluster has its own devices and claims, which weir's operator does not touch.
-DEVICES = ("kep-5055-", "kep-5471-story-4-dra-claims", "kep-5471-story-5-error-budget")
+DEVICES = (
+    "kep-5055-",
+    "kep-5471-claims",
+    "kep-5471-story-4-dra-claims",
+    "kep-5471-story-5-error-budget",
+    "kep-5721-claims",
+)
 #: What the objects say where weir lowered them, and what its hooks say of a bad one, is spelled otherwise.
 SPELLING = ("spec.tolerations", "refused")
 
