@@ -27,6 +27,7 @@ _PARAMETER: Final = re.compile(
 _JSON_NAME: Final = re.compile(r"""metadata=\{"json": "([^"]+)"\}""")
 
 #: Fields weir adds, and fields it takes more in than Kubernetes 1.37, by struct and field, in every group and version.
+#: With an empty field: the struct itself.
 ADDED: Final = {
     ("Toleration", "expression"): (
         "Expression is a CEL expression over the variable `taint` (key, value, effect) that decides whether this "
@@ -65,6 +66,19 @@ ADDED: Final = {
     ("DeviceTaintSelector", "selectors"): "Selectors are CEL expressions that must all be true for a device.",
     ("SliceDeviceTaint", "device"): "Device is the name of the device that carries the taint.",
     ("SliceDeviceTaint", "taint"): "Taint is what the device carries.",
+    ("NodeMetrics", ""): "NodeMetrics says how much of its resources a node uses.",
+    ("NodeMetrics", "timestamp"): "Timestamp is when the usage was measured: the end of the window.",
+    ("NodeMetrics", "window"): "Window is the time before the timestamp over which the usage was measured.",
+    ("NodeMetrics", "usage"): "Usage is what the node uses, its pods included, by resource: cpu and memory.",
+    ("NodeMetricsList", ""): "NodeMetricsList is a list of NodeMetrics.",
+    ("PodMetrics", ""): "PodMetrics says how much of their resources the containers of a pod use.",
+    ("PodMetrics", "timestamp"): "Timestamp is when the usage was measured: the end of the window.",
+    ("PodMetrics", "window"): "Window is the time before the timestamp over which the usage was measured.",
+    ("PodMetrics", "containers"): "Containers are the measured containers of the pod.",
+    ("PodMetricsList", ""): "PodMetricsList is a list of PodMetrics.",
+    ("ContainerMetrics", ""): "ContainerMetrics says how much of its resources a container uses.",
+    ("ContainerMetrics", "name"): "Name is the name of the container in the pod's spec.",
+    ("ContainerMetrics", "usage"): "Usage is what the container uses, by resource: cpu and memory.",
 }
 
 
@@ -117,4 +131,6 @@ def describe(name: str) -> Description:
     group, _, version = package.partition(".")
     found = _module(group, version).get(struct) or Description("", {}, {})
     added = {field: text for (of, field), text in ADDED.items() if of == struct}
-    return Description(found.text, {**found.fields, **added}, found.types) if added else found
+    if not added:
+        return found
+    return Description(added.pop("", found.text), {**found.fields, **added}, found.types)

@@ -49,13 +49,39 @@ ADDED: Final[dict[str, list[list[Any]]]] = {
     },
 }
 
-#: Structs weir serves and Kubernetes 1.37 does not.
+_TYPE: Final = [["kind", "string", "o"], ["apiVersion", "string", "o"]]
+_MEASURED: Final = [["timestamp", "Time", "r"], ["window", "Duration", "r"]]
+_USAGE: Final = ["usage", "{}Quantity=v1.ResourceList", "r"]
+
+
+def _metrics(kind: str, *fields: list[Any]) -> dict[str, list[list[Any]]]:
+    """Return the struct of a kind of the resource metrics API and that of its list."""
+    name = f"metrics.v1beta1.{kind}"
+    return {
+        name: [*_TYPE, ["metadata", "meta.v1.ObjectMeta", "o"], *_MEASURED, *fields],
+        f"{name}List": [*_TYPE, ["metadata", "meta.v1.ListMeta", "o"], ["items", f"[]{name}", "r"]],
+    }
+
+
+#: Structs weir serves and Kubernetes 1.37 does not: its own, and those of the resource metrics API, which is served by
+#: another project's program.
 ADDED_STRUCTS: Final[dict[str, list[list[Any]]]] = {
-    f"resource.{version}.SliceDeviceTaint": [
-        ["device", "string", "r"],
-        ["taint", f"resource.{version}.DeviceTaint", "r"],
-    ]
-    for version in ("v1", "v1beta1", "v1beta2")
+    **{
+        f"resource.{version}.SliceDeviceTaint": [
+            ["device", "string", "r"],
+            ["taint", f"resource.{version}.DeviceTaint", "r"],
+        ]
+        for version in ("v1", "v1beta1", "v1beta2")
+    },
+    "metrics.v1beta1.ContainerMetrics": [["name", "string", "r"], _USAGE],
+    **_metrics("NodeMetrics", _USAGE),
+    **_metrics("PodMetrics", ["containers", "[]metrics.v1beta1.ContainerMetrics", "r", {"list": "atomic"}]),
+}
+
+#: The kinds among them, as in fields.json.
+ADDED_KINDS: Final = {
+    f"metrics.k8s.io/v1beta1/{kind}": f"metrics.v1beta1.{kind}"
+    for kind in ("NodeMetrics", "NodeMetricsList", "PodMetrics", "PodMetricsList")
 }
 
 #: Values weir takes in fields whose values Kubernetes 1.37 enumerates, on top of those, by struct without its group.
@@ -198,6 +224,7 @@ def _table() -> dict[str, Any]:
         if name in structs:
             structs[name] = structs[name] + rows
     kinds = table["kinds"]
+    kinds.update(ADDED_KINDS)
     for name in [
         name for name in kinds if name.startswith(_HUB)
     ]:  # the relaxed dialect is v1 once it is read

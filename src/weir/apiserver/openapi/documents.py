@@ -19,7 +19,7 @@ from weir.apiserver.openapi.paths import paths_of, structs_of, to_version_2
 from weir.apiserver.openapi.protobuf import ANSWERED, MEDIA_TYPE, encode
 from weir.apiserver.openapi.schemas import model_name, with_references
 from weir.objects import schema
-from weir.objects.kinds import KINDS, RESOURCE_METRICS, Kind
+from weir.objects.kinds import KINDS, Kind
 
 __all__ = ["V2_PROTOBUF", "V2_PROTOBUF_ANSWERED", "v2", "v2_protobuf", "v3", "v3_index"]
 
@@ -42,8 +42,8 @@ _ROOTS: Final = {"api": "meta.v1.APIVersions", "apis": "meta.v1.APIGroupList"}
 
 
 def _described() -> list[Kind]:
-    """Return the kinds that have documents; a real server takes those of metrics from the server behind it."""
-    return [kind for kind in KINDS if kind.plural and kind.group != RESOURCE_METRICS]
+    """Return the kinds that have documents."""
+    return [kind for kind in KINDS if kind.plural]
 
 
 @cache
@@ -73,7 +73,7 @@ def v3_index(off: frozenset[str] = _NONE) -> Json:
     """
     table = files("weir.objects").joinpath("fields.json").read_bytes()
     served = msgspec.json.encode([[kind.api_version, kind.kind, kind.plural, kind.verbs] for kind in KINDS])
-    state = hashlib.sha512(table + served + msgspec.json.encode(schema.ADDED))
+    state = hashlib.sha512(table + served + msgspec.json.encode([schema.ADDED, schema.ADDED_STRUCTS]))
     paths = {}
     for path in _paths(off):
         mine = state.copy()

@@ -116,11 +116,11 @@ def _paths_of_kind(kind: Kind) -> Json:
     root = schema.find_root(kind.api_version, kind.kind)
     listed = schema.find_root(kind.api_version, kind.kind + "List")
     assert root is not None
-    maker = _Maker(kind)
+    maker, streams = _Maker(kind), "watch" in kind.verbs
     out: Json = {}
     collection: Json = {}
     if "list" in kind.verbs and listed is not None:
-        collection["get"] = maker.operation("list", "list", name, listed.name, _LIST, streams=True)
+        collection["get"] = maker.operation("list", "list", name, listed.name, _LIST, streams=streams)
     if "create" in kind.verbs:
         collection["post"] = maker.write("create", "post", name, root.name, 201)
     if "deletecollection" in kind.verbs:
@@ -129,7 +129,7 @@ def _paths_of_kind(kind: Kind) -> Json:
         out[scoped] = {**collection, "parameters": [*scope, _PRETTY]}
     if kind.namespaced and "list" in kind.verbs and listed is not None:
         everywhere = maker.operation(
-            "list", "list", f"{kind.kind}ForAllNamespaces", listed.name, _LIST, streams=True
+            "list", "list", f"{kind.kind}ForAllNamespaces", listed.name, _LIST, streams=streams
         )
         out[f"{base}/{kind.plural}"] = {"get": everywhere, "parameters": [_PRETTY]}
     one: Json = {}

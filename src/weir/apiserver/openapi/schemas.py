@@ -22,6 +22,8 @@ _QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _RAW: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+#: Where the structs of a group are declared, when not among those of Kubernetes' own API.
+_PACKAGES: Final = {"meta": "io.k8s.apimachinery.pkg.apis.", "metrics": "io.k8s.metrics.pkg.apis."}
 _SPECIAL: Final = {
     "Quantity": _QUANTITY,
     "IntOrString": _INT_OR_STRING,
@@ -55,13 +57,12 @@ _TEXTS: Final = {
 
 
 def model_name(struct: str) -> str:
-    """Return the name a struct has in OpenAPI documents.
+    """Return the name a struct has in OpenAPI documents: that of its Go package.
 
     >>> model_name("core.v1.Pod"), model_name("meta.v1.ObjectMeta")
     ('io.k8s.api.core.v1.Pod', 'io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta')
     """
-    prefix = "io.k8s.apimachinery.pkg.apis." if struct.startswith("meta.") else "io.k8s.api."
-    return prefix + struct
+    return _PACKAGES.get(struct.partition(".")[0], "io.k8s.api.") + struct
 
 
 def reference(struct: str, version: int) -> Json:

@@ -20,8 +20,7 @@ def document(path: str) -> dict[str, Any]:
     return found
 
 
-#: metrics.k8s.io is another server's in a real cluster, and that one describes it
-DESCRIBED = [kind for kind in KINDS if kind.plural and kind.group != RESOURCE_METRICS]
+DESCRIBED = [kind for kind in KINDS if kind.plural]
 
 
 @cache
@@ -150,8 +149,55 @@ def test_documents_are_built_once() -> None:
     assert documents.v3("api/v1") is documents.v3("api/v1")
 
 
-def test_a_group_that_is_not_served_is_not_described() -> None:
-    off = frozenset({"resource.k8s.io"})
+@pytest.mark.parametrize("group", ["resource.k8s.io", RESOURCE_METRICS])
+def test_a_group_that_is_not_served_is_not_described(group: str) -> None:
+    off = frozenset({group})
     index, document = documents.v3_index(off)["paths"], json.loads(documents.v2(off))
     told = [*index, *document["paths"]]
-    assert [path for path in told if "resource.k8s.io" in path] == []
+    assert [path for path in told if group in path] == []
+
+
+METRICS = "io.k8s.metrics.pkg.apis.metrics.v1beta1."
+METRICS_PATHS = {
+    f"/apis/metrics.k8s.io/v1beta1/{place}"
+    for place in (
+        "nodes",
+        "nodes/{name}",
+        "pods",
+        "namespaces/{namespace}/pods",
+        "namespaces/{namespace}/pods/{name}",
+    )
+}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_metrics_are_described_as_metrics_server_does(version: int) -> None:
+    whole = document_2() if version == 2 else document("apis/metrics.k8s.io/v1beta1")
+    schemas = whole["definitions"] if version == 2 else whole["components"]["schemas"]
+    told = {name.removeprefix(METRICS): item for name, item in schemas.items() if name.startswith(METRICS)}
+    fields = {
+        name: (sorted(item["properties"]), item.get("required", []))
+        for name, item in told.items()
+        if not name.endswith("List")
+    }
+    common = ["apiVersion", "kind", "metadata", "timestamp", "window"]
+    assert fields == {
+        "ContainerMetrics": (["name", "usage"], ["name", "usage"]),
+        "NodeMetrics": (sorted([*common, "usage"]), ["timestamp", "window", "usage"]),
+        "PodMetrics": (sorted([*common, "containers"]), ["timestamp", "window", "containers"]),
+    }
+    assert [name for name, item in told.items() if not item.get("description")] == []
+    methods = {
+        (path, name) for path, item in whole["paths"].items() if path in METRICS_PATHS for name in item
+    }
+    assert methods == {(path, name) for path in METRICS_PATHS for name in ("get", "parameters")}
+
+
+def test_metrics_cannot_be_watched_so_no_list_of_them_is_a_stream() -> None:
+    paths = document("apis/metrics.k8s.io/v1beta1")["paths"]
+    answered = paths["/apis/metrics.k8s.io/v1beta1/nodes"]["get"]["responses"]["200"]["content"]
+    nodes = document("api/v1")["paths"]["/api/v1/nodes"]["get"]["responses"]["200"]["content"]
+    assert (
+        [kind for kind in answered if "watch" in kind],
+        [kind for kind in nodes if "watch" in kind],
+    ) == ([], ["application/json;stream=watch"])
