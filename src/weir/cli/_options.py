@@ -187,6 +187,30 @@ def logging_options(*, quiet: bool = False) -> Option:
     return give
 
 
+def rate_options(who: str, *, qps: float | str, burst: int | str) -> Option:
+    """Return `--kube-api-qps` and `--kube-api-burst`: how fast *who* writes.
+
+    A default in words is not filled in: the argument is None, and the command finds out what the words say.
+    """
+
+    def option(name: str, argument: str, type: Any, default: float | str, help: str) -> Option:
+        worded = isinstance(default, str)
+        return click.option(
+            name,
+            argument,
+            type=type,
+            default=None if worded else default,
+            show_default=default if worded else True,
+            help=help,
+        )
+
+    per_second = f"How many writes a second {who} makes (0: no limit)."
+    return together(
+        option("--kube-api-qps", "qps", float, qps, per_second),
+        option("--kube-api-burst", "burst", click.IntRange(min=1), burst, "How many it makes at once."),
+    )
+
+
 def metrics_options(command: Command) -> Command:
     """Give *command* `--metrics-port` and `--bind-address`, as the argument `door`: None, or address and port."""
 

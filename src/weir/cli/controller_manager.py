@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli._component import Component, identity, run_component
-from weir.cli._options import Live, feature_gates_option, live_options, logging_options, metrics_options
+from weir.cli._options import (
+    Live,
+    feature_gates_option,
+    live_options,
+    logging_options,
+    metrics_options,
+    rate_options,
+)
 from weir.cli.render import say
 from weir.gates import Gates
 
@@ -49,22 +56,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many pods and claims the ResourceClaim controller works on at a time.",
 )
-@click.option(
-    "--kube-api-qps",
-    "qps",
-    type=float,
-    default=20.0,
-    show_default=True,
-    help="How many writes a second each controller makes (0: no limit).",
-)
-@click.option(
-    "--kube-api-burst",
-    "burst",
-    type=click.IntRange(min=1),
-    default=30,
-    show_default=True,
-    help="How many it makes at once.",
-)
+@rate_options("each controller", qps=20.0, burst=30)
 @metrics_options
 @click.option("--list", "list_names", is_flag=True, help="Print the controllers there are, and leave.")
 @logging_options()

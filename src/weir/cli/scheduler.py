@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli._component import Component, identity, run_component
-from weir.cli._options import Live, feature_gates_option, live_options, logging_options, metrics_options
+from weir.cli._options import (
+    Live,
+    feature_gates_option,
+    live_options,
+    logging_options,
+    metrics_options,
+    rate_options,
+)
 from weir.gates import Gates
 
 if TYPE_CHECKING:
@@ -24,18 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--scheduler-name", help="Place only pods with this schedulerName (default: default-scheduler)."
 )
-@click.option(
-    "--kube-api-qps",
-    "qps",
-    type=float,
-    help="How many writes a second it makes (default: what --config says, else 50; 0: no limit).",
-)
-@click.option(
-    "--kube-api-burst",
-    "burst",
-    type=click.IntRange(min=1),
-    help="How many it makes at once (default: what --config says, else 100).",
-)
+@rate_options("it", qps="what --config says, else 50", burst="what --config says, else 100")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Only one of several schedulers binds.")
 @feature_gates_option()
 @click.option(

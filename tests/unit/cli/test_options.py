@@ -1,4 +1,4 @@
-"""Claims about weir.cli._options: `-v` and `--logging-format` are the flags of Kubernetes' components."""
+"""Claims about weir.cli._options: flags of Kubernetes' components mean what they mean there."""
 
 import logging
 
@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from weir.cli._options import logging_options
+from weir.cli._options import logging_options, rate_options
 from weir.observe.logs import JsonFormatter, KlogFormatter, Log
 
 
@@ -61,3 +61,20 @@ def test_what_is_no_level_or_form_is_refused_in_one_line(wrong):
 def test_the_form_is_chosen(logger, form, formatter):
     assert run("--logging-format", form).exit_code == 0
     assert type(logger.handlers[0].formatter) is formatter
+
+
+def test_a_rate_has_its_default_or_leaves_it_to_the_command():
+    found: list[tuple[float | None, int | None]] = []
+
+    def asked(qps, burst, *arguments: str) -> tuple[float | None, int | None]:
+        @click.command()
+        @rate_options("it", qps=qps, burst=burst)
+        def command(qps: float | None, burst: int | None) -> None:
+            found.append((qps, burst))
+
+        assert CliRunner().invoke(command, arguments).exit_code == 0
+        return found.pop()
+
+    assert asked(20.0, 30) == (20.0, 30)
+    assert asked("what a file says", "the same") == (None, None)
+    assert asked(20.0, "the same", "--kube-api-qps=0", "--kube-api-burst=7") == (0.0, 7)
