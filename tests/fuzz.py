@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tests.fake_transport import FakeTransport
 from tests.property.test_api_fuzz import DEFINED, EXISTING, operations
 from weir.apiserver.patches.json import patch_of_webhook
 from weir.apiserver.run import Options, Running, build, open_store
@@ -213,33 +214,6 @@ FORMS = [
     *("*/*", "application/yaml", "image/png", ";;", "application/json;as=;v", "x" * 2000),
     "application/json;as=Table;v=v1;g=meta.k8s.io",
 ]
-
-
-class Wire:
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.sent = bytearray()
-        self.closed = False
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def get_extra_info(self, name: str) -> object:
-        return ("127.0.0.1", 4711) if name == "peername" else None
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
 
 
 class Seen(logging.Handler):
@@ -499,7 +473,7 @@ async def fuzz(count: int, seed: int, folder: Path) -> list[str]:
 
 async def ask(connections: Connections, sent: bytes) -> bytearray:
     """Return what the server wrote to one connection; a watch is left when it begins."""
-    protocol, wire = connections.protocol(), Wire()
+    protocol, wire = connections.protocol(), FakeTransport()
     protocol.connection_made(wire)
     protocol.data_received(sent)
     for turn in range(200):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.apiserver.transport.test_protocol import FakeTransport
+from tests.fake_transport import FakeTransport
 from weir.apiserver.auth.authn import User
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.fair_turns import REQUESTS_A_TURN, FairTurns

@@ -6,42 +6,12 @@ import asyncio
 
 import pytest
 
+from tests.fake_transport import FakeTransport
 from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Request, Response, Stream
 from weir.apiserver.transport.limits import ANSWER_SECONDS, BODY_BYTES, HEAD_BYTES
-
-
-class FakeTransport:
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        self.sent = bytearray()
-        self.closed = False
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def get_extra_info(self, name: str) -> object:
-        return ("127.0.0.1", 4711) if name == "peername" else None
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
 
 
 async def echo(request: Request) -> Response:

@@ -1,0 +1,34 @@
+"""The other end of a connection of the API server, without a socket: what tests and the fuzzer speak to."""
+
+from __future__ import annotations
+
+
+class FakeTransport:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.sent = bytearray()
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_extra_info(self, name: str) -> object:
+        return ("127.0.0.1", 4711) if name == "peername" else None
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
