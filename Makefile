@@ -10,7 +10,7 @@ PIP := -m pip install -q --disable-pip-version-check
 # What `make test` runs, for example TESTS=tests/unit/cel. In the order of the folders: xdist's own begins with the files
 # that have the most tests, and would leave the few long ones, which wait for whole clusters, to the end of one process.
 # Three processes for two cores: a test of a whole cluster waits for it a third of its time.
-IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
+IN_PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 TESTS ?=
 export PYTHONHASHSEED ?= 0
 # Whatever the machine says: without bytecode every worker, and every `weir` that a test starts, compiles all of weir anew.

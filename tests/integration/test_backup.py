@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from tests.conftest import NOT_OURS
 from tests.contract.etcd_server import running_etcd
 from weir.apiserver.run import Options, Running, build, open_store
 from weir.apiserver.transport.http import Request
@@ -55,7 +56,7 @@ async def test_clients_that_watch_see_what_was_restored(tmp_path):
 
 async def test_clients_that_watch_see_what_was_restored_from_etcd(tmp_path):
     if shutil.which("etcdutl") is None:
-        pytest.skip("etcdutl is not installed: restoring a snapshot of etcd is not tested here")
+        pytest.skip(f"etcdutl is {NOT_OURS}: restoring a snapshot of etcd is not tested without it")
     with running_etcd() as etcd:
         store = f"etcd={etcd.endpoint}"
 

@@ -32,8 +32,9 @@ def manager(cluster, identity):
     )
 
 
-def status(controllers, path):
-    return int(answer(f"GET {path} HTTP/1.1\r\n\r\n".encode(), controllers.pages()).split()[1])
+async def status(controllers, path):
+    asked = f"GET {path} HTTP/1.1\r\n\r\n".encode()
+    return int((await answer(asked, controllers.pages())).split()[1])
 
 
 def elected(controllers):
@@ -68,15 +69,11 @@ async def test_only_one_acts_and_the_other_takes_over_when_it_leaves():
 async def test_one_that_waits_to_be_elected_is_well_and_one_that_acts_knows_everything():
     async with living() as cluster:
         alone = manager(cluster, "first")
-        before = (status(alone, "/healthz"), status(alone, "/livez"))
+        before = [await status(alone, path) for path in ("/healthz", "/livez")]
         cluster.start(alone)
         await cluster.advance(5)
-        assert (before, status(alone, "/readyz"), status(alone, "/metrics"), status(alone, "/other")) == (
-            (200, 200),
-            200,
-            200,
-            404,
-        )
+        after = [await status(alone, path) for path in ("/readyz", "/metrics", "/other")]
+        assert (before, after) == ([200, 200], [200, 200, 404])
 
 
 @pytest.fixture(scope="module")

@@ -51,17 +51,18 @@ def page(tmp_path_factory):
             def broken(pod, name, node, uid=""):
                 raise OSError("no route to host")
 
-            cluster.scheduler.client.bind, bind = broken, cluster.scheduler.client.bind
+            writing = cluster.scheduler._writing
+            writing.bind, bind = broken, writing.bind
             await cluster.pod("unlucky", cpu="0", tolerations=numeric)
 
             async def failed():
                 return "SchedulerError" in str(await cluster.client.get(PODS, "unlucky", "default"))
 
             await cluster.until(failed)
-            cluster.scheduler.client.bind = bind
+            writing.bind = bind
             await cluster.pod("waiting", tolerations=[{"key": "no"}], cpu="0")
             await cluster.refused("waiting")
-            return answer(b"GET /metrics HTTP/1.1\r\n\r\n", cluster.scheduler.pages()).decode()
+            return (await answer(b"GET /metrics HTTP/1.1\r\n\r\n", cluster.scheduler.pages())).decode()
 
     return asyncio.run(busy(tmp_path_factory.mktemp("metrics")))
 
@@ -124,11 +125,11 @@ def test_every_metric_declared_is_on_the_page(page):
 
 
 def test_the_page_is_not_served_for_anything_but_reading():
-    assert answer(b"POST /metrics HTTP/1.1\r\n\r\n", {}).startswith(b"HTTP/1.1 405 ")
+    assert asyncio.run(answer(b"POST /metrics HTTP/1.1\r\n\r\n", {})).startswith(b"HTTP/1.1 405 ")
 
 
 def test_what_is_not_http_is_told_so():
-    assert answer(b"\x16\x03\x01\r\n\r\n", {}).startswith(b"HTTP/1.1 400 ")
+    assert asyncio.run(answer(b"\x16\x03\x01\r\n\r\n", {})).startswith(b"HTTP/1.1 400 ")
 
 
 def test_the_reference_page_lists_every_metric():
