@@ -203,14 +203,6 @@ def test_the_python_of_the_page_about_skew_runs():
     assert not played["old"].enabled("TaintTolerationComparisonOperators")
 
 
-@pytest.mark.parametrize("kep", ["5471", "5721", "5500", "5055"])
-def test_an_upgrade_page_names_stories_that_are_played(kep):
-    page = (Path(__file__).parents[2] / "docs" / "howto" / f"upgrade-kep-{kep}.md").read_text()
-    named = set(re.findall(r"kep-[0-9]+-[a-z0-9-]*[a-z0-9]", page.replace(f"upgrade-kep-{kep}", "")))
-    assert f"kep-{kep}-upgrade-order" in named
-    assert named <= {story.name for story in STORIES}
-
-
 @pytest.mark.parametrize(
     "wanted, seen, late",
     [("0s", timedelta(seconds=9), True), ("0s", timedelta(seconds=40), False), ("0s", "never", False)],

@@ -40,6 +40,7 @@ TABLE = {
     ("TaintTolerationCEL", "off at the server: new claims refused, stored ones stay"),
     ("TaintTolerationCEL", "off at the scheduler: stored ones never match"),
     ("skew", "server on, scheduler off: accepted, no effect on scheduling"),
+    ("skew", "server and controllers on, scheduler off: placed and evicted again and again"),
     ("skew", "server on, controllers off: allocation blocked, nobody evicted until the controller runs"),
     ("skew", "off, then on again: stored taints and rules act again"),
 }
@@ -281,6 +282,19 @@ def only_the_scheduler_off(walk):
     assert ([taint["key"] for taint in stored], walk.phase("p")) == (["hot"], "Running")
 
 
+@row("skew", "server and controllers on, scheduler off: placed and evicted again and again")
+def evicted_where_it_was_placed(walk):
+    """With the whole feature they wait instead, so the scheduler has it before the controllers and as long as they."""
+    walk.furnish(BURNING)
+    walk.switch(off("scheduler"))
+    for name in ("first", "second"):
+        walk.pod(name)
+    gone = walk.phase("first"), walk.phase("second")
+    walk.switch(ON)
+    walk.pod("third")
+    assert (gone, walk.phase("third")) == ((None, None), "Pending")
+
+
 @row("skew", "server on, controllers off: allocation blocked, nobody evicted until the controller runs")
 def only_the_controllers_off(walk):
     walk.furnish()
@@ -322,7 +336,7 @@ def test_a_row_comes_out_as_written(gate, text, check):
 def test_upgrade_downgrade_and_upgrade_again():
     """Off, on, off, on, one component after the other: pods that run stay, and what is stored stays."""
     walk = Walk(off())
-    order = ("apiserver", "controllers", "scheduler", "kubelet")
+    order = ("apiserver", "scheduler", "controllers", "kubelet")
     try:
         walk.furnish()
         walk.pod("runs")

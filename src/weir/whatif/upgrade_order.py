@@ -19,6 +19,11 @@ Document = Mapping[str, Any]
 #: In which order components lose a feature, and get one: who accepts and places stops first, who keeps comes last.
 DOWN: Final = ("apiserver", "scheduler", "controllers", "kubelet")
 UP: Final = tuple(reversed(DOWN))
+#: The same for taints of devices, which forbid where the others allow: who evicts comes last and goes first, so that
+#: no scheduler places again and again what controllers evict. Kubelets do not judge them.
+DEVICES_DOWN: Final = ("controllers", "scheduler", "apiserver")
+DEVICES_UP: Final = tuple(reversed(DEVICES_DOWN))
+DEVICE_GATES: Final = frozenset({DEVICE_TAINTS, DEVICE_TAINT_RULES})
 NAMES: Final = {
     "apiserver": "kube-apiserver",
     "scheduler": "kube-scheduler",
@@ -41,7 +46,7 @@ def advice(
     *going* and *coming* are gates that are switched off and on in *components*; *to* is the older release they go to.
     """
     held = list(documents)
-    lost = frozenset(going)
+    lost, won = frozenset(going), frozenset(coming)
     lines: list[str] = []
     if not components or "apiserver" in components:
         lines += _listed(
@@ -49,16 +54,20 @@ def advice(
         )
     lines += _listed(_removed_first(held, lost, to), "should be removed or rewritten first")
     if lost and lines:
-        lines.append(
-            f"order: {_order(DOWN, components)}; rewrite templates and delete pending pods before the first"
-        )
-    elif any(True for _ in coming):
-        lines.append(f"order: {_order(UP, components)}; use the feature only after the last")
+        if lost <= DEVICE_GATES:
+            lines += _ordered(DEVICES_DOWN, components, "delete rules before the first")
+        else:
+            lines += _ordered(DOWN, components, "rewrite templates and delete pending pods before the first")
+    elif won:
+        up = DEVICES_UP if won <= DEVICE_GATES else UP
+        lines += _ordered(up, components, "use the feature only after the last")
     return lines
 
 
-def _order(order: Sequence[str], components: Sequence[str]) -> str:
-    return " → ".join(NAMES[name] for name in order if not components or name in components)
+def _ordered(order: Sequence[str], components: Sequence[str], when: str) -> Iterator[str]:
+    names = [NAMES[name] for name in order if not components or name in components]
+    if names:
+        yield f"order: {' → '.join(names)}; {when}"
 
 
 def _listed(found: Iterable[str], what: str) -> Iterator[str]:
@@ -99,7 +108,7 @@ def _removed_first(documents: Iterable[Document], lost: frozenset[str], to: str)
     """Yield what an API server without the feature, or of an older release, keeps but cannot mean any more."""
     for document in documents:
         kind, spec = document.get("kind"), document.get("spec") or {}
-        if kind == "DeviceTaintRule" and (to or lost & {DEVICE_TAINTS, DEVICE_TAINT_RULES}):
+        if kind == "DeviceTaintRule" and (to or lost & DEVICE_GATES):
             taint = spec.get("taint") or {}
             why = []
             if taint.get("effect") == "None":

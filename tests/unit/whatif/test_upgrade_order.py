@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from weir.gates import ALL_FEATURES, DEVICE_TAINT_RULES, TOLERATION_CEL, TOLERATION_COMPARISON
+from weir.gates import (
+    ALL_FEATURES,
+    DEVICE_TAINT_RULES,
+    SEMVER_COMPARISON,
+    TOLERATION_CEL,
+    TOLERATION_COMPARISON,
+)
 from weir.whatif.changes import SetGates
 from weir.whatif.run import Asked, what_if
 from weir.whatif.upgrade_order import advice
@@ -69,6 +76,9 @@ def test_rules_that_an_older_release_cannot_mean_are_named_with_the_reason() -> 
         "devicetaintrule/slow (a rate, without which all pods leave at once), devicetaintrule/trial (effect None): "
         "should be removed or rewritten first"
     )
+    assert advice([TRIAL], [DEVICE_TAINT_RULES], [], ())[-1] == (
+        "order: kube-controller-manager → kube-scheduler → kube-apiserver; delete rules before the first"
+    )
     assert advice([CEL], [], [], ("apiserver",), "1.34") == [
         "deployment/default/cel (expression): should be removed or rewritten first"
     ]
@@ -79,6 +89,11 @@ def test_nothing_is_said_where_nothing_uses_it_and_the_order_where_it_comes() ->
     order = "kubelets → kube-controller-manager → kube-scheduler → kube-apiserver"
     assert advice([GT], [], [TOLERATION_CEL], ()) == [f"order: {order}; use the feature only after the last"]
     assert advice([], [], [TOLERATION_CEL], ("scheduler",))[0].startswith("order: kube-scheduler;")
+    devices = "kube-apiserver → kube-scheduler → kube-controller-manager"
+    assert advice([], [], [DEVICE_TAINT_RULES], ()) == [
+        f"order: {devices}; use the feature only after the last"
+    ]
+    assert advice([], [], [DEVICE_TAINT_RULES], ("kubelet",)) == [], "kubelets do not judge taints of devices"
 
 
 def test_going_back_a_release_evicts_who_runs_because_of_what_it_does_not_know() -> None:
@@ -93,3 +108,33 @@ def test_an_older_api_server_alone_evicts_whose_expression_it_does_not_show() ->
     change = SetGates((), ("apiserver",), to="1.34")
     found = what_if([NODE, GT, CEL], [change], Asked(ALL_FEATURES, NOW, until=300))
     assert {each.name for each in found.workloads} == {"default/Deployment/cel"}
+
+
+def test_templates_by_version_are_named_for_tolerations_and_affinity() -> None:
+    tolerant = deployment("tolerant", {"key": "driver", "operator": "SemverGt", "value": "2.0.0"})
+    choosy, plain = deployment("choosy"), deployment("plain")
+    requirement = {"key": "kernel", "operator": "SemverGt", "values": ["6.1.0"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
+    choosy["spec"]["template"]["spec"]["affinity"] = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    }
+    assert advice([tolerant, choosy, plain], [SEMVER_COMPARISON], [], ())[0] == (
+        "deployment/default/choosy, deployment/default/tolerant: "
+        "would be refused when their controllers make pods (again and again)"
+    )
+
+
+def test_an_expression_that_goes_is_named_and_drives_out() -> None:
+    off = SetGates(((TOLERATION_CEL, False),))
+    found = what_if([NODE, GT, CEL], [off], Asked(ALL_FEATURES, NOW, until=300))
+    assert {each.name for each in found.workloads} == {"default/Deployment/cel"}
+    assert [each.cause.say(where=False) for each in found.leaving] == ["nothing tolerates sla=950"]
+    assert any(note.startswith("deployment/default/cel: would be refused") for note in found.notes)
+
+
+def test_asking_changes_nothing() -> None:
+    documents = [NODE, GT, CEL, TRIAL]
+    before = deepcopy(documents)
+    off = SetGates(((TOLERATION_COMPARISON, False),))
+    found = what_if(documents, [off], Asked(ALL_FEATURES, NOW, until=300))
+    assert (len(found.leaving), documents) == (1, before)
