@@ -18,7 +18,7 @@ ROWS: list[set[str]] = [
     {"taints", "selectors"},
     {"devices"},
     {"validate", "customresources", "lint", "world", "lowering"},
-    {"store", "client", "observe"},
+    {"store", "client", "observe", "certificates"},
     {"apiserver", "scheduler", "controllers", "operator", "simulation.kubelet", "simulation.drivers"},
     {"simulation", "explain", "whatif", "advise", "install", "conformance"},
     {"__main__", "cli", "library", "pytest_plugin"},

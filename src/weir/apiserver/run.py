@@ -56,6 +56,7 @@ from weir.apiserver.transport.http import Handler
 from weir.apiserver.transport.limits import InFlight
 from weir.apiserver.webhooks.client import WebhookClient
 from weir.apiserver.webhooks.dispatch import Webhooks
+from weir.certificates import KeyPair
 from weir.clock import Clock, RealClock
 from weir.gates import ALL_FEATURES, Gates
 from weir.objects.defaults import default
@@ -136,7 +137,7 @@ class Running:
     blocking: Blocking | None = None
     keeper: FlowControlKeeper | None = None
     serving: ssl.SSLContext | None = None
-    _admin: tuple[pki.KeyPair, bytes] | None = None
+    _admin: tuple[KeyPair, bytes] | None = None
 
     @property
     def admin_certificate(self) -> bytes | None:

@@ -10,28 +10,32 @@ one and the other way round: the bundle may be ahead of the certificate or behin
 into the TLS context that is already served; connections that are open keep theirs.
 What surprises: emptying the Secret gives a new key, too (that is how to replace one that leaked). Between the write
 of the Secret and that of the configurations the hooks are out of reach, which they answer by refusing.
-Not here: the Secret and the configurations themselves (weir.install.manifests), what the hooks say (weir.lowering).
+Not here: how a certificate is made (weir.certificates), the Secret and the configurations themselves
+(weir.install.manifests), what the hooks say (weir.lowering).
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import ssl
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
 from weir import errors
+from weir.certificates import (
+    KeyPair,
+    is_good,
+    is_young,
+    issue,
+    load_certificate,
+    make_authority,
+    subject_name,
+)
 from weir.client.api import STRATEGIC_MERGE_PATCH, Client, Unreachable
 from weir.clock import Clock
 from weir.errors import WeirError
@@ -42,7 +46,6 @@ LEAF_LIFETIME: Final = timedelta(days=90)
 #: So long before its end something is renewed: a third of its life, so that a renewal may fail for weeks.
 AUTHORITY_RENEWAL: Final = timedelta(days=365)
 LEAF_RENEWAL: Final = timedelta(days=30)
-_BACKDATED: Final = timedelta(minutes=5)  # an API server whose clock is a little behind must not refuse it
 #: How often the Secret is looked at, and how soon again when that failed or the installation is not whole yet.
 LOOK_SECONDS: Final = 15.0
 RETRY_SECONDS: Final = 1.0
@@ -85,8 +88,8 @@ class Certificates:
                 )
             )
             fits = (
-                _key(found.authority_key).public_key() == _certificate(found.authority).public_key()
-                and _key(found.leaf_key).public_key() == _certificate(found.leaf).public_key()
+                KeyPair(found.authority, found.authority_key).fits()
+                and KeyPair(found.leaf, found.leaf_key).fits()
             )
         except (KeyError, TypeError, ValueError, binascii.Error):
             return None
@@ -101,7 +104,7 @@ class Certificates:
     @property
     def expires(self) -> datetime:
         """When the certificate that is served ends."""
-        return _certificate(self.leaf).not_valid_after_utc
+        return load_certificate(self.leaf).not_valid_after_utc
 
 
 def renewed(found: Certificates | None, names: Iterable[str], now: datetime) -> Certificates:
@@ -119,123 +122,23 @@ def renewed(found: Certificates | None, names: Iterable[str], now: datetime) -> 
     wanted = tuple(dict.fromkeys(names))
     if not wanted:
         raise CertificateError("a certificate needs a name: that of the Service, or the host of the URL")
-    authority, authority_key = _authority(found, now)
-    if (
-        found is not None
-        and found.authority == authority
-        and _is_good(_certificate(found.leaf), _certificate(authority), wanted, now)
+    authority = _authority(found, now)
+    if found is not None and is_good(
+        load_certificate(found.leaf), load_certificate(authority.certificate), now, LEAF_RENEWAL, wanted
     ):
-        return found
-    if found is not None and _is_good(_certificate(found.leaf), _certificate(authority), wanted, now):
-        return Certificates(authority, authority_key, found.leaf, found.leaf_key)
-    leaf, leaf_key = _issue(authority, authority_key, wanted, now)
-    return Certificates(authority, authority_key, leaf, leaf_key)
+        if found.authority == authority.certificate:
+            return found
+        leaf = KeyPair(found.leaf, found.leaf_key)
+    else:
+        leaf = issue(authority, subject_name("weir-operator"), now, LEAF_LIFETIME, names=wanted)
+    return Certificates(authority.certificate, authority.key, leaf.certificate, leaf.key)
 
 
-def _authority(found: Certificates | None, now: datetime) -> tuple[bytes, bytes]:
-    if found is not None and _is_young(_certificate(found.authority), AUTHORITY_RENEWAL, now):
-        return found.authority, found.authority_key
-    key = _key(found.authority_key) if found is not None else ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "weir-operator-ca")])
-    certificate = (
-        _builder(name, name, key.public_key(), key.public_key(), now, AUTHORITY_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
-
-
-def _issue(
-    authority: bytes, authority_key: bytes, names: Sequence[str], now: datetime
-) -> tuple[bytes, bytes]:
-    signer, issuer = _key(authority_key), _certificate(authority)
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "weir-operator")])
-    certificate = (
-        _builder(subject, issuer.subject, key.public_key(), signer.public_key(), now, LEAF_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general_name(each) for each in names]), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
-
-
-def _is_good(
-    leaf: x509.Certificate, authority: x509.Certificate, names: Iterable[str], now: datetime
-) -> bool:
-    """Return whether *leaf* is young, of this authority and good for every one of *names*."""
-    try:
-        leaf.verify_directly_issued_by(authority)
-        held = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except Exception:  # foreign issuer, bad signature, no names: cryptography raises unrelated classes
-        return False
-    return _is_young(leaf, LEAF_RENEWAL, now) and set(held) >= {_general_name(each) for each in names}
-
-
-def _is_young(certificate: x509.Certificate, renewal: timedelta, now: datetime) -> bool:
-    return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - renewal
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
-    issuer_key: ec.EllipticCurvePublicKey,
-    now: datetime,
-    lifetime: timedelta,
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATED)
-        .not_valid_after(now + lifetime)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False)
-    )
-
-
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-def _certificate(pem: bytes) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(pem)
-
-
-def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:
-    key = serialization.load_pem_private_key(pem, password=None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key is not an elliptic curve key")
-    return key
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def _authority(found: Certificates | None, now: datetime) -> KeyPair:
+    if found is not None and is_young(load_certificate(found.authority), now, AUTHORITY_RENEWAL):
+        return KeyPair(found.authority, found.authority_key)
+    key = found.authority_key if found is not None else None
+    return make_authority("weir-operator-ca", now, AUTHORITY_LIFETIME, key=key, path_length=0)
 
 
 # ── keeping ──────────────────────────────────────────────────────────────────────────────────────

@@ -3,17 +3,17 @@
 A server that has none makes its own certificate authority, a serving certificate for loopback, client
 certificates for the identities that Kubernetes' components use, and the key that signs service account
 tokens. Everything is a PEM file of mode 0600 in one directory, made once, kept over restarts and renewed
-when its end is near. All keys are P-256: making five of them takes milliseconds, where RSA takes a second.
+when its end is near.
 
 A renewed authority keeps its key, so that leaves signed before stay good. Two servers that share a
 directory take turns by a lock on it.
-Not here: who a certificate's bearer is (weir.apiserver.auth.authn), the kubeconfig (weir.apiserver.auth.kubeconfig).
+Not here: how a certificate is made (weir.certificates), who its bearer is (weir.apiserver.auth.authn), the kubeconfig
+(weir.apiserver.auth.kubeconfig).
 """
 
 from __future__ import annotations
 
 import fcntl
-import ipaddress
 import os
 import ssl
 from collections.abc import Iterable, Iterator
@@ -23,14 +23,22 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from weir.certificates import (
+    KeyKindError,
+    KeyPair,
+    is_good,
+    is_young,
+    issue,
+    load_certificate,
+    make_authority,
+    new_key,
+    subject_name,
+)
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 LEAF_LIFETIME = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
-BACKDATED = timedelta(minutes=5)  # a client whose clock is a little behind must not be refused
 
 LOOPBACK_NAMES = (
     "localhost",
@@ -67,14 +75,6 @@ def node_identity(node: str) -> Identity:
     Identity(user='system:node:n1', groups=('system:nodes',))
     """
     return Identity(f"system:node:{node}", ("system:nodes",))
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """One certificate and its private key, as PEM text."""
-
-    certificate: bytes
-    key: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def ensure(directory: Path, hostnames: Iterable[str] = (), *, now: datetime) -> 
         admin = _leaf(directory, "admin", authority, now, identity=ADMIN)
         token_key_file = directory / "sa.key"
         if not token_key_file.exists():
-            _write(token_key_file, _private_pem(ec.generate_private_key(ec.SECP256R1())))
+            _write(token_key_file, new_key())
         return Credentials(directory, authority, admin, token_key_file.read_bytes())
 
 
@@ -163,17 +163,9 @@ def _locked(directory: Path) -> Iterator[None]:
 
 def _authority(directory: Path, now: datetime) -> KeyPair:
     found = _read_pair(directory, "ca")
-    if found is not None and not _near_end(x509.load_pem_x509_certificate(found.certificate), now):
+    if found is not None and is_young(load_certificate(found.certificate), now, RENEW_BEFORE):
         return found
-    key = _load_key(found.key) if found else ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "weir-ca")])
-    certificate = (
-        _builder(name, name, key.public_key(), key.public_key(), now, AUTHORITY_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pair = KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+    pair = make_authority("weir-ca", now, AUTHORITY_LIFETIME, key=found.key if found else None)
     _write_pair(directory, "ca", pair)
     return pair
 
@@ -199,111 +191,21 @@ def _leaf(
 def _issue(
     authority: KeyPair, now: datetime, *, identity: Identity | None = None, names: tuple[str, ...] = ()
 ) -> KeyPair:
-    signer, issuer = _load_key(authority.key), x509.load_pem_x509_certificate(authority.certificate)
-    key = ec.generate_private_key(ec.SECP256R1())
-    usage = ExtendedKeyUsageOID.CLIENT_AUTH if identity else ExtendedKeyUsageOID.SERVER_AUTH
-    builder = (
-        _builder(
-            _subject(identity or Identity("kube-apiserver")),
-            issuer.subject,
-            key.public_key(),
-            signer.public_key(),
-            now,
-            LEAF_LIFETIME,
-        )
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-    )
-    if names:
-        builder = builder.add_extension(
-            x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
-        )
-    certificate = builder.sign(signer, hashes.SHA256())
-    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+    subject = _subject(identity or Identity("kube-apiserver"))
+    return issue(authority, subject, now, LEAF_LIFETIME, client=identity is not None, names=names)
 
 
 def _still_good(
     pair: KeyPair, authority: KeyPair, now: datetime, identity: Identity | None, names: tuple[str, ...]
 ) -> bool:
-    certificate = x509.load_pem_x509_certificate(pair.certificate)
-    try:
-        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
-    except Exception:  # foreign issuer or bad signature: cryptography raises three unrelated classes
+    leaf = load_certificate(pair.certificate)
+    if identity is not None and leaf.subject != _subject(identity):
         return False
-    if _near_end(certificate, now) or (identity and certificate.subject != _subject(identity)):
-        return False
-    if not names:
-        return True
-    try:
-        held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return False
-    return set(held) >= {_general_name(name) for name in names}
-
-
-def _near_end(certificate: x509.Certificate, now: datetime) -> bool:
-    return now >= certificate.not_valid_after_utc - RENEW_BEFORE or now < certificate.not_valid_before_utc
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
-    issuer_key: ec.EllipticCurvePublicKey,
-    now: datetime,
-    lifetime: timedelta,
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + lifetime)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False)
-    )
+    return is_good(leaf, load_certificate(authority.certificate), now, RENEW_BEFORE, names)
 
 
 def _subject(identity: Identity) -> x509.Name:
-    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in identity.groups]
-    return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, identity.user)])
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
-def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
-    key = serialization.load_pem_private_key(pem, password=None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise PkiError("the certificate authority's key is not an elliptic curve key; use a P-256 key")
-    return key
+    return subject_name(identity.user, identity.groups)
 
 
 def _read_pair(directory: Path, stem: str) -> KeyPair | None:
@@ -314,10 +216,11 @@ def _read_pair(directory: Path, stem: str) -> KeyPair | None:
     except FileNotFoundError:
         return None
     try:
-        certificate = x509.load_pem_x509_certificate(pair.certificate)
-        fits = _load_key(pair.key).public_key() == certificate.public_key()
-    except PkiError:
-        raise
+        fits = pair.fits()
+    except KeyKindError:
+        raise PkiError(
+            "the certificate authority's key is not an elliptic curve key; use a P-256 key"
+        ) from None
     except (ValueError, TypeError) as error:
         raise PkiError(
             f"{certificate_file} or {key_file.name} is damaged ({error}); remove both to have them made anew"
