@@ -268,8 +268,8 @@ def _asking(spec: Mapping[str, msgspec.Raw]) -> Document:
 def _run(held: Held, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
     from weir.objects.core import ViewError
     from weir.whatif.changes import ChangeError, SetGates
-    from weir.whatif.completion import read_object
     from weir.whatif.run import what_if as run
+    from weir.whatif.snapshot import read_object
     from weir.world import flatten
 
     made = [

@@ -43,8 +43,8 @@ from weir.whatif.changes import (
     Taint,
     Wait,
 )
-from weir.whatif.completion import owner_of
 from weir.whatif.made_up_owners import owner_label
+from weir.whatif.snapshot import owner_of
 
 Document = dict[str, Any]
 Seats = dict[str, list[tuple[str, PodClass]]]

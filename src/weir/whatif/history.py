@@ -21,7 +21,7 @@ from weir.gates import Gates
 from weir.objects.core import Node, Pod, Taint, ViewError, read
 from weir.scheduler.plugins.taint_toleration import NAME as TAINT_TOLERATION
 from weir.taints.eviction import stay
-from weir.whatif.completion import owner_of
+from weir.whatif.snapshot import owner_of
 
 Document = dict[str, Any]
 

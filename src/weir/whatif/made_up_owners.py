@@ -2,7 +2,7 @@
 
 As many pods as there are now, all like the first of them. A made-up owner tells its pods by a label of weir's own,
 since nobody knows which labels its selector had.
-Not here: which owners are missing, and whose they are in turn (weir.whatif.completion).
+Not here: which owners are missing, and whose they are in turn (weir.whatif.missing_owners).
 """
 
 from __future__ import annotations

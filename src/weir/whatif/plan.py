@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.objects.times import format_time
-from weir.whatif.completion import owner_of
+from weir.whatif.snapshot import owner_of
 from weir.world import flatten
 
 SCHEMA: Final = "weir.what-if-plan/v1"

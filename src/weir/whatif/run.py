@@ -37,7 +37,7 @@ from weir.simulation.kubelet.run import Hosts, life_of
 from weir.whatif.bystanders import Divided, divide, whole
 from weir.whatif.changes import Change, Drain, SetGates, Wait
 from weir.whatif.circles import find_circles
-from weir.whatif.completion import complete, owner_of
+from weir.whatif.completion import complete
 from weir.whatif.forecast import (
     Forecast,
     Turn,
@@ -48,6 +48,7 @@ from weir.whatif.forecast import (
     workloads,
 )
 from weir.whatif.history import Cause, History, PodLife, Why
+from weir.whatif.snapshot import owner_of
 from weir.whatif.words import title
 from weir.world import World, flatten
 
