@@ -195,4 +195,7 @@ class Env:
         object.__setattr__(self, "check_format", checks[0] if checks else None)
         classes = {o.python_class: o for o in self.objects if o.python_class is not None}
         object.__setattr__(self, "python_classes", classes)
-        OBJECT_FIELDS.update({python: tuple(declared.fields) for python, declared in classes.items()})
+        for python, of in classes.items():
+            # Another environment may declare the same class with fewer fields; which came last must not matter.
+            if len(of.fields) >= len(OBJECT_FIELDS.get(python, ())):
+                OBJECT_FIELDS[python] = tuple(of.fields)

@@ -12,6 +12,7 @@ from weir.cel import costs
 from weir.cel.cost_model import MAX, Range, scaled
 from weir.cel.costs import fifth, quarter, tenth, walk_cost
 from weir.cel.values import Duration
+from weir.devices.expression import environment, read_device
 from weir.objects.core import Taint
 from weir.taints.expression import ENV
 
@@ -95,3 +96,12 @@ def test_prices_keyed_by_name_are_asked_for_unresolved_calls_too() -> None:
 
 def test_a_rule_gives_both_fields_of_an_overload() -> None:
     assert set(costs.READ.prices) == {"cost", "static"}
+
+
+def test_an_environment_with_fewer_fields_changes_no_price_of_another() -> None:
+    device = read_device("gpu.example.com", {"attributes": {"model": {"string": "a100"}}})
+    build = environment.__wrapped__  # anew, whatever other tests have built
+    build(list_attributes=True, multiple_allocations=True)
+    before = walk_cost(device)
+    build(list_attributes=False, multiple_allocations=False)
+    assert walk_cost(device) == before
