@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from weir.cel.env import ObjectType
+from weir.cel.packed import Empty
 from weir.cel.types import Kind
 from weir.cel.values import (
     ABSENT,
     INT_MAX,
+    NO_SUCH_OVERLOAD,
     DefaultMap,
     EvaluationError,
     MixedMap,
@@ -50,6 +52,7 @@ _GO_NAMES: Final = {
 
 
 _GO_NAMES_OF_LIBRARIES: Final = {
+    "google.protobuf.Empty": "*types.protoObj",
     "kubernetes.Semver": "cel.Semver",
     "kubernetes.Quantity": "cel.Quantity",
     "kubernetes.URL": "cel.URL",
@@ -115,6 +118,8 @@ def find(container: Value, key: Value, objects: Objects = NO_OBJECTS) -> Value:
     if kind is DefaultMap:
         found = find_key(container, key)
         return container.default if found is ABSENT else found
+    if kind is Empty:  # the only message that stays one; even a test for its fields fails
+        raise EvaluationError(f"no such field '{key}'" if key.__class__ is str else NO_SUCH_OVERLOAD)
     declared = objects.get(kind)
     if declared is not None and key in declared.fields:
         return getattr(container, str(key))

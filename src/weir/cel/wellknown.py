@@ -1,8 +1,9 @@
 """Which google.protobuf messages can an expression spell, and what values do they become?
 
-Spec: CEL language definition "Well-known types"; cel.md 3. A wrapper message is its value, `Value` is any JSON value,
-`Struct` a map, `ListValue` a list: no message object ever exists at run time. Kubernetes expressions hardly
-ever need them, but the language has them.
+Spec: CEL language definition "Well-known types"; cel.md 3.6. A wrapper message is its value, `Value` is any JSON value,
+`Struct` a map, `ListValue` a list, `Any` what is packed in it; only `Empty` is an object at run time. Kubernetes
+expressions hardly ever need them, but the language has them.
+Not here: what is packed in an Any (weir.cel.packed).
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from weir.cel import types
-from weir.cel.types import Type, list_of, map_of, wrapper
-from weir.cel.values import Duration, EvaluationError, Timestamp, UInt, Value
+from weir.cel.packed import PREFIX, TIMESTAMPS, Empty, unpack
+from weir.cel.types import Kind, Type, list_of, map_of, type_of_type, wrapper
+from weir.cel.values import Duration, EvaluationError, Optional, Timestamp, TypeValue, UInt, Value, type_of
 
 _JSON_MAP: Final = map_of(types.STRING, types.DYN)
 _JSON_LIST: Final = list_of(types.DYN)
-_PREFIX: Final = "google.protobuf."
 
 #: Message name → (type of the value it becomes, value when no field is given).
 MESSAGES: Final[Mapping[str, tuple[Type, Value]]] = {
-    _PREFIX + name: entry
+    PREFIX + name: entry
     for name, entry in {
         "BoolValue": (wrapper(types.BOOL), False),
         "BytesValue": (wrapper(types.BYTES), b""),
@@ -37,6 +38,7 @@ MESSAGES: Final[Mapping[str, tuple[Type, Value]]] = {
         "Struct": (_JSON_MAP, {}),
         "ListValue": (_JSON_LIST, []),
         "Any": (types.ANY, None),
+        "Empty": (Empty.cel_type, Empty()),
         "Duration": (types.DURATION, None),
         "Timestamp": (types.TIMESTAMP, None),
     }.items()
@@ -50,18 +52,56 @@ _VALUE_FIELDS: Final[Mapping[str, Type]] = {
     "list_value": _JSON_LIST,
 }
 _TIME_FIELDS: Final[Mapping[str, Type]] = {"seconds": types.INT, "nanos": types.INT}
-#: The years 1 to 9999 in seconds, and the seconds 64-bit nanoseconds can hold.
-_TIMESTAMPS: Final = range(-62_135_596_800, 253_402_300_800)
+_ANY_FIELDS: Final[Mapping[str, Type]] = {"type_url": types.STRING, "value": types.BYTES}
+#: The seconds 64-bit nanoseconds can hold.
 _DURATIONS: Final = range(-(2**63) // 10**9, 2**63 // 10**9 + 1)
 #: Named constants of these messages.
-CONSTANTS: Final[Mapping[str, tuple[Type, Value]]] = {"google.protobuf.NullValue.NULL_VALUE": (types.INT, 0)}
+CONSTANTS: Final[Mapping[str, tuple[Type, Value]]] = {
+    "google.protobuf.NullValue.NULL_VALUE": (types.INT, 0),
+    Empty.cel_type.name: (type_of_type(Empty.cel_type), TypeValue(Empty.cel_type.name)),
+}
+#: Go's types of fields, by what they hold and, where that is not enough, by name.
+_GO_TYPES: Final = {
+    Kind.STRING: "string",
+    Kind.BYTES: "[]uint8",
+    Kind.BOOL: "bool",
+    Kind.INT: "int64",
+    Kind.UINT: "uint64",
+    Kind.DOUBLE: "float64",
+}
+_GO_NAMES: Final = {
+    ("Int32Value", "value"): "int32",
+    ("UInt32Value", "value"): "uint32",
+    ("FloatValue", "value"): "float32",
+    ("Duration", "nanos"): "int32",
+    ("Timestamp", "nanos"): "int32",
+    ("Value", "struct_value"): "*structpb.Struct",
+    ("Value", "list_value"): "*structpb.ListValue",
+}
+#: How a value of another type refuses to become what a field holds; `{}` is Go's name for that.
+_REFUSALS: Final = {
+    Kind.INT: "unsupported type conversion from 'int' to {}",
+    Kind.UINT: "unsupported type conversion from 'uint' to {}",
+    Kind.NULL: "type conversion error from 'null_type' to '{}'",
+    Kind.STRING: "unsupported native conversion from string to '{}'",
+    Kind.BYTES: "type conversion error from Bytes to '{}'",
+    Kind.DOUBLE: "type conversion error from Double to '{}'",
+    Kind.BOOL: "type conversion error from bool to '{}'",
+    Kind.LIST: "type conversion error from list to '{}'",
+    Kind.MAP: "type conversion error from map to '{}'",
+    Kind.DURATION: "type conversion error from 'Duration' to '{}'",
+    Kind.TIMESTAMP: "type conversion error from 'Timestamp' to '{}'",
+    Kind.TYPE: "type conversion not supported for 'type'",
+}
 
 
 def field_type(message: str, field: str) -> Type | None:
     """The type of *field* of *message*, or None when there is no such field."""
-    name = message.removeprefix(_PREFIX)
+    name = message.removeprefix(PREFIX)
     if name == "Value":
         return _VALUE_FIELDS.get(field)
+    if name == "Any":
+        return _ANY_FIELDS.get(field)
     if name in ("Duration", "Timestamp"):
         return _TIME_FIELDS.get(field)
     if name == "Struct":
@@ -76,29 +116,50 @@ def field_type(message: str, field: str) -> Type | None:
 
 def construct(message: str, fields: Mapping[str, Value]) -> Value:
     """The value the message literal stands for."""
-    for field in fields:
-        if field_type(message, field) is None:
-            raise EvaluationError(f"no such field '{field}'")
+    fields = {field: _field(message, field, value) for field, value in fields.items()}
     value = next(iter(fields.values())) if fields else MESSAGES[message][1]
-    name = message.removeprefix(_PREFIX)
-    if name == "Any":  # it holds no message that could be a value
-        raise EvaluationError("unsupported conversion to ref.Val: (*dynamicpb.Message)")
+    name = message.removeprefix(PREFIX)
+    if name == "Any":
+        return unpack(fields.get("type_url", ""), fields.get("value", b""))
     if name in ("Duration", "Timestamp"):
         return _time(name, fields)
     if name == "Value" and "null_value" in fields:
         return None
     if name == "FloatValue" and isinstance(value, float):
         return _single_precision(value)
-    if name == "Int32Value" and not -(2**31) <= value < 2**31:
-        raise EvaluationError("integer overflow")
-    if name == "UInt32Value" and value >= 2**32:
-        raise EvaluationError("unsigned integer overflow")
+    return value
+
+
+def _field(message: str, field: str, value: Value) -> Value:
+    """*value* as the field holds it; raises EvaluationError for one that came through dyn and does not fit."""
+    wanted = field_type(message, field)
+    if wanted is None:
+        raise EvaluationError(f"no such field '{field}'")
+    if value.__class__ is Optional and value.has_value:
+        value = value.value
+    given = type_of(value)
+    go = _GO_NAMES.get((message.removeprefix(PREFIX), field)) or _GO_TYPES.get(wanted.kind, "")
+    if not go and given.kind is not wanted.kind:
+        shown = str(given) if given.params else given.name
+        raise EvaluationError(f"unsupported field type for {message}.{field}: {shown}")
+    refusal = ""
+    if given.kind is Kind.OPTIONAL:
+        refusal = "optional.none() dereference"
+    elif given.kind is not wanted.kind:
+        words = f"type conversion error from '{given.name.rpartition('.')[2]}' to '{{}}'"
+        refusal = _REFUSALS.get(given.kind, words).format(go)
+    elif go == "int32" and not -(2**31) <= value < 2**31:
+        refusal = "integer overflow"
+    elif go == "uint32" and value >= 2**32:
+        refusal = "unsigned integer overflow"
+    if refusal:
+        raise EvaluationError(f"field type conversion error for {message}.{field} value type: {refusal}")
     return value
 
 
 def _time(name: str, fields: Mapping[str, Value]) -> Duration | Timestamp:
     seconds, nanos = fields.get("seconds", 0), fields.get("nanos", 0)
-    if seconds not in (_DURATIONS if name == "Duration" else _TIMESTAMPS):
+    if seconds not in (_DURATIONS if name == "Duration" else TIMESTAMPS):
         raise EvaluationError("integer overflow" if name == "Duration" else "timestamp overflow")
     total = seconds * 10**9 + nanos
     return Duration(total) if name == "Duration" else Timestamp(total)

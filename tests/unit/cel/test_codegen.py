@@ -127,6 +127,11 @@ _THROUGH_DYN = [
     "dyn(1).getFullYear()",
     "google.protobuf.Int64Value{value: 1} + 1",
     "google.protobuf.StringValue{}.size()",
+    "google.protobuf.Any{type_url: 'google.protobuf.Struct', value: b'\\x0a\\x03\\x0a\\x01a'}.a",
+    "google.protobuf.Any{type_url: taint.key, value: bytes(taint.value)}.?a",
+    "has(dyn(google.protobuf.Empty{}).a) || dyn(google.protobuf.Empty{}).?a.hasValue()",
+    "dyn(google.protobuf.Empty{}).a",
+    "google.protobuf.Int32Value{value: dyn(taint.key)} + 1",
 ]
 
 

@@ -13,6 +13,7 @@ from weir.cel import costs, types
 from weir.cel.ast import INDEX, OPT_INDEX, OPT_SELECT
 from weir.cel.env import Library
 from weir.cel.library.declare import function, method, plain
+from weir.cel.packed import Empty
 from weir.cel.types import BOOL, DYN, INT, STRING, K, V, list_of, map_of, optional_of
 from weir.cel.values import NO_SUCH_OVERLOAD, NONE, Duration, EvaluationError, Optional, Timestamp, Value
 from weir.values.timestamp import MIN_SECONDS, NANOSECONDS
@@ -30,6 +31,8 @@ def is_zero(value: Value) -> bool:
         return not value
     if isinstance(value, Duration):
         return value.ns == 0
+    if isinstance(value, Empty):
+        return not value.unknown
     return isinstance(value, Timestamp) and value.ns == MIN_SECONDS * NANOSECONDS
 
 
