@@ -117,10 +117,7 @@ def test_bodies_are_read_defaulted_or_refused_alike(
         assert error.message == theirs.get("error")
         return
     default(ours, kind)
-    if (
-        kind.group == "autoscaling"
-    ):  # the real one reads into another version, and what that has not goes to annotations
-        ours = from_storage(kind, to_storage(kind, ours))
+    ours = through_storage(kind, ours)
     if ours["metadata"].get("managedFields") == []:
         del ours["metadata"]["managedFields"]
     assert (ours, warnings) == (theirs.get("object"), theirs.get("warnings", []))
@@ -163,7 +160,12 @@ def read(kind: kinds.Kind, document: dict[str, Any]) -> dict[str, Any]:
     }
     found, _ = decode(json.dumps(body).encode(), kind)
     default(found, kind)
-    return found
+    return through_storage(kind, found)
+
+
+def through_storage(kind: kinds.Kind, document: dict[str, Any]) -> dict[str, Any]:
+    """An autoscaler as the real program has it: read into another version, and what that lacks is in annotations."""
+    return from_storage(kind, to_storage(kind, document)) if kind.group == "autoscaling" else document
 
 
 @MANY
