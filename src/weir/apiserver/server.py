@@ -176,6 +176,8 @@ class ApiServer:
             if request.too_large or len(request.body) > BODY_BYTES:
                 raise too_large()
             if is_large(request.body):
+                if ticket is not None and flow_control is not None:
+                    flow_control.stand(ticket)
                 request.turn = self.verbs.off_loop.turn(user.name)
                 await self.verbs.off_loop.run(request.turn, document.check_values, request.body)
             answer = await self._act(request, info, warnings)

@@ -247,6 +247,18 @@ class FlowControl:
             retry = self._retry[flow.level.name] = RetryAfter()
         return Refused(flow, reason, retry.refuse(self._now()))
 
+    def stand(self, ticket: Ticket) -> None:
+        """Free the seats of a request that goes on beside the loop, where users take turns too (decision 13).
+
+        Seats share the loop. Somebody whose large bodies wait for the one thread would hold every seat for seconds.
+        """
+        if ticket.seated:
+            ticket.flow.level.rise(ticket)
+            ticket.flow.tally.sitting -= ticket.width
+            ticket.width = 0
+            if self._waiting and not self._scheduled:
+                self._schedule()
+
     def finish(self, ticket: Ticket) -> None:
         """Free what a request holds, whether it began or not."""
         level, tally = ticket.flow.level, ticket.flow.tally

@@ -145,6 +145,20 @@ async def test_behind_a_flood_of_writes_that_keep_their_seats():
     assert waited <= SEATS_A_TURN
 
 
+async def test_a_request_that_goes_on_beside_the_loop_frees_its_seat():
+    server = Server()
+    server.narrow("global-default")
+    large = server.flow.admit(JANE, parse("POST", PODS, False), {})
+    waits = server.flow.admit(JOE, parse("GET", f"{PODS}/x", False), {})
+    assert large.waiting is None and waits.waiting is not None
+    server.flow.stand(large)
+    await asyncio.wait_for(waits.waiting, 5)
+    server.flow.finish(large)
+    server.flow.finish(waits)
+    (level,) = [each for each in server.flow.levels() if each.name == "global-default"]
+    assert (level.sitting, level.executing, level.waiting) == (0, 0, 0)
+
+
 async def test_one_user_through_many_namespaces_is_one_user():
     server = Server()
 
