@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import NOT_OURS
+
 
 def binaries() -> Path:
     """Return the folder of built programs; the tests are run through `make test-kubernetes`, which sets it."""
@@ -26,7 +28,7 @@ def of_release(number: str) -> Path:
     beside = binaries().parent
     found = sorted(beside.glob(f"v{number}.*/kube-apiserver"))
     if not found:
-        pytest.skip(f"no kube-apiserver of {number} in {beside}")
+        pytest.skip(f"Kubernetes {number} is {NOT_OURS}: build it once with make kubernetes VERSION={number}")
     return found[-1].parent
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from weir.customresources.formats import CHECKS
+
 Document = Mapping[str, Any]
 
 _NUMERIC_FORMATS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
@@ -113,42 +115,9 @@ def _format(types: tuple[str, ...], name: str) -> str:
     """Return the format where the type has it: others are taken as if they were not there."""
     kind = types[0] if len(types) == 1 else ""
     if kind in ("", "string"):
-        return name.replace("-", "") if name.replace("-", "") in STRING_FORMATS else ""
+        return name.replace("-", "") if name.replace("-", "") in CHECKS else ""
     return name if name in _NUMERIC_FORMATS.get(kind, ()) else ""
 
 
 def _several(found: Document, name: str, at: str) -> tuple[Schema, ...]:
     return tuple(read_schema(one, f"{at}.{name}[{i}]") for i, one in enumerate(found.get(name) or ()))
-
-
-#: The formats of strings that are checked, written without dashes.
-STRING_FORMATS: Final = frozenset(
-    {
-        "bsonobjectid",
-        "byte",
-        "cidr",
-        "creditcard",
-        "date",
-        "datetime",
-        "duration",
-        "email",
-        "hexcolor",
-        "hostname",
-        "ipv4",
-        "ipv6",
-        "isbn",
-        "isbn10",
-        "isbn13",
-        "k8slongname",
-        "k8sshortname",
-        "mac",
-        "password",
-        "rgbcolor",
-        "ssn",
-        "uri",
-        "uuid",
-        "uuid3",
-        "uuid4",
-        "uuid5",
-    }
-)

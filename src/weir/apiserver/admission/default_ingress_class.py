@@ -1,6 +1,6 @@
 """DefaultIngressClass: an Ingress that names no class gets the class marked as default.
 
-Of several marked ones the newest, then the first by name. The old annotation names a class too.
+The old annotation names a class too.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from weir.apiserver.admission.attributes import CREATE, Attributes, Reader
+from weir.apiserver.admission.newest_marked import newest_marked
 from weir.objects.kinds import Kind, by_kind
 from weir.validate.ingress import CLASS_ANNOTATION
 
@@ -31,12 +32,6 @@ class DefaultIngressClass:
         annotations = a.object["metadata"].get("annotations") or {}
         if spec.get("ingressClassName") is not None or CLASS_ANNOTATION in annotations:
             return
-        marked = [
-            one["metadata"]
-            for one in self._reader.list_now(INGRESS_CLASS, None)
-            if (one["metadata"].get("annotations") or {}).get(IS_DEFAULT) == "true"
-        ]
-        marked.sort(key=lambda meta: meta["name"])
-        marked.sort(key=lambda meta: meta.get("creationTimestamp") or "", reverse=True)
-        if marked:
-            spec["ingressClassName"] = marked[0]["name"]
+        default = newest_marked(self._reader.list_now(INGRESS_CLASS, None), IS_DEFAULT)
+        if default is not None:
+            spec["ingressClassName"] = default["metadata"]["name"]

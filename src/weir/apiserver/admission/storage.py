@@ -18,6 +18,7 @@ from weir.apiserver.admission.attributes import (
     Attributes,
     Reader,
 )
+from weir.apiserver.admission.newest_marked import newest_marked
 from weir.objects.kinds import Kind
 from weir.objects.quota_usage import class_of_claim
 from weir.values.quantity import find_quantity
@@ -32,16 +33,8 @@ FINALIZERS = {
 
 
 def default_class(classes: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the class claims get by default: of those marked the newest, then the first by name."""
-    marked = [one for one in classes if _is_default(one)]
-    marked.sort(key=lambda one: one["metadata"]["name"])
-    marked.sort(key=lambda one: one["metadata"].get("creationTimestamp") or "", reverse=True)
-    return marked[0] if marked else None
-
-
-def _is_default(one: Mapping[str, Any]) -> bool:
-    annotations = one["metadata"].get("annotations") or {}
-    return annotations.get(IS_DEFAULT) == "true" or annotations.get(IS_DEFAULT_BETA) == "true"
+    """Return the class claims get by default."""
+    return newest_marked(classes, IS_DEFAULT, IS_DEFAULT_BETA)
 
 
 class DefaultStorageClass:

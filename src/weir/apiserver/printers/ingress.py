@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from weir.apiserver.admission.default_ingress_class import IS_DEFAULT
 from weir.apiserver.printers.values import NONE, Cells, Document, age, at, name_of
 
-IS_DEFAULT: Final = "ingressclass.kubernetes.io/is-default-class"
 _HOSTS: Final = 3
 
 
