@@ -263,7 +263,18 @@ def using(name, claims):
 
 
 def ours(nodes, stored, pending, on):
-    """Return the best nodes, or what weir says; and what it would allocate on the node *on*."""
+    """Return the best nodes, or all that may be said instead; and what weir would allocate on the node *on*.
+
+    The real scheduler asks its nodes in parallel and says the error that came first: any node's may be that one.
+    """
+    best, words, made = ours_of(nodes, stored, pending, on)
+    if words.startswith("running "):
+        return best, {words, *(ours_of([each], stored, pending, on)[1] for each in nodes)}, made
+    return best, {words}, made
+
+
+def ours_of(nodes, stored, pending, on):
+    """Return the best of *nodes*, or what weir says; and what it would allocate on the node *on*."""
     claims = Claims(GATES, lambda: datetime.now(UTC))
     engine = Engine(GATES, ProfileArguments(upstream_reasons=True), claims=claims, share_id=lambda: "share")
     for each in nodes:
@@ -313,7 +324,7 @@ def without_shares(allocation):
 def agree(real, there, ours):
     """Tell whether (node, words) and allocations of the real scheduler are what weir answers."""
     (node, said), (best, words, made) = real, ours
-    return (words, node in best, made) == (said, bool(node), there)
+    return said in words and (node in best, made) == (bool(node), there)
 
 
 async def play(client, nodes, device_class, name, things, pause):
@@ -384,7 +395,8 @@ def answers(tmp_path_factory):
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_both_schedulers_do_the_same(answers, situation):
     (node, said), there, (best, words, made) = answers[situation]
-    assert (words, node in best, made) == (said, bool(node), there)
+    assert said in words
+    assert (node in best, made) == (bool(node), there)
 
 
 def test_weir_allocates_gives_up_and_makes_claims_on_a_real_cluster(tmp_path):
