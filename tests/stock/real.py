@@ -137,6 +137,7 @@ class Plane:
         self.programs: list[Program] = []
         self.gone: dict[str, float] = {}  #: when each pod was seen to be deleted, by name
         self.bound: dict[str, float] = {}
+        self.released: set[str] = set()  #: pods that nothing holds back any more
         self.graced: set[str] = set()  #: pods that were seen with grace entries
         self._informers: list[Informer[Any]] = []
 
@@ -212,7 +213,10 @@ class Plane:
         name = pod["metadata"]["name"]
         if new is None or new["metadata"].get("deletionTimestamp"):
             self.gone.setdefault(name, time.monotonic())
-        elif new["spec"].get("nodeName"):
+            return
+        if not new["spec"].get("schedulingGates"):
+            self.released.add(name)
+        if new["spec"].get("nodeName"):
             self.bound.setdefault(name, time.monotonic())
             if split_grace(new["spec"].get("tolerations") or ())[1]:
                 self.graced.add(name)

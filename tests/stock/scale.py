@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import re
 import statistics
 import time
@@ -24,6 +25,8 @@ from weir.client.api import Unreachable
 AT_ONCE, SAMPLE, ONE_BY_ONE, TOGETHER = 24, 40, 20, 40
 #: An extended pod tolerates so many values, spread over all nodes.
 TOLERATED = 50
+#: One in so many pods more waits for a node that never comes, while so many nodes get new values.
+WAITING, SOME = 10, 5
 
 
 @dataclass
@@ -39,6 +42,11 @@ class Figures:
     write: tuple[float, float] = (0.0, 0.0)  #: of a node with a new value, one after the other
     together_seconds: float = 0.0  #: so many nodes at once, the last answer
     confirms: int = 0  #: for all of these together
+    pod_cpu: float = 0.0  #: of the operator, for each extended pod that was created and released
+    write_cpu: float = 0.0  #: and for each node write with a new value
+    waiting: int = 0  #: extended pods without a node
+    ahead: tuple[float, float] = (0.0, 0.0)  #: a node write that evicts nobody meanwhile
+    behind: tuple[float, float] = (0.0, 0.0)  #: and one that evicts
     memory: float = 0.0
     highest: float = 0.0
 
@@ -53,7 +61,10 @@ class Figures:
         )
         if self.operator:
             text += (
-                f" with {self.confirms} confirms  operator {self.memory:.0f} MiB (highest {self.highest:.0f})"
+                f" with {self.confirms} confirms  operator {self.memory:.0f} MiB (highest {self.highest:.0f}), "
+                f"node write while {self.waiting} wait: NoSchedule {self.ahead[0]:.0f} ms (p90 {self.ahead[1]:.0f}), "
+                f"NoExecute {self.behind[0]:.0f} ms (p90 {self.behind[1]:.0f}), "
+                f"CPU {self.pod_cpu:.1f} ms a pod, {self.write_cpu:.1f} ms a write"
             )
         return text
 
@@ -69,7 +80,7 @@ class Growing:
 
     async def run(self) -> None:
         figures = self.figures
-        began = time.monotonic()
+        began, cpu = time.monotonic(), self._cpu()
         await _all(
             lambda number=number: _patiently(
                 lambda: self._plane.node(f"n{number}", ("sla", str(number), "NoSchedule"))
@@ -83,28 +94,45 @@ class Growing:
         )
         await self._plane.until(lambda: len(self._plane.bound) >= len(names), "pods are bound", 3600.0)
         figures.filling_seconds = time.monotonic() - began
+        figures.pod_cpu = (self._cpu() - cpu) / (figures.pods / 2)
         figures.plain = _cuts([await self._bound_after(extended=False) for _ in range(SAMPLE)])
         figures.extended = _cuts([await self._bound_after(extended=True) for _ in range(SAMPLE)])
         nodes = [
             f"n{figures.nodes - 1 - number}" for number in range(min(figures.nodes, ONE_BY_ONE + TOGETHER))
         ]
+        before_writes = self._cpu()
         figures.write = _cuts([await self._taint(node) for node in nodes[:ONE_BY_ONE]])
         before = self._confirms()
         began = time.monotonic()
         await asyncio.gather(*(self._taint(node) for node in nodes[ONE_BY_ONE:]))
         figures.together_seconds = time.monotonic() - began
         figures.confirms = self._confirms() - before
+        figures.write_cpu = (self._cpu() - before_writes) / len(nodes)
+        if figures.operator:
+            await self._write_while_pods_wait(nodes)
         if figures.operator:
             figures.memory, figures.highest = _memory(self._plane.operators[0])
 
-    async def _pod(self, name: str, *, extended: bool) -> None:
+    async def _write_while_pods_wait(self, nodes: list[str]) -> None:
+        """Let many extended pods wait for a node that never comes, and give nodes values that some of them tolerate."""
+        figures = self.figures
+        names = [f"waits-{number}" for number in range(figures.pods // WAITING)]
+        await _all(lambda name=name: self._pod(name, extended=True, node="nowhere") for name in names)
+        await self._plane.until(
+            lambda: all(name in self._plane.released for name in names), "pods wait", 900.0
+        )
+        figures.waiting = len(names)
+        figures.ahead = _cuts([await self._taint(node, "NoSchedule") for node in nodes[:SOME]])
+        figures.behind = _cuts([await self._taint(node) for node in nodes[:SOME]])
+
+    async def _pod(self, name: str, *, extended: bool, node: str = "") -> None:
         if not extended or not self.figures.operator:
             entry = {"key": "sla", "operator": "Exists"}
         else:
             which = crc32(name.encode()) % self._classes
             expression = f"taint.key == 'sla' && int(taint.value) % {self._classes} == {which}"
             entry = {"operator": "CEL", "value": expression}
-        await _patiently(lambda: self._plane.pod(name, entry))
+        await _patiently(lambda: self._plane.pod(name, entry, node=node))
 
     async def _bound_after(self, *, extended: bool) -> float:
         name = f"sample-{next(self._names)}"
@@ -113,10 +141,17 @@ class Growing:
         await self._plane.until(lambda: name in self._plane.bound, f"{name} is bound")
         return (self._plane.bound[name] - began) * 1000
 
-    async def _taint(self, node: str) -> float:
-        """Give a node a value that nobody has seen, against running pods too."""
+    async def _taint(self, node: str, effect: str = "NoExecute") -> float:
+        """Give a node a value that nobody has seen, against running pods too unless *effect* says otherwise."""
         value = int(node[1:]) + 1_000_000 * self._classes * next(self._turns)  # tolerated by the same pods
-        return await self._plane.taint(node, ("sla", str(value), "NoExecute")) * 1000
+        return await self._plane.taint(node, ("sla", str(value), effect)) * 1000
+
+    def _cpu(self) -> float:
+        """Return the milliseconds of CPU that the operator has used."""
+        if not self.figures.operator:
+            return 0.0
+        fields = Path(f"/proc/{self._plane.operators[0].pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1000
 
     def _confirms(self) -> int:
         if not self.figures.operator:

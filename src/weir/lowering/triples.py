@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from weir.lowering.webhooks import CONDITION_KEYS
@@ -82,12 +83,17 @@ def table_data(triples: Iterable[Triple], now: str) -> dict[str, str]:
 
 def read_table(config_map: Mapping[str, Any] | None) -> dict[Triple, str]:
     """Return the triples in the ConfigMap with the time each was last used; what is damaged is left out."""
-    found: dict[Triple, str] = {}
-    for text in ((config_map or {}).get("data") or {}).values():
-        try:
-            key, value, effect, used = json.loads(text)
-        except (ValueError, TypeError):
-            continue
-        if all(isinstance(part, str) for part in (key, value, effect, used)):
-            found[Triple(key, value, effect)] = used
-    return found
+    texts = ((config_map or {}).get("data") or {}).values()
+    return {row[0]: row[1] for row in map(_row, texts) if row is not None}
+
+
+@lru_cache(maxsize=4096)
+def _row(text: str) -> tuple[Triple, str] | None:
+    """Return one triple of the table and when it was last used: the table is read again and again, its rows stay."""
+    try:
+        key, value, effect, used = json.loads(text)
+    except (ValueError, TypeError):
+        return None
+    if not all(isinstance(part, str) for part in (key, value, effect, used)):
+        return None
+    return Triple(key, value, effect), used

@@ -1,21 +1,24 @@
 """May this node get these taints now? Yes, once every pod that tolerates them says so in stock words.
 
 Spec: stock.md 6, in this order: the new triples into the table that all replicas share; this replica's copy of the pods
-up to date; entries for every pending pod and every pod bound here; and, where a bound pod needs them against
+up to date; entries for every pod bound here and every pending one; and, where a bound pod needs them against
 NoExecute, kube-controller-manager's own sign that it has seen the pods. Only then is the write admitted. Any replica
 can do it: what orders it with releases on another is the table and the pods' resourceVersions.
-What surprises: gated pods get entries too, although their release would add them. The patch makes a release that
-read the table too early fail with a conflict. When time runs out the work goes on, and the writer's next try is quick.
-Not here: the sign (weir.operator.sentinel), the table (weir.operator.known_triples).
+What surprises: nothing but NoExecute is waited for to the end, since no other taint takes a pod off its node; a pending
+pod whose entry comes a moment later is placed a moment later. Gated pods get entries too, although their release would
+add them: the patch makes a release that read the table too early fail with a conflict. When time runs out the work goes
+on, and the writer's next try is quick.
+Not here: the sign (weir.operator.sentinel), the table (weir.operator.known_triples), the queue of pending pods
+(weir.operator.pending).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any, Final
 
-from weir.client.cache import Cache
+from weir.client.cache import Cache, ObjectKey
 from weir.clock import Clock
 from weir.errors import WeirError
 from weir.lowering.tolerations import LoweredList, extended_verdict
@@ -23,10 +26,13 @@ from weir.lowering.triples import Triple
 from weir.operator.entries import Entries, Written, lacks
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
+from weir.operator.pending import PendingPods, key_of
 from weir.operator.sentinel import Sentinel
 from weir.operator.views import LoweredPod
 
 AT_ONCE: Final = 16
+#: A node write that evicts nobody waits so long for pending pods, so that they find a new node ready for them.
+COURTESY_SECONDS: Final = 0.5
 
 
 class NoRoom(WeirError):
@@ -51,10 +57,11 @@ class Barrier:
         known: KnownTriples,
         sentinel: Sentinel,
         entries: Entries,
+        pending: PendingPods,
         metrics: OperatorMetrics,
     ) -> None:
         self._clock, self._pods, self._known = clock, pods, known
-        self._sentinel, self._entries, self._metrics = sentinel, entries, metrics
+        self._sentinel, self._entries, self._pending, self._metrics = sentinel, entries, pending, metrics
         #: What kube-controller-manager runs without; "" where it runs all that a sign of it rests on.
         self.apart = ""
         self._running: dict[tuple[str, tuple[Triple, ...]], asyncio.Task[int]] = {}
@@ -93,35 +100,66 @@ class Barrier:
 
     async def _prepare(self, node: str, triples: tuple[Triple, ...]) -> int:
         await self._known.add(triples)
-        await self._sentinel.catch_up()
         evicting = tuple(triple for triple in triples if triple.effect == "NoExecute")
-        native = self._entries.native_numeric
-        concerned = [
+        if not evicting:
+            return await self._let_in(node, triples)
+        await self._sentinel.catch_up()
+        pending = self._pending.complete(await self._pending.lacking(evicting, node))
+        if len(evicting) < len(triples):
+            self._pending.complete(await self._pending.lacking(triples, node))  # and nobody waits for these
+        written = await self._add(node, self._bound_here(node, evicting), evicting)
+        # The sign is about pods that are bound: it need not wait for the others.
+        await _both(
+            self._confirm(node) if self._unseen(node, evicting, written) else None,
+            asyncio.gather(*pending.values()),
+        )
+        meanwhile = [(key, turn.result()) for key, turn in pending.items()]
+        if any(result.node == node for _, result in meanwhile):  # bound before it was patched
+            self._check_room(node, meanwhile)
+            await self._confirm(node)
+        return sum(1 for _, result in (*written, *meanwhile) if result.added)
+
+    async def _let_in(self, node: str, triples: tuple[Triple, ...]) -> int:
+        """Give pending pods their entries, and wait for that as long as a usual cluster takes: nobody is in danger."""
+        turns = self._pending.complete(await self._pending.lacking(triples, node)).values()
+        if not turns:
+            return 0
+        limit = asyncio.ensure_future(self._clock.sleep(COURTESY_SECONDS))
+        ready = asyncio.ensure_future(asyncio.wait(turns))
+        try:
+            await asyncio.wait({limit, ready}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            limit.cancel()
+            ready.cancel()
+        over = [turn for turn in turns if turn.done() and not turn.cancelled() and turn.exception() is None]
+        if len(over) < len(turns):
+            self._metrics.barriers_ahead.child().inc()
+        return sum(1 for turn in over if turn.result().added)
+
+    def _bound_here(self, node: str, evicting: tuple[Triple, ...]) -> list[tuple[LoweredPod, set[str]]]:
+        """Return the pods on the node that need a patch, each with the keys that it will have to leave for."""
+        return [
             (pod, leaves)
-            for pod in self._concerned(node)
+            for pod in self._pods.by_index("node", node)
             for leaves in (self._leaves(pod, node, evicting),)
-            if leaves or lacks(pod, triples, native)
+            if leaves or lacks(pod, evicting, self._entries.native_numeric)
         ]
-        written = await self._add(concerned, triples)
-        for pod, result in written:
+
+    async def _confirm(self, node: str) -> None:
+        if self.apart and not self._entries.grace_seconds:
+            raise Unconfirmed(
+                f"kube-controller-manager runs without {self.apart}, so nobody can say whether pods on node {node} "
+                "are ready; let one kube-controller-manager run both, or the operator with --grace-seconds=10"
+            )
+        await self._sentinel.confirm()
+
+    def _check_room(self, node: str, written: Iterable[tuple[ObjectKey, Written]]) -> None:
+        for key, result in written:
             if result.node == node and result.left_out:
                 raise NoRoom(
-                    f"pod {pod.metadata.namespace}/{pod.metadata.name} tolerates {result.left_out[0]} but has no room "
-                    f"for another entry, and would be evicted from node {node}"
+                    f"pod {key} tolerates {result.left_out[0]} but has no room for another entry, "
+                    f"and would be evicted from node {node}"
                 )
-        if evicting and self._unseen(node, evicting, written):
-            if self.apart and not self._entries.grace_seconds:
-                raise Unconfirmed(
-                    f"kube-controller-manager runs without {self.apart}, so nobody can say whether pods on node {node} "
-                    "are ready; let one kube-controller-manager run both, or the operator with --grace-seconds=10"
-                )
-            await self._sentinel.confirm()
-        return sum(1 for _, result in written if result.added)
-
-    def _concerned(self, node: str) -> Iterable[LoweredPod]:
-        """Yield the pods that may be on the node when the write is stored: those there, and all without a node."""
-        yield from self._pods.by_index("node", node)
-        yield from self._pods.by_index("node", "")
 
     def _leaves(self, pod: LoweredPod, node: str, evicting: tuple[Triple, ...]) -> set[str]:
         """Return the keys for which a pod that will have to leave the node still has a grace entry."""
@@ -131,21 +169,23 @@ class Barrier:
         return {each.key for each in evicting if found.grace.get(each.key) and not found.tolerates(each)}
 
     async def _add(
-        self, pods: list[tuple[LoweredPod, set[str]]], triples: tuple[Triple, ...]
-    ) -> list[tuple[LoweredPod, Written]]:
+        self, node: str, pods: list[tuple[LoweredPod, set[str]]], triples: tuple[Triple, ...]
+    ) -> list[tuple[ObjectKey, Written]]:
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(pod: LoweredPod, leaves: set[str]) -> tuple[LoweredPod, Written]:
+        async def one(pod: LoweredPod, leaves: set[str]) -> tuple[ObjectKey, Written]:
             async with room:
-                return pod, await self._entries.add(pod, lambda: triples, "barrier", leaves=leaves)
+                return key_of(pod), await self._entries.add(pod, lambda: triples, "barrier", leaves=leaves)
 
-        return list(await asyncio.gather(*(one(*each) for each in pods)))
+        written = await asyncio.gather(*(one(*each) for each in pods))
+        self._check_room(node, written)
+        return written
 
     def _unseen(
-        self, node: str, evicting: tuple[Triple, ...], written: list[tuple[LoweredPod, Written]]
+        self, node: str, evicting: tuple[Triple, ...], written: list[tuple[ObjectKey, Written]]
     ) -> bool:
         """Return whether a pod here is saved by an entry that kube-controller-manager may not have seen."""
-        if any(result.node == node for _, result in written):  # also: bound while we wrote
+        if any(result.node == node for _, result in written):
             return True
         return any(
             pod.version > self._sentinel.confirmed
@@ -157,6 +197,11 @@ class Barrier:
                 or any(extended_verdict(pod.tolerations.originals.values(), triple) for triple in evicting)
             )
         )
+
+
+async def _both(first: Awaitable[Any] | None, second: Awaitable[Any]) -> None:
+    """Wait for both; the failure of one does not wait for the other."""
+    await (asyncio.gather(first, second) if first is not None else second)
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:

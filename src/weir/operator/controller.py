@@ -28,6 +28,7 @@ from weir.observe.logs import Log
 from weir.operator.entries import Entries, lacks
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
+from weir.operator.pending import PendingPods
 from weir.operator.rules import Rules
 from weir.operator.views import LoweredPod
 
@@ -57,6 +58,10 @@ class GraceKey(NamedTuple):
     pod: PodKey
 
 
+#: All pods without a node, which are looked at together.
+PENDING: Final = "pending pods"
+
+
 def _synthetic(node: Document) -> set[str]:
     labels = (node.get("metadata") or {}).get("labels") or {}
     return {label for label in labels if labelled_hash(label)}
@@ -74,11 +79,12 @@ class Controller:
         rules: Rules,
         known: KnownTriples,
         entries: Entries,
+        pending: PendingPods,
         metrics: OperatorMetrics,
     ) -> None:
         self._client, self._clock = client, clock
         self._pods, self._nodes, self._rules = pods, nodes, rules
-        self._known, self._entries, self._metrics = known, entries, metrics
+        self._known, self._entries, self._pending, self._metrics = known, entries, pending, metrics
         self._log = Log("weir.operator")
         self._queue: WorkQueue[Hashable] | None = None
         self._unused: dict[
@@ -183,8 +189,7 @@ class Controller:
             self._add(NodeKey(new["metadata"]["name"]))
 
     def _learned(self, triples: set[Triple]) -> None:
-        for pod in self._pods.by_index("node", "") if self._queue is not None else ():
-            self._add(PodKey(pod.metadata.namespace, pod.metadata.name), LOOK_AGAIN_SECONDS)
+        self._add(PENDING, LOOK_AGAIN_SECONDS)
 
     def _every_node(self) -> None:
         for key in self._nodes.keys() if self._queue is not None else ():
@@ -199,6 +204,8 @@ class Controller:
             await self._reconcile_node(key.node)
         elif isinstance(key, GraceKey):
             await self._reconcile_grace(key.pod)
+        elif key is PENDING:
+            await self._reconcile_pending()
 
     def failed(self, key: Hashable, error: Exception) -> None:
         if isinstance(error, errors.Conflict):
@@ -227,11 +234,15 @@ class Controller:
                     "A running pod lacked entries for its node's taints", pod=f"{key.namespace}/{key.name}"
                 )
             return
-        if not pod.gated:
-            if lacks(pod, self._known.known, native):
-                await self._entries.add(pod, lambda: self._known.known, "repair")
-            return
-        await self.release(pod)
+        if pod.gated:
+            await self.release(pod)
+        elif lacks(pod, self._known.known, native):
+            await asyncio.gather(*self._pending.complete([pod]).values())
+
+    async def _reconcile_pending(self) -> None:
+        """See to it that every pending pod has what the table says, whichever replica learned of it."""
+        turns = self._pending.complete(await self._pending.lacking(self._known.known))
+        await asyncio.gather(*turns.values())
 
     async def release(self, pod: LoweredPod) -> None:
         """Complete a pod that is held and let it go, unless its node is not ready for it."""

@@ -23,10 +23,11 @@ from weir.lowering.tolerations import MOST_ENTRIES, Completed, complete, read_or
 from weir.lowering.triples import Triple
 from weir.objects.kinds import by_kind
 from weir.operator.metrics import OperatorMetrics
-from weir.operator.views import LoweredPod, version_of
+from weir.operator.views import LoweredPod, Tolerations, version_of
 
 PODS: Final = by_kind("v1", "Pod")
 _TRIES: Final = 10
+_MOST_COMPLETED: Final = 32
 
 Document = dict[str, Any]
 
@@ -58,12 +59,13 @@ class _State:
     deleting: bool
     tolerations: list[Document]
     originals: Mapping[str, Document]
+    shared: Tolerations | None = None  #: the same for all pods that say the same
 
     @classmethod
     def of_view(cls, pod: LoweredPod) -> _State:
         found = pod.tolerations
         entries, originals = (found.entries, found.originals) if found is not None else ([], {})
-        return cls(pod.metadata.resource_version, pod.node, pod.gates, pod.ended, entries, originals)
+        return cls(pod.metadata.resource_version, pod.node, pod.gates, pod.ended, entries, originals, found)
 
     @classmethod
     def of_document(cls, pod: Mapping[str, Any]) -> _State:
@@ -87,6 +89,7 @@ class Entries:
         #: How long a bound pod stays that a controller has not seen with its newest entry; 0: no grace.
         self.grace_seconds = 0
         self._giving_back: set[asyncio.Task[None]] = set()
+        self._completed: dict[Tolerations, tuple[Iterable[Triple], Completed]] = {}
 
     async def add(
         self,
@@ -135,7 +138,7 @@ class Entries:
     def _patch(
         self, state: _State, triples: Iterable[Triple], release: bool, leaves: Collection[str]
     ) -> tuple[Document | None, Completed]:
-        done = complete(state.tolerations, state.originals, triples, self.native_numeric)
+        done = self._complete(state, triples)
         tolerations = ended(done.tolerations, leaves) if leaves else done.tolerations
         change: Document = {"tolerations": tolerations} if tolerations != state.tolerations else {}
         if release and GATE in state.gates:
@@ -143,6 +146,20 @@ class Entries:
         if not change or state.deleting:
             return None, Completed(state.tolerations, (), done.left_out)
         return {"metadata": {"resourceVersion": state.version}, "spec": change}, done
+
+    def _complete(self, state: _State, triples: Iterable[Triple]) -> Completed:
+        """Complete a pod's list; for pods of one workload, which lack the same, that is done once."""
+        shared = state.shared
+        if shared is None:
+            return complete(state.tolerations, state.originals, triples, self.native_numeric)
+        known = self._completed.get(shared)
+        if known is None or known[0] is not triples:
+            known = triples, complete(state.tolerations, state.originals, triples, self.native_numeric)
+            self._completed.pop(shared, None)
+            self._completed[shared] = known
+            while len(self._completed) > _MOST_COMPLETED:
+                del self._completed[next(iter(self._completed))]
+        return known[1]
 
     async def give_grace(self, pod: LoweredPod) -> None:
         """Give a bound pod time for the keys of its extended tolerations. Raises ApiError, Unreachable."""

@@ -58,8 +58,8 @@ class KnownTriples:
 
     def _take(self, config_map: Mapping[str, Any] | None) -> None:
         version = version_of(((config_map or {}).get("metadata") or {}).get("resourceVersion") or "")
-        if version < self._version:
-            return  # an answer that was overtaken by a later one
+        if version < self._version or (version and version == self._version):
+            return  # an answer that was overtaken by a later one, or nothing new
         self._version = version
         before, self._table = self._table, read_table(config_map)
         new = self._table.keys() - before.keys()

@@ -31,6 +31,10 @@ class OperatorMetrics:
             "Node writes with new taints, by what became of them (admitted, timed_out, failed).",
             ["result"],
         )
+        self.barriers_ahead = r.counter(
+            "weir_operator_barriers_ahead_total",
+            "Node writes that evict nobody and went ahead of the entries of pending pods.",
+        )
         self.confirm_duration = r.histogram(
             "weir_operator_confirm_duration_seconds",
             "How long kube-controller-manager took to show that it had seen the pods.",

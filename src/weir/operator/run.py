@@ -30,6 +30,7 @@ from weir.operator.hooks import Hooks
 from weir.operator.known_triples import KnownTriples
 from weir.operator.metrics import OperatorMetrics
 from weir.operator.native import has_numeric
+from weir.operator.pending import PendingPods
 from weir.operator.precautions import Precautions
 from weir.operator.rules import Rules, daemon_index, node_index
 from weir.operator.sentinel import ENDPOINT_SLICES, Sentinel
@@ -131,7 +132,10 @@ class Operator:
         self.entries = Entries(client, self.metrics, self._recorder)
         self.rules = Rules(pods, self._daemonsets.cache, self._volumes.cache)
         self.sentinel = Sentinel(client, clock, namespace, pods, self._slices.cache, self.metrics)
-        self.barrier = Barrier(clock, pods, self.known, self.sentinel, self.entries, self.metrics)
+        self._pending = PendingPods(pods, self.known, self.entries)
+        self.barrier = Barrier(
+            clock, pods, self.known, self.sentinel, self.entries, self._pending, self.metrics
+        )
         self.controller = Controller(
             client,
             clock,
@@ -140,6 +144,7 @@ class Operator:
             self.rules,
             self.known,
             self.entries,
+            self._pending,
             self.metrics,
         )
         self._precautions = Precautions(
@@ -220,6 +225,7 @@ class Operator:
             self._ready.clear()
             for task in tasks:
                 task.cancel()
+            await self._pending.stop()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _act(self) -> None:

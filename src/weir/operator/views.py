@@ -18,7 +18,7 @@ from weir.lowering.tolerations import LoweredList, read_originals
 from weir.lowering.triples import Triple
 
 Document = dict[str, Any]
-_MOST_SETTLED: Final = 64
+_MOST_REMEMBERED: Final = 64
 _GRACE: Final = GRACE.encode()
 
 
@@ -38,11 +38,11 @@ class Tolerations:
     only when a taint appears.
     """
 
-    __slots__ = ("__weakref__", "_complete_for", "_graced", "_raw", "_settled", "originals")
+    __slots__ = ("__weakref__", "_complete_for", "_graced", "_lacks", "_raw", "originals")
 
     def __init__(self, raw: bytes, originals: dict[str, Document]) -> None:
         self._raw, self.originals = raw, originals
-        self._settled: set[Triple] = set()
+        self._lacks: dict[Triple, bool] = {}  #: the list never changes, so neither does what it lacks
         self._complete_for: object = None
         self._graced: dict[int, bool] = {}
 
@@ -63,18 +63,20 @@ class Tolerations:
         return known
 
     def lack(self, triples: Iterable[Triple], native_numeric: bool) -> tuple[Triple, ...]:
-        """Return which of *triples* need an entry that is not there; what needs none is remembered."""
+        """Return which of *triples* need an entry that is not there; for a few of them the answer is remembered."""
         if triples is self._complete_for:
             return ()
-        new = [triple for triple in triples if triple not in self._settled]
-        if not new:
-            return ()
-        lowered = LoweredList(self.entries, self.originals, native_numeric)
-        lacking = tuple(triple for triple in new if lowered.needs_entry(triple))
-        if not lacking:
+        triples = tuple(triples)
+        known = self._lacks
+        if new := [triple for triple in triples if triple not in known]:
+            lowered = LoweredList(self.entries, self.originals, native_numeric)
+            found = {triple: bool(lowered.needs_entry(triple)) for triple in new}
+            known = known | found
+            if len(found) <= _MOST_REMEMBERED:
+                self._lacks = known if len(known) <= _MOST_REMEMBERED else found
+        lacking = tuple(triple for triple in triples if known[triple])
+        if not lacking and len(triples) > _MOST_REMEMBERED:
             self._complete_for = triples  # the table itself, of which there is one
-        if len(self._settled) + len(new) <= _MOST_SETTLED:
-            self._settled.update(set(new).difference(lacking))
         return lacking
 
 
@@ -198,8 +200,14 @@ def _target(affinity: bytes) -> str:
     """Return the node that a DaemonSet's controller made a pod for."""
     node = (_decode_affinity(affinity) or {}).get("nodeAffinity") or {}
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    for term in required.get("nodeSelectorTerms") or ():
-        for field in term.get("matchFields") or ():
-            if field.get("key") == "metadata.name" and field.get("values"):
-                return str(field["values"][0])
+    names = {_named_by(term) for term in required.get("nodeSelectorTerms") or ()}
+    return names.pop() if len(names) == 1 else ""  # terms are alternatives
+
+
+def _named_by(term: Document) -> str:
+    """Return the one node that a term is about, or ""."""
+    for field in term.get("matchFields") or ():
+        if field.get("key") == "metadata.name" and field.get("operator") == "In":
+            values = field.get("values") or []
+            return str(values[0]) if len(values) == 1 else ""
     return ""

@@ -1,0 +1,101 @@
+"""Who gives pods without a node the entries they lack? One queue for every barrier and for the controller.
+
+Spec: stock.md 3 and 6. Each patch brings a pod up to the whole table, so a pod that ten barriers wait for is patched
+once: whoever asks while it still waits for its turn is served by that turn, whoever asks later by another.
+Not here: who waits for what (weir.operator.barrier), the patches themselves (weir.operator.entries).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+from weir.client.cache import Cache, ObjectKey
+from weir.lowering.triples import Triple
+from weir.operator.entries import Entries, Written, lacks
+from weir.operator.known_triples import KnownTriples
+from weir.operator.views import LoweredPod
+
+AT_ONCE: Final = 16
+_IN_ONE_GO: Final = 250
+
+
+def key_of(pod: LoweredPod) -> ObjectKey:
+    return ObjectKey(pod.metadata.namespace, pod.metadata.name)
+
+
+class PendingPods:
+    """Pods that have no node yet, and the turns of those that lack an entry."""
+
+    def __init__(self, pods: Cache[LoweredPod], known: KnownTriples, entries: Entries) -> None:
+        self._pods, self._known, self._entries = pods, known, entries
+        self._turns: dict[ObjectKey, asyncio.Future[Written]] = {}
+        self._workers: set[asyncio.Task[None]] = set()
+
+    async def lacking(self, triples: tuple[Triple, ...], node: str = "") -> list[LoweredPod]:
+        """Return the pods, as they are now, that lack an entry for one of *triples*.
+
+        With *node* only those that may come there: a DaemonSet's pod is made for one node and is bound to no other.
+        """
+        found: list[LoweredPod] = []
+        for number, pod in enumerate(self._pods.by_index("node", "")):
+            if number % _IN_ONE_GO == _IN_ONE_GO - 1:
+                await asyncio.sleep(0)  # hooks are answered in between
+            if node and pod.target and pod.target != node:
+                continue
+            if lacks(pod, triples, self._entries.native_numeric):
+                found.append(pod)
+        return found
+
+    def complete(self, pods: Iterable[LoweredPod]) -> dict[ObjectKey, asyncio.Future[Written]]:
+        """Return for each of *pods* what its next turn will come to; it gets what it lacks of the table by then."""
+        found = {key: self._turn(key) for key in map(key_of, pods)}
+        while self._turns and len(self._workers) < min(AT_ONCE, len(self._turns)):
+            worker = asyncio.ensure_future(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+        return found
+
+    def _turn(self, key: ObjectKey) -> asyncio.Future[Written]:
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = asyncio.get_running_loop().create_future()
+            turn.add_done_callback(_look_at)
+        return turn
+
+    async def _work(self) -> None:
+        """Give turns, in the order in which they were asked for, until there is none left."""
+        while self._turns:
+            key = next(iter(self._turns))
+            turn = self._turns.pop(key)  # who asks from here on gets another
+            try:
+                pod = self._pods.get(key)
+                result = (
+                    Written(0)
+                    if pod is None
+                    else await self._entries.add(pod, lambda: self._known.known, "barrier")
+                )
+            except Exception as error:
+                if not turn.done():
+                    turn.set_exception(error)
+            except asyncio.CancelledError:
+                turn.cancel()
+                raise
+            else:
+                if not turn.done():
+                    turn.set_result(result)
+
+    async def stop(self) -> None:
+        """Give no more turns."""
+        everything: list[asyncio.Future[Any]] = [*self._workers, *self._turns.values()]
+        for each in everything:
+            each.cancel()
+        self._turns.clear()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+
+def _look_at(turn: asyncio.Future[Written]) -> None:
+    """Look at a failure that nobody may be waiting for, so that it is not reported as forgotten."""
+    if not turn.cancelled():
+        turn.exception()

@@ -1,0 +1,146 @@
+"""What a node write waits for on a stock cluster with many pending pods, and what it goes ahead of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stock.virtual import StockCluster
+from weir import errors
+from weir.objects.kinds import by_kind
+from weir.operator.barrier import COURTESY_SECONDS
+
+NODE, POD = by_kind("v1", "Node"), by_kind("v1", "Pod")
+GT = {"key": "sla", "operator": "Gt", "value": "900"}
+MANY = 12
+
+
+@pytest.fixture
+def stock():
+    """Give a cluster with a node that many pods wait for: none of them tolerates what it has."""
+    with StockCluster() as cluster:
+        for number in range(MANY):
+            cluster.node(f"n{number}")
+            cluster.set_taints(f"n{number}", ("sla", "1", "NoSchedule"))
+        for number in range(MANY):
+            cluster.run_pod(f"p{number}", GT)
+        assert {cluster.where(f"p{number}") for number in range(MANY)} == {""}
+        yield cluster
+
+
+def slow(stock, monkeypatch, seconds):
+    """Make the server take so long for each patch of a pod; return the names of those patched."""
+    entries, seen = stock.operators[0].entries, []
+    patch = entries._client.patch
+
+    async def later(kind, name, *given, **more):
+        if kind == POD and not more.get("subresource"):
+            seen.append(name)
+            await stock.clock.sleep(seconds)
+        return await patch(kind, name, *given, **more)
+
+    monkeypatch.setattr(entries._client, "patch", later)
+    return seen
+
+
+def write(stock, *taints):
+    """Begin to give each node, by number, its taint; return the writes."""
+    return [
+        stock._loop.create_task(stock.client.patch(NODE, f"n{number}", {"spec": {"taints": [taint]}}))
+        for number, taint in enumerate(taints)
+    ]
+
+
+def taint(value, effect):
+    return {"key": "sla", "value": value, "effect": effect}
+
+
+def test_a_taint_that_evicts_nobody_goes_ahead_of_pods_that_only_wait(stock, monkeypatch):
+    slow(stock, monkeypatch, 20.0)
+    (writing,) = write(stock, taint("950", "NoSchedule"))
+    stock.advance(COURTESY_SECONDS / 2)
+    assert not writing.done()
+    stock.advance(COURTESY_SECONDS)
+    assert writing.result()["spec"]["taints"][0]["value"] == "950"
+    assert stock.operators[0].metrics.barriers_ahead.child().value == 1
+    stock.advance(60)  # and none is forgotten
+    assert {stock.where(f"p{number}") for number in range(MANY)} == {"n0"}
+
+
+def test_one_that_evicts_waits_for_every_pod_that_may_be_bound_there_meanwhile(stock, monkeypatch):
+    slow(stock, monkeypatch, 20.0)
+    (writing,) = write(stock, taint("950", "NoExecute"))
+    stock.advance(9)
+    with pytest.raises(errors.TooManyRequests, match="not every pod is ready"):
+        writing.result()
+    stock.advance(15)
+    stock.set_taints("n0", ("sla", "950", "NoExecute"))
+    stock.advance(10)
+    assert {stock.where(f"p{number}") for number in range(MANY)} == {"n0"}
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
+def test_barriers_that_come_together_share_the_patches_of_pending_pods(stock, monkeypatch, effect):
+    seen = slow(stock, monkeypatch, 0.05)
+    writes = write(stock, *(taint(str(1_000 + number), effect) for number in range(MANY)))
+    stock.advance(5)
+    assert all(writing.result() for writing in writes)
+    assert MANY <= len(seen) <= 3 * MANY, "each write patches each pod"
+    values = {entry.get("value") for entry in stock.get("Pod", "p0")["spec"]["tolerations"]}
+    assert {str(1_000 + number) for number in range(MANY)} <= values
+
+
+def test_a_pod_that_fails_holds_back_who_needs_it_and_nobody_else(stock, monkeypatch):
+    client = stock.operators[0].entries._client
+    patch = client.patch
+
+    async def forbidden(kind, *given, **more):
+        if kind == POD and not more.get("subresource"):
+            raise errors.Forbidden("no")
+        return await patch(kind, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(client, "patch", forbidden)
+        evicts, waits = write(stock, taint("950", "NoExecute"), taint("960", "NoSchedule"))
+        stock.advance(1)
+        with pytest.raises(errors.TooManyRequests):
+            evicts.result()
+        assert waits.result()
+    stock.advance(30)
+    assert {stock.where(f"p{number}") for number in range(MANY)} == {"n1"}
+
+
+def test_a_pod_of_a_daemonset_for_another_node_is_not_waited_for(stock):
+    pods = stock.operators[0].barrier._pending
+    field = {"key": "metadata.name", "operator": "In", "values": ["n3"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    daemon = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "d", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {
+                    "containers": [{"name": "c", "image": "i"}],
+                    "tolerations": [{"operator": "CEL", "value": "taint.value == '950'"}],
+                },
+            },
+        },
+    }
+    template = stock.create(daemon)["spec"]["template"]
+    spec = {
+        **template["spec"],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+        "schedulingGates": [{"name": "example.com/later"}],
+    }
+    metadata = {**template["metadata"], "name": "d-n3", "namespace": "default", "labels": {}}
+    stock.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    stock.advance(2)
+
+    def concerned(node):
+        triples = stock.operators[0].known.known[-1]._replace(value="950", effect="NoExecute")
+        found = stock._do(pods.lacking((triples,), node))
+        return {pod.metadata.name for pod in found if pod.label}
+
+    assert concerned("n3") == {"d-n3"} and concerned("n4") == set()
