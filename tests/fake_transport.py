@@ -8,7 +8,8 @@ class FakeTransport:
 
     def __init__(self) -> None:
         self.sent = bytearray()
-        self.closed = False
+        self.closed = self.ended = False
+        self.reading = True
 
     def write(self, data: bytes) -> None:
         self.sent += data
@@ -18,15 +19,23 @@ class FakeTransport:
 
     abort = close
 
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.ended = True
+
     def is_closing(self) -> bool:
         return self.closed
 
     def get_extra_info(self, name: str) -> object:
         return ("127.0.0.1", 4711) if name == "peername" else None
 
-    def pause_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        self.reading = False
 
-    def resume_reading(self) -> None: ...
+    def resume_reading(self) -> None:
+        self.reading = True
 
     def set_write_buffer_limits(self, high: int) -> None: ...
 

@@ -445,7 +445,7 @@ async def fuzz(count: int, seed: int, folder: Path) -> list[str]:
     loop.set_exception_handler(lambda _, context: loop_failures.append(str(context)))
     wrong: list[str] = []
     maker = Fuzz(running, seed)
-    connections = Connections(running.server.handle, running.server.prove)
+    connections = Connections(running.server.handle, running.server.prove, allows=running.server.allows)
     for kind, path, found in EXISTING:
         whole = json.dumps({"metadata": {"name": "web"}, **found}).encode()
         path = path.replace("/golden/", "/default/")

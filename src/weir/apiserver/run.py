@@ -54,6 +54,7 @@ from weir.apiserver.server import ApiServer, Security
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Handler
 from weir.apiserver.transport.limits import InFlight
+from weir.apiserver.transport.listener import Listener, listen
 from weir.apiserver.webhooks.client import WebhookClient
 from weir.apiserver.webhooks.dispatch import Webhooks
 from weir.certificates import KeyPair
@@ -129,7 +130,7 @@ class Running:
     admin_token: str
     webhook_client: WebhookClient
     connections: Connections | None = None
-    listener: asyncio.Server | None = None
+    listener: Listener | None = None
     chores: list[asyncio.Task[Any]] = field(default_factory=list)
     port: int = 0
     metrics: Metrics = field(default_factory=Metrics)
@@ -395,7 +396,11 @@ async def serve(running: Running, clock: Clock) -> None:
     if running.blocking is not None:
         handle = running.blocking.measured(running.server.handle)
     connections = running.connections = Connections(
-        handle, running.server.prove, running.metrics.refused, divides=options.priority_and_fairness
+        handle,
+        running.server.prove,
+        running.metrics.refused,
+        allows=running.server.allows,
+        divides=options.priority_and_fairness,
     )
     running.server.verbs.off_loop.start()
     context: ssl.SSLContext | None = None
@@ -403,16 +408,10 @@ async def serve(running: Running, clock: Clock) -> None:
         context = running.serving = pki.serving_context(credentials)
         shown = [credentials.server_cert_path, credentials.server_key_path, credentials.ca_path]
         running.files.follow(shown, running.load_serving)
-    listener = await loop.create_server(
-        connections.protocol,
-        options.bind_address or "127.0.0.1",
-        options.secure_port,
-        ssl=context,
-        backlog=1024,
-        ssl_handshake_timeout=10.0 if context is not None else None,
+    running.listener = await listen(
+        connections, options.bind_address or "127.0.0.1", options.secure_port, context
     )
-    running.listener = listener
-    running.port = listener.sockets[0].getsockname()[1]
+    running.port = running.listener.port
     running.chores.append(loop.create_task(keep_up(running.store, clock)))
     running.chores.append(loop.create_task(_sweep(connections)))
     running.chores.append(loop.create_task(trim_for_ever()))

@@ -37,7 +37,7 @@ from weir.apiserver.registry.verbs import Parts
 from weir.apiserver.request_log import RequestLog
 from weir.apiserver.transport import paths
 from weir.apiserver.transport.http import Request, Response, Sink, Stream
-from weir.apiserver.transport.limits import BODY_BYTES, InFlight, Lane, is_long_running, too_large
+from weir.apiserver.transport.limits import BODY_BYTES, InFlight, Lane, is_long_running, too_large, too_many
 from weir.apiserver.transport.options import parse_bool
 from weir.apiserver.transport.paths import RequestInfo
 from weir.apiserver.transport.warnings import warning_headers
@@ -151,12 +151,7 @@ class ApiServer:
             user = real = self._authenticated(request)
             if audit is not None and audit.wants_received:
                 self._record(audit, request, RECEIVED, audit_id, real, real, 0.0)
-            user = request.user = impersonate(
-                request.headers,
-                user,
-                self._security.authorizer,
-                partial(action_of, info, params.get("fieldSelector", "")),
-            )
+            user = request.user = self._speaks_for(request, user)
             if limiter is not None:
                 lane = limiter.enter(info, user.groups)
             if flow_control is not None and (
@@ -173,6 +168,8 @@ class ApiServer:
                 raise forbidden(user, info, decision, params.get("fieldSelector", ""))
             if self._metrics is not None:
                 self._metrics.authorization_allowed.value += 1
+            if request.unread:  # it might do this a moment ago no more, and may again
+                raise too_many()
             if request.too_large or len(request.body) > BODY_BYTES:
                 raise too_large()
             if is_large(request.body):
@@ -258,6 +255,25 @@ class ApiServer:
             return self._security.authenticator.authenticate(request)
         except errors.Unauthorized:
             return None
+
+    def allows(self, request: Request) -> bool:
+        """Return whether the user whom *request* proves may do what its head says; `handle` says why not."""
+        if request.proven is None:
+            return True
+        params = request.params if request.query else _NO_PARAMS
+        request.info = paths.parse(request.method, request.path, parse_bool(params.get("watch")))
+        try:
+            user = self._speaks_for(request, request.proven)
+        except errors.ApiError:
+            return False
+        selector = params.get("fieldSelector", "")
+        return self._security.authorizer.authorize(user, request.info, selector).allowed
+
+    def _speaks_for(self, request: Request, user: User) -> User:
+        """Return for whom *request* of *user* is made; raises Forbidden, BadRequest."""
+        selector = request.params.get("fieldSelector", "") if request.query else ""
+        action = partial(action_of, request.info, selector)
+        return impersonate(request.headers, user, self._security.authorizer, action)
 
     def _record(
         self,

@@ -2,7 +2,8 @@
 
 A bound on one connection is none: two thousand connections of a megabyte each are two gigabytes. So what arrives, what
 waits to be taken by its reader, and connections that have not proven who they are, are counted over all of them:
-- request bodies: beyond `RECEIVED_BYTES` a request is refused with 429;
+- request bodies: nobody may hold more than is still free of `RECEIVED_BYTES`, so that a user who sends whatever goes in
+  gets half, two get a third each, and there is always room for another; beyond that a request is refused with 429;
 - answers that are not taken: beyond `UNSENT_BYTES` the reader that has been slow for longest is cut off;
 - connections without a credential: beyond `MOST_UNPROVEN` the oldest that had time to show one is cut off, so that a
   new client finds room;
@@ -20,6 +21,7 @@ from weir.apiserver.auth.authn import MASTERS, User
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.fair_turns import FairTurns
 from weir.apiserver.transport.http import Handler, Request
+from weir.apiserver.transport.large_bodies import LargeBodies
 
 if TYPE_CHECKING:
     from weir.apiserver.transport.protocol import HttpProtocol
@@ -36,9 +38,12 @@ class Connections:
         authenticate: Callable[[Request], User | None] | None = None,
         refused: Callable[[int], object] = lambda code: None,
         *,
+        allows: Callable[[Request], bool] = lambda request: True,
         divides: bool = False,
     ) -> None:
         """*refused* is told the code of every request that is turned away before it is one.
+
+        *allows*: whether the user whom a request proves may do what its head says, so that its body is worth reading.
 
         *divides*: the handler itself divides its time between users (weir.apiserver.flowcontrol); here only those whom
         it does not know take turns.
@@ -47,7 +52,7 @@ class Connections:
         self.handle = handle
         self.refused = refused
         self.turns = FairTurns()
-        self.authenticate = authenticate
+        self.authenticate, self.allows = authenticate, allows
         self.open: set[HttpProtocol] = set()
         self.closing = False
         self.received_bytes = 0
@@ -55,6 +60,8 @@ class Connections:
         self._unproven: dict[HttpProtocol, float] = {}  # since when each is there, the oldest first
         self._slow: dict[HttpProtocol, None] = {}  # whose answers wait for them, the longest first
         self._of_user: Counter[str] = Counter()
+        self._received_of: dict[str, int] = {}
+        self.large = LargeBodies()
 
     def protocol(self, whose: Callable[[], bytes | None] | None = None) -> HttpProtocol:
         """Return the protocol of a new connection; *whose* says for whose certificate its requests count.
@@ -100,16 +107,22 @@ class Connections:
 
     # ------------------------------------------------------------------------------- what they hold
 
-    def receive(self, size: int) -> bool:
-        """Take *size* bytes of requests into account; False when there is no room for them."""
-        if self.received_bytes + size > limits.RECEIVED_BYTES:
+    def receive(self, size: int, user: str = "") -> bool:
+        """Take *size* bytes of requests of *user* into account; False when there is no room for them."""
+        held = self._received_of.get(user, 0) + size
+        if held + size + self.received_bytes > limits.RECEIVED_BYTES:
             return False
+        self._received_of[user] = held
         self.received_bytes += size
         return True
 
-    def release(self, size: int) -> None:
+    def release(self, size: int, user: str = "") -> None:
         """Give back what `receive` took."""
-        self.received_bytes -= size
+        if size:
+            self.received_bytes -= size
+            self._received_of[user] -= size
+            if not self._received_of[user]:
+                del self._received_of[user]
 
     def waits(self, connection: HttpProtocol, size: int) -> None:
         """Note that *size* bytes wait for the reader of *connection*; cut off the slowest when they are too many."""

@@ -62,6 +62,7 @@ class Request:
         "query",
         "too_large",
         "turn",
+        "unread",
         "user",
     )
 
@@ -89,6 +90,8 @@ class Request:
         self.line = ""
         #: the body is longer than the server reads, and is not here
         self.too_large = False
+        #: the body was not read, because whoever sends it may not do this
+        self.unread = False
         #: of a large body among others; None for an ordinary one
         self.turn: Turn | None = None
 

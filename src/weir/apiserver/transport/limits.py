@@ -21,13 +21,22 @@ ARRIVAL_SECONDS = 30.0  # for a request to be here whole, from its first byte
 FIRST_REQUEST_SECONDS = 10.0  # for a connection that has not proven who it is to send a request
 IDLE_SECONDS = 180.0  # between requests of a connection
 LINGER_SECONDS = 0.5  # for a client that still writes to see that it was refused
-DISCARDED_BYTES = 8 * 1024 * 1024  # of what a refused client still writes
+DISCARDED_BYTES = (
+    256 * 1024
+)  # of what a refused client still writes, as Go's server reads past; the rest stays unread
 SENDING_SECONDS = 30.0  # for a client to take any of an answer that waits for it
 ANSWER_SECONDS = 60.0  # for an answer, except of what is long-running by nature
 #: What all connections together may hold: request bodies that are arriving or being worked on, and
 #: answers whose readers do not take them.
 RECEIVED_BYTES = 32 * 1024 * 1024
 UNSENT_BYTES = 32 * 1024 * 1024
+LARGE_BODY_BYTES = 16 * 1024  # from here on a body needs a place before it is read
+MOST_LARGE_OF_ONE_USER = 4  # bodies that are arriving or worked on, except of system:masters
+PLACE_SECONDS = 15.0  # for a large body to wait for a place before it is refused
+MOST_ACCEPTED = 256  # connections taken in one turn of the loop
+MOST_HANDSHAKES = 1024  # connections that have not agreed on TLS yet
+HANDSHAKE_SECONDS = 10.0  # for a client to agree on TLS
+SHUT_SECONDS = 0.5  # in which nobody is taken when the system has no room for another connection
 MOST_PIPELINED = 16  # requests of one connection behind the one that is being answered
 MOST_UNPROVEN = 256  # connections that have not shown a credential yet
 UNPROVEN_SECONDS = 1.0  # in which a connection can show one before it makes room for another

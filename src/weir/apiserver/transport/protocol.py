@@ -3,8 +3,9 @@
 An own protocol on httptools instead of a general server: the whole path from a read to `handle` is one callback,
 the verified client certificate is at hand, and a watch writes ready chunks straight to the transport. Requests of
 one connection are answered in order; pipelined ones wait.
-A request proves who sends it with its head: the body of a request without a credential is not read. Head, framing and
-trailers are counted together and bounded; trailers are not headers. HTTP/2 is never offered, an upgrade is not made.
+A request proves who sends it with its head: the body of a request without a credential is not read, nor a large one of
+somebody who may not do what it asks for; others wait for a place (weir.apiserver.transport.large_bodies). Head, framing
+and trailers are counted together and bounded; trailers are not headers. HTTP/2 is never offered, no upgrade is made.
 An answer is handed to the transport in slices, and the next slice, like the next request, waits until the reader has
 taken the one before. When a connection ends, all it held is let go at once: the parser and its protocol refer to each
 other, and the collector of cycles comes rarely.
@@ -18,7 +19,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any
 
 import httptools
@@ -26,16 +26,13 @@ import msgspec
 
 from weir.apiserver.auth.authn import User, is_health
 from weir.apiserver.transport import limits
+from weir.apiserver.transport.answers import TransportSink, first_part, head_of_stream
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.http import Request, Response, Stream
 
 __all__ = ["Connections", "HttpProtocol"]
 
 logger = logging.getLogger("weir.apiserver.transport.http")
-_STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: ".encode()
-    for status in HTTPStatus
-}
 _TIMED_OUT = msgspec.json.encode(limits.timed_out().status())
 _BUSY = msgspec.json.encode(limits.too_many().status())
 _BUSY_HEADERS = [(b"Retry-After", b"%d" % limits.RETRY_AFTER_SECONDS)]
@@ -56,11 +53,13 @@ class HttpProtocol(asyncio.Protocol):
         "_certificate",
         "_connections",
         "_drained",
+        "_expects",
         "_head_bytes",
         "_head_complete",
         "_head_size",
         "_headers",
         "_held",
+        "_held_by",
         "_loop",
         "_over",
         "_parser",
@@ -75,6 +74,7 @@ class HttpProtocol(asyncio.Protocol):
         "_transport",
         "_url",
         "_user",
+        "_waits",
         "_whose",
     )
 
@@ -91,13 +91,16 @@ class HttpProtocol(asyncio.Protocol):
         self._head_bytes = 0  #: bytes of the target and the headers of the request that is arriving
         self._head_size = 0  #: bytes of head, framing and trailers of the request that is arriving
         self._held = 0  #: bytes of bodies this connection has in the account of all connections
+        self._held_by = ""  #: in whose name
         self._url = b""
         self._head_complete = False
+        self._expects = False  #: the client sends the body once it is told to
+        self._waits = False  #: for a place for its large body; until then nothing is read
         self._over = False  #: the last request of this connection is here; what follows is not read
         self._timed_out = False
         self._queue: deque[tuple[Request, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._sink: _TransportSink | None = None
+        self._sink: TransportSink | None = None
         self._certificate: bytes | None = None
         self._peer = ""
         self._user: User | None = None
@@ -216,13 +219,48 @@ class HttpProtocol(asyncio.Protocol):
             if self._over:
                 return
             if has_body:  # whatever the answer is, it does not need the body
+                request.unread = not is_health(request.path)
                 self._dispatch_last(request)
             return
-        if length > limits.BODY_BYTES:
-            request.too_large = True
+        if has_body:
+            self._expects = self._headers.get(b"expect", b"").lower() == b"100-continue"
+            request.too_large = length > limits.BODY_BYTES
+            if 0 < length < limits.LARGE_BODY_BYTES:
+                self._ask_for_body()
+            else:
+                self._take_place(request)
+
+    def _take_place(self, request: Request) -> None:
+        """Read a body that is large, or may become so, when it is worth it and its user has a place.
+
+        One that says it is too large is read past as far as it is allowed to be, like one that does not: many clients
+        look for an answer only when they have sent all.
+        """
+        if not self._connections.allows(request):
+            request.unread = True
             self._dispatch_last(request)
-        elif has_body and self._headers.get(b"expect", b"").lower() == b"100-continue":
+        elif request.too_large and self._expects:
+            self._dispatch_last(request)
+        elif self._connections.large.enter(self, self._user):
+            self._ask_for_body()
+        else:
+            self._waits = True
+            self._transport.pause_reading()
+
+    def _ask_for_body(self) -> None:
+        if self._expects:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def may_send(self) -> None:
+        """There is a place for the large body that waits: read on, or begin what is here already."""
+        self._waits = False
+        if self._over or self._transport.is_closing():
+            return
+        self._since = self._loop.time()
+        self._ask_for_body()
+        self._transport.resume_reading()
+        if self._task is None and self._queue:
+            self._start(*self._queue.popleft())
 
     def _is_proven(self, request: Request) -> bool:
         """Whether *request* comes from a known user, who has not too many connections."""
@@ -253,11 +291,21 @@ class HttpProtocol(asyncio.Protocol):
         if self._body_size > limits.BODY_BYTES:
             self._request.too_large = True
             self._dispatch_last(self._request)
-        elif not self._connections.receive(size):
+        elif self._request.too_large:
+            return
+        elif not self._receive(size):
             self._busy()
         else:
-            self._held += size
             self._body.append(body)
+
+    def _receive(self, size: int) -> bool:
+        """Take *size* bytes into the account of whose request it is; False when there is no room."""
+        if self._held == 0:
+            self._held_by = self._user.name if self._user is not None else ""
+        if not self._connections.receive(size, self._held_by):
+            return False
+        self._held += size
+        return True
 
     def on_message_complete(self) -> None:
         """The request is here."""
@@ -269,7 +317,7 @@ class HttpProtocol(asyncio.Protocol):
         request.body = body[0] if len(body) == 1 else b"".join(body)
         self._body = []
         keep = self._parser.should_keep_alive()
-        if self._task is None:
+        if self._task is None and not self._waits:
             self._start(request, keep)
             return
         if len(self._queue) >= limits.MOST_PIPELINED:
@@ -291,17 +339,23 @@ class HttpProtocol(asyncio.Protocol):
         self._body_size = 0
 
     def _discard(self, size: int) -> None:
-        """Read past what is not wanted, within reason: a client that still writes would not see its answer."""
+        """Read past what is not wanted, within reason: a client that still writes would not see its answer.
+
+        What comes after that stays in the client's hands until the connection is closed.
+        """
         self._body_size += size
-        if self._body_size > limits.DISCARDED_BYTES:
-            self._transport.abort()
+        if self._body_size > limits.DISCARDED_BYTES and not self._transport.is_closing():
+            self._transport.pause_reading()
 
     def _close(self) -> None:
         """Close, after a moment where the client may still be writing."""
-        if self._over and not self._transport.is_closing():
-            self._loop.call_later(limits.LINGER_SECONDS, self._transport.close)
+        transport = self._transport
+        if self._over and not transport.is_closing():
+            if self._task is None and transport.can_write_eof():
+                transport.write_eof()
+            self._loop.call_later(limits.LINGER_SECONDS, transport.close)
         else:
-            self._transport.close()
+            transport.close()
 
     # --------------------------------------------------------------------------------------- answering
 
@@ -338,11 +392,10 @@ class HttpProtocol(asyncio.Protocol):
             if not self._queue and self._request is None:
                 self._release()
         self._since = self._loop.time()
-        if self._queue:
-            following, keep_next = self._queue.popleft()
-            if keep:
-                self._start(following, keep_next)
-                return
+        if self._queue and keep:
+            if not self._waits:
+                self._start(*self._queue.popleft())
+            return
         if not keep or self._over:
             self._close()
 
@@ -354,18 +407,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _write(self, answer: Response, keep: bool, *, head_only: bool = False) -> None:
         """Write the head and the first slice of an answer."""
-        # A webhook may refuse with any code it likes.
-        line = _STATUS_LINES.get(answer.code) or b"HTTP/1.1 %d Refused\r\nContent-Type: " % answer.code
-        parts = [line, answer.content_type]
-        for name, value in answer.headers or ():
-            parts += (b"\r\n", name, b": ", value)
-        if not keep:
-            parts.append(b"\r\nConnection: close")
-        parts += (b"\r\nContent-Length: %d\r\n\r\n" % len(answer.body),)
-        if not head_only:
-            body = answer.body
-            parts.append(body if len(body) <= limits.SLICE_BYTES else body[: limits.SLICE_BYTES])
-        self._transport.write(b"".join(parts))
+        self._transport.write(first_part(answer, keep, head_only=head_only))
 
     async def _send_rest(self, body: bytes) -> None:
         """Write the slices after the first as the reader takes them, and return when it has taken all."""
@@ -393,13 +435,9 @@ class HttpProtocol(asyncio.Protocol):
             self._connections.taken(self, waiting)
 
     async def _stream(self, answer: Stream) -> None:
-        parts = [_STATUS_LINES[answer.code], answer.content_type]
-        for name, value in answer.headers or ():
-            parts += (b"\r\n", name, b": ", value)
-        parts.append(b"\r\nTransfer-Encoding: chunked\r\n\r\n")
-        self._transport.write(b"".join(parts))
+        self._transport.write(head_of_stream(answer))
         self._transport.set_write_buffer_limits(high=2**31 - 1)
-        self._sink = _TransportSink(self._transport)
+        self._sink = TransportSink(self._transport)
         try:
             await answer.run(self._sink)
         finally:
@@ -421,6 +459,9 @@ class HttpProtocol(asyncio.Protocol):
         self._connections.refused(429)
         self._stop_reading()
         self._body = []
+        if self._waits:
+            self._waits = False
+            self._queue.clear()
         if self._task is None and not self._queue:
             self._release()
         if not self._transport.is_closing():
@@ -429,8 +470,9 @@ class HttpProtocol(asyncio.Protocol):
             self._close()
 
     def _release(self) -> None:
-        self._connections.release(self._held)
+        self._connections.release(self._held, self._held_by)
         self._held = 0
+        self._connections.large.leave(self)
 
     # ------------------------------------------------------------------------------------------- ending
 
@@ -446,58 +488,31 @@ class HttpProtocol(asyncio.Protocol):
     def check_time(self, now: float) -> None:
         """Close if nothing came for too long or a request arrives too slowly; give up answers that take too long."""
         waited = now - self._since
-        if self._task is not None:
+        if self._transport.is_closing():
+            if waited > limits.SENDING_SECONDS:
+                self._transport.abort()  # it does not take the last of its answer
+        elif self._task is not None:
             if self._drained is not None:
                 if waited > limits.SENDING_SECONDS:
                     self._transport.abort()
             elif self._sink is None and waited > limits.ANSWER_SECONDS:
                 self._timed_out = True
                 self._task.cancel()
-            return
-        if self._head_size > 0 or self._request is not None:
-            patience = limits.ARRIVAL_SECONDS
-        elif self._user is None and self._connections.authenticate is not None:
-            patience = limits.FIRST_REQUEST_SECONDS
-        else:
-            patience = limits.IDLE_SECONDS
-        if waited > patience:
+        elif self._waits:
+            if waited > limits.PLACE_SECONDS:
+                self._busy()
+        elif waited > self._patience():
             self._transport.close()
+
+    def _patience(self) -> float:
+        """Return for how long nothing may come."""
+        if self._head_size > 0 or self._request is not None:
+            return limits.ARRIVAL_SECONDS
+        if self._user is None and self._connections.authenticate is not None:
+            return limits.FIRST_REQUEST_SECONDS
+        return limits.IDLE_SECONDS
 
 
 def _length(header: bytes | None) -> int:
     """Return what Content-Length says, 0 when it is absent (the parser has refused what is no number)."""
     return int(header) if header is not None and header.isdigit() and len(header) < 20 else 0
-
-
-class _TransportSink:
-    """A watch's way to its client."""
-
-    __slots__ = ("_transport", "lost")
-
-    def __init__(self, transport: Any) -> None:
-        self._transport = transport
-        self.lost = False
-
-    def write(self, frame: bytes) -> None:
-        """Send one frame as one chunk."""
-        self.write_chunk(b"%x\r\n%b\r\n" % (len(frame), frame))
-
-    def write_chunk(self, chunk: bytes) -> None:
-        """Send a ready chunk."""
-        if not self.lost:
-            self._transport.write(chunk)
-
-    def close(self) -> None:
-        """End the answer."""
-        if not self.lost:
-            self._transport.write(b"0\r\n\r\n")
-
-    def abort(self) -> None:
-        """Break the connection."""
-        self.lost = True
-        self._transport.abort()
-
-    @property
-    def pending_bytes(self) -> int:
-        """What the client has not taken yet."""
-        return 0 if self.lost else int(self._transport.get_write_buffer_size())

@@ -70,6 +70,16 @@ async def test_a_body_beyond_the_limit_is_refused_and_the_connection_closed():
     assert (transport.sent[:12], transport.closed, seen) == (b"HTTP/1.1 413", True, [(True, b"")])
 
 
+async def test_a_client_that_asks_first_is_told_at_once_that_its_body_is_too_large():
+    async def handle(request: Request) -> Response:
+        return Response(413 if request.too_large else 200, b"")
+
+    head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {BODY_BYTES + 1}\r\n".encode()
+    asks = await talk(handle, head + b"Expect: 100-continue\r\n\r\n")
+    sends = await talk(handle, head + b"\r\n", b"x" * BODY_BYTES)
+    assert (asks.sent[:12], sends.sent) == (b"HTTP/1.1 413", b"")
+
+
 async def test_headers_without_end_are_refused():
     transport = await talk(echo, b"GET / HTTP/1.1\r\n", b"a: " + b"b" * 70_000)
     assert (transport.sent[:12], transport.closed) == (b"HTTP/1.1 431", True)
@@ -264,12 +274,24 @@ async def test_a_connection_that_ends_leaves_nothing_behind():
 
 
 async def test_bodies_of_all_connections_together_have_a_bound(monkeypatch):
-    monkeypatch.setattr(limits, "RECEIVED_BYTES", 250_000)
+    """Nobody gets more than is still free: one user half, another a third, and there is room for one more."""
+    monkeypatch.setattr(limits, "RECEIVED_BYTES", 600_000)
     connections = Connections(echo, users)
-    head = b"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: jane\r\nContent-Length: 1000000\r\n\r\n"
-    first, second, third = [await converse(connections, head, b"x" * 100_000) for _ in range(3)]
+
+    async def send(user: bytes, size: int) -> FakeTransport:
+        head = (
+            b"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: " + user + b"\r\nContent-Length: 1000000\r\n\r\n"
+        )
+        return await converse(connections, head, b"x" * size)
+
+    first, second, third = [await send(b"jane", 150_000) for _ in range(3)]
     assert (first.closed, second.closed, third.closed) == (False, False, True)
     assert third.sent.startswith(b"HTTP/1.1 429") and b"Retry-After: 1" in third.sent
+    joe, ann = await send(b"joe", 150_000), await send(b"ann", 60_000)
+    assert (joe.closed, ann.closed) == (False, False)
+    for transport in (first, second, joe, ann):
+        transport.protocol.connection_lost(None)
+    assert connections.received_bytes == 0 and not connections._received_of
 
 
 async def test_pipelined_requests_wait_until_the_reader_has_taken_the_answer():
@@ -405,9 +427,24 @@ async def test_a_request_has_one_deadline_to_be_here_whole(sent, seconds):
 async def test_what_a_refused_client_still_writes_is_read_past_only_so_far(monkeypatch):
     monkeypatch.setattr(limits, "LINGER_SECONDS", 3600)
     head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {10**9}\r\n\r\n".encode()
-    polite = await talk(echo, head, *[b"x" * 1_000_000] * 3)
-    rude = await talk(echo, head, *[b"x" * 1_000_000] * 12)
-    assert (polite.closed, rude.closed) == (False, True)
+    connections = Connections(echo, users)
+    polite = await converse(connections, head, *[b"x" * 10_000] * 20)
+    rude = await converse(connections, head, *[b"x" * 100_000] * 3)
+    assert (polite.reading, rude.reading) == (True, False)
+    # The answer and its end are there, and the client has a moment to read them.
+    assert (rude.sent[:12], rude.ended, rude.closed) == (b"HTTP/1.1 200", True, False)
+
+
+async def test_a_client_that_does_not_take_the_end_of_its_answer_is_cut_off():
+    connections = Connections(echo)
+    transport = await converse(connections, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    aborted = []
+    transport.abort = lambda: aborted.append(True)
+    now = asyncio.get_running_loop().time()
+    connections.sweep(now + limits.SENDING_SECONDS - 1)
+    early = list(aborted)
+    connections.sweep(now + limits.SENDING_SECONDS + 1)
+    assert (transport.closed, early, aborted) == (True, [], [True])
 
 
 async def test_an_upgrade_is_answered_as_an_ordinary_request_and_closed():
@@ -420,3 +457,139 @@ async def test_an_upgrade_is_answered_as_an_ordinary_request_and_closed():
 async def test_a_head_as_long_as_allowed_is_read():
     transport = await talk(echo, b"GET / HTTP/1.1\r\nX: " + b"y" * (HEAD_BYTES - 100) + b"\r\n\r\n")
     assert transport.sent.startswith(b"HTTP/1.1 200")
+
+
+# ------------------------------------------------------------------------------------------ large bodies take places
+
+LARGE = limits.LARGE_BODY_BYTES
+
+
+def large_head(user: str, length: int = LARGE, *more: str) -> bytes:
+    lines = ["POST /api HTTP/1.1", "Host: x", f"Authorization: {user}", f"Content-Length: {length}", *more]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+class Held:
+    """A server whose answers are given when the test says so."""
+
+    def __init__(self, monkeypatch) -> None:
+        monkeypatch.setattr(limits, "MOST_LARGE_OF_ONE_USER", 2)
+        self.begun: list[asyncio.Future[None]] = []
+        self.connections = Connections(self.handle, self.prove)
+
+    @staticmethod
+    def prove(request: Request) -> User | None:
+        found = users(request)
+        return User("root", groups=(MASTERS,)) if found is not None and found.name == "root" else found
+
+    async def handle(self, request: Request) -> Response:
+        done = asyncio.get_running_loop().create_future()
+        self.begun.append(done)
+        await done
+        return Response(200, b"%d" % len(request.body))
+
+    async def send(self, *pieces: bytes) -> FakeTransport:
+        return await converse(self.connections, *pieces)
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_large_body_is_read_when_its_user_has_a_place(monkeypatch):
+    held = Held(monkeypatch)
+    for _ in range(2):
+        await held.send(large_head("jane"), b"x" * LARGE)
+    waits = await held.send(large_head("jane", LARGE, "Expect: 100-continue"))
+    assert (len(held.begun), waits.reading, waits.sent) == (2, False, b"")
+    others = await held.send(large_head("joe"), b"x" * LARGE)
+    small = await held.send(large_head("jane", 9), b"x" * 9)
+    assert (len(held.begun), others.reading, small.reading) == (4, True, True)
+    held.begun[0].set_result(None)
+    await settled()
+    assert (waits.reading, bytes(waits.sent)) == (True, b"HTTP/1.1 100 Continue\r\n\r\n")
+    waits.protocol.data_received(b"x" * LARGE)
+    await settled()
+    held.begun[-1].set_result(None)
+    await settled()
+    assert waits.sent.endswith(b"\r\n%d" % LARGE)
+
+
+async def test_a_large_body_that_is_here_already_waits_all_the_same(monkeypatch):
+    held = Held(monkeypatch)
+    sent = [await held.send(large_head("jane") + b"x" * LARGE) for _ in range(3)]
+    assert (len(held.begun), sent[2].reading) == (2, False)
+    held.begun[1].set_result(None)
+    await settled()
+    assert (len(held.begun), sent[2].reading) == (3, True)
+
+
+async def test_a_body_of_unknown_length_counts_as_large(monkeypatch):
+    held = Held(monkeypatch)
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: jane\r\nTransfer-Encoding: chunked\r\n\r\n"
+    sent = [await held.send(head) for _ in range(3)]
+    assert [transport.reading for transport in sent] == [True, True, False]
+
+
+async def test_an_administrator_needs_no_place(monkeypatch):
+    held = Held(monkeypatch)
+    for _ in range(5):
+        await held.send(large_head("root"), b"x" * LARGE)
+    assert len(held.begun) == 5
+
+
+async def test_who_leaves_gives_the_place_away_and_who_left_the_line_gets_none(monkeypatch):
+    held = Held(monkeypatch)
+    first, _, gone, waits = [await held.send(large_head("jane")) for _ in range(4)]
+    gone.protocol.connection_lost(None)
+    assert not waits.reading
+    first.protocol.connection_lost(None)
+    assert waits.reading
+    for transport in (_, waits):
+        transport.protocol.connection_lost(None)
+    large = held.connections.large
+    assert (large._whose, large._count, large._waiting) == ({}, {}, {})
+
+
+async def test_who_waits_too_long_for_a_place_is_refused_and_leaves_the_line(monkeypatch):
+    held = Held(monkeypatch)
+    _, _, waits = [await held.send(large_head("jane") + b"x" * LARGE) for _ in range(3)]
+    now = asyncio.get_running_loop().time()
+    held.connections.sweep(now + limits.PLACE_SECONDS - 1)
+    early = bytes(waits.sent)
+    held.connections.sweep(now + limits.PLACE_SECONDS + 1)
+    await settled()
+    assert (early, waits.sent[:12], waits.ended) == (b"", b"HTTP/1.1 429", True)
+    for done in held.begun:
+        done.set_result(None)
+    await settled()
+    assert len(held.begun) == 2 and held.connections.received_bytes == 0
+
+
+async def test_a_place_is_kept_for_a_request_behind_another_of_its_connection(monkeypatch):
+    held = Held(monkeypatch)
+    pair = await held.send(large_head("jane") + b"x" * LARGE + large_head("jane") + b"y" * LARGE)
+    await held.send(large_head("jane"))
+    waits = await held.send(large_head("jane"))
+    held.begun[0].set_result(None)
+    await settled()
+    assert (len(held.begun), waits.reading) == (2, False)
+    held.begun[1].set_result(None)
+    await settled()
+    assert (pair.sent.count(b"HTTP/1.1 200"), waits.reading) == (2, True)
+
+
+async def test_a_large_body_of_somebody_who_may_not_is_not_read():
+    seen = []
+
+    async def handle(request: Request) -> Response:
+        seen.append((request.unread, request.body))
+        return Response(403, b"")
+
+    connections = Connections(handle, users, allows=lambda request: request.method == "GET")
+    large = await converse(connections, large_head("jane", 3_000_000), *[b"x" * 100_000] * 3)
+    small = await converse(connections, large_head("jane", 9), b"x" * 9)
+    assert seen == [(True, b""), (False, b"x" * 9)]
+    assert (large.reading, large.sent[:12], connections.received_bytes) == (False, b"HTTP/1.1 403", 0)
+    assert small.sent.startswith(b"HTTP/1.1 403")

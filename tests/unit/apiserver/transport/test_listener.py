@@ -1,0 +1,153 @@
+"""How connections come in: all that wait at once, few that say nothing, and none where there is no room."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from contextlib import asynccontextmanager, closing
+from datetime import UTC, datetime
+
+import pytest
+
+from weir.apiserver.auth import pki
+from weir.apiserver.transport import limits
+from weir.apiserver.transport.connections import Connections
+from weir.apiserver.transport.http import Request, Response
+from weir.apiserver.transport.listener import Listener, listen
+
+
+async def echo(request: Request) -> Response:
+    return Response(200, request.path.encode())
+
+
+@asynccontextmanager
+async def listening(host: str = "127.0.0.1", context: ssl.SSLContext | None = None):
+    connections = Connections(echo)
+    listener = await listen(connections, host, 0, context)
+    try:
+        yield listener, connections
+    finally:
+        listener.close()
+        for connection in tuple(connections.open):
+            connection.abort()
+        await until(lambda: not connections.open)
+
+
+async def until(true, seconds: float = 20.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def context(tmp_path) -> ssl.SSLContext:
+    return pki.serving_context(pki.ensure(tmp_path, ["localhost"], now=datetime.now(UTC)))
+
+
+async def test_all_that_wait_are_let_in_together():
+    async with listening() as (listener, connections):
+        clients = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(100)]
+        turns = 0
+        while len(connections.open) < 100 and turns < 20:
+            await asyncio.sleep(0)
+            turns += 1
+        assert len(connections.open) == 100, f"{turns} turns"
+        await until(lambda: listener.coming == 0)
+        for client in clients:
+            client.close()
+
+
+async def test_a_request_is_answered_and_small_writes_do_not_wait():
+    async with listening() as (listener, connections):
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        writer.write(b"GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).endswith(b"/a")
+        writer.close()
+        with closing(socket.create_connection(("127.0.0.1", listener.port))):
+            await until(lambda: connections.open)
+            (connection,) = connections.open
+            accepted = connection._transport.get_extra_info("socket")
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_every_address_of_a_name_is_listened_at():
+    async with listening("localhost") as (listener, connections):
+        with closing(socket.create_connection(("127.0.0.1", listener.port))):
+            await until(lambda: connections.open)
+            assert len(connections.open) == 1
+
+
+async def test_a_port_that_is_taken_is_named():
+    async with listening() as (listener, connections):
+        with pytest.raises(
+            OSError, match=f"cannot listen at 127.0.0.1:{listener.port}: address already in use"
+        ):
+            await listen(connections, "127.0.0.1", listener.port, None)
+
+
+async def test_whoever_agrees_on_nothing_makes_room_by_address(monkeypatch, context):
+    """Silent connections of one machine are cut off, the oldest first; another machine's is not."""
+    monkeypatch.setattr(limits, "MOST_HANDSHAKES", 10)
+    async with listening(context=context) as (listener, connections):
+        other = socket.create_connection(("127.0.0.1", listener.port), source_address=("127.0.0.2", 0))
+        await until(lambda: listener.coming == 1)
+        silent = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(40)]
+        await until(lambda: _is_cut_off(silent[30]))
+        assert listener.coming <= 10 and not connections.open
+        assert [_is_cut_off(client) for client in (silent[0], silent[39], other)] == [True, False, False]
+        client = ssl.create_default_context()
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=client)
+        writer.write(b"GET /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).endswith(b"/b")
+        writer.close()
+        for opened in (*silent, other):
+            opened.close()
+        await until(lambda: listener.coming == 0)
+
+
+def _is_cut_off(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+class Door:
+    """A listening socket that says *answers* when it is asked for a connection."""
+
+    def __init__(self, real: socket.socket, *answers: OSError) -> None:
+        self._real, self._answers, self.asked = real, list(answers), 0
+
+    def accept(self):
+        self.asked += 1
+        if self._answers:
+            raise self._answers.pop(0)
+        return self._real.accept()
+
+    def __getattr__(self, name: str):
+        return getattr(self._real, name)
+
+
+async def test_without_a_free_descriptor_the_door_is_shut_for_a_moment(monkeypatch):
+    monkeypatch.setattr(limits, "SHUT_SECONDS", 3600)
+    real = socket.create_server(("127.0.0.1", 0))
+    real.setblocking(False)
+    door = Door(real, ConnectionAbortedError(), OSError(errno.EMFILE, "Too many open files"))
+    connections = Connections(echo)
+    listener = Listener(connections, [door], None)
+    with closing(socket.create_connection(real.getsockname())):
+        await until(lambda: door.asked == 2)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (door.asked, len(connections.open)) == (2, 0)
+        listener._open(door)  # an hour later
+        await until(lambda: connections.open)
+        assert door.asked == 4  # for the connection, and that there is no other
+    listener.close()
+    await until(lambda: not connections.open)
