@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 @click.option(
     "--replicas", type=click.IntRange(1, 10), default=2, show_default=True, help="How many operators answer."
 )
+@click.option(
+    "--grace-seconds",
+    type=click.IntRange(0, 3600),
+    metavar="SECONDS",
+    help="As of `weir operator`, for the operator in the cluster  [default: as it decides]",
+)
 @output_option("yaml", "json", "helm", help="Manifests, or the files of a chart.")
 @click.option(
     "--output-dir",
@@ -56,6 +62,7 @@ def install(
     image: str,
     url: str,
     replicas: int,
+    grace_seconds: int | None,
     output: str,
     output_dir: Path | None,
     do_apply: bool,
@@ -77,10 +84,10 @@ def install(
             raise click.UsageError("a chart is several files: say where with --output-dir")
         if image or url:
             raise click.UsageError("a chart leaves the image open: give it to helm with --set image=…")
-        return _write_chart(output_dir)
+        return _write_chart(output_dir, grace_seconds)
     if output_dir is not None:
         raise click.UsageError("--output-dir is for -o helm; manifests go to standard output")
-    installation = Installation(namespace, image, url, replicas)
+    installation = Installation(namespace, image, url, replicas, grace_seconds)
     try:
         installation.check()
     except InstallError as error:
@@ -134,10 +141,10 @@ def _apply(installation: Installation, live: Live, yes: bool) -> int:
     return live.run("weir-install", work)
 
 
-def _write_chart(folder: Path) -> int:
+def _write_chart(folder: Path, grace_seconds: int | None) -> int:
     from weir.install.chart import files
 
-    found = files(weir.__version__, to_yaml)
+    found = files(weir.__version__, to_yaml, grace_seconds)
     for name, content in found.items():
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ weir.install.health), taking it out (weir.install.removal).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from weir import errors
@@ -67,8 +68,21 @@ async def _apply(client: Client, document: Document) -> str:
     kind = by_kind(document["apiVersion"], document["kind"])
     metadata = document["metadata"]
     before = await client.find(kind, metadata["name"], metadata.get("namespace", ""))
-    after = await client.apply(kind, document, field_manager=MANAGER, force=True)
-    if before is None:
+    replaced = False
+    try:
+        after = await client.apply(kind, document, field_manager=MANAGER, force=True)
+    except errors.Invalid:
+        if before is None or document["kind"] != "Pod":
+            raise
+        # A pod cannot be changed into that of another version; nothing runs in it, so another may take its place.
+        with suppress(errors.NotFound):
+            await client.delete(
+                kind, metadata["name"], metadata["namespace"], grace_period_seconds=0, read=False
+            )
+        after, replaced = await client.apply(kind, document, field_manager=MANAGER, force=True), True
+    if replaced:
+        done = "replaced: the one of another version of weir cannot be changed into it"
+    elif before is None:
         done = "created"
     elif before["metadata"].get("resourceVersion") == after["metadata"].get("resourceVersion"):
         done = "unchanged"

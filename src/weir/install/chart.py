@@ -25,9 +25,9 @@ _FILES: Final = {
 }  # fmt: skip
 
 
-def files(version: str, to_yaml: ToYaml) -> Mapping[str, str]:
-    """Return the chart's files by their path inside it."""
-    open_places = Installation(_NAMESPACE, image=_IMAGE, replicas=_REPLICAS)
+def files(version: str, to_yaml: ToYaml, grace_seconds: int | None = None) -> Mapping[str, str]:
+    """Return the chart's files by their path inside it; *grace_seconds* is written down where somebody decided it."""
+    open_places = Installation(_NAMESPACE, image=_IMAGE, replicas=_REPLICAS, grace_seconds=grace_seconds)
     found: dict[str, str] = {
         "Chart.yaml": to_yaml(
             {

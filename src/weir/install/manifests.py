@@ -47,6 +47,7 @@ class Installation:
     image: str = ""
     url: str = ""
     replicas: int = REPLICAS
+    grace_seconds: int | None = None  #: None: as the operator decides by what it sees of the control plane
 
     def check(self) -> None:
         """Raise InstallError when something of it cannot be used."""
@@ -61,6 +62,11 @@ class Installation:
             )
         if self.url:
             self.host()
+            if self.grace_seconds is not None:
+                raise InstallError(
+                    "--grace-seconds is for the operator in the cluster; outside of it, "
+                    f"say it where it is started: weir operator --url {self.url} --grace-seconds={self.grace_seconds}"
+                )
 
     def host(self) -> str:
         """Return the host of the URL, which the certificate must be good for."""
@@ -230,6 +236,7 @@ def operator_arguments(installation: Installation) -> list[str]:
         "--bind-address=0.0.0.0",
         f"--secure-port={HOOK_PORT}",
         f"--metrics-port={METRICS_PORT}",
+        *([] if installation.grace_seconds is None else [f"--grace-seconds={installation.grace_seconds}"]),
     ]
 
 

@@ -64,6 +64,7 @@ class Sentinel:
         slices.listen(self._slice_changed)
         self.catch_up = Coalesced(self._catch_up)
         self.confirm = Coalesced(self._confirm)
+        self._lost = 0  #: how often a sentinel was seen to go: nobody will show what was written into it
         #: Every pod at or below this resourceVersion is known to kube-controller-manager.
         self.confirmed = 0
 
@@ -111,18 +112,24 @@ class Sentinel:
         raise errors.Conflict(f"pod {self._key} is changed by others all the time")
 
     async def _catch_up(self) -> int:
-        mark = await self._raise()
-        await self._until(lambda: self._own_version() >= mark.version)
-        return mark.version
+        return (await self._raised(lambda mark: self._own_version() >= mark.version)).version
 
     async def _confirm(self) -> int:
         began = self._clock.monotonic()
         self._metrics.confirms.child().inc()
-        mark = await self._raise()
-        await self._until(lambda: is_reached(self._shown(mark.uid), mark.counter))
+        mark = await self._raised(lambda mark: is_reached(self._shown(mark.uid), mark.counter))
         self.confirmed = max(self.confirmed, mark.version)
         self._metrics.confirm_duration.child().observe(self._clock.monotonic() - began)
         return mark.version
+
+    async def _raised(self, shown: Callable[[Mark], bool]) -> Mark:
+        """Change the sentinel and wait until that is *shown*; again with the next sentinel where it is replaced."""
+        while True:
+            lost = self._lost
+            mark = await self._raise()
+            await self._until(lambda: self._lost != lost or shown(mark))  # noqa: B023 (awaited here)
+            if shown(mark):
+                return mark
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────
 
@@ -159,8 +166,11 @@ class Sentinel:
 
     def _changed(self, old: LoweredPod | None, new: LoweredPod | None) -> None:
         pod = new or old
-        if pod is not None and (pod.metadata.namespace, pod.metadata.name) == self._key:
-            self._wake()
+        if pod is None or (pod.metadata.namespace, pod.metadata.name) != self._key:
+            return
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._lost += 1
+        self._wake()
 
     def _slice_changed(self, old: Document | None, new: Document | None) -> None:
         self._wake()

@@ -35,10 +35,13 @@ def key(document: dict[str, object]) -> tuple[str, str]:
     return str(document["kind"]), str(document["metadata"]["name"])  # type: ignore[index]
 
 
-@pytest.mark.parametrize("namespace, replicas", [("weir-system", 2), ("shop", 5)])
-def test_the_chart_renders_to_what_install_prints(namespace, replicas):
-    wanted = documents(Installation(namespace, image="registry.example/weir:1", replicas=replicas))
-    chart = dict(files("1.2.3", to_yaml))
+@pytest.mark.parametrize(
+    "namespace, replicas, grace_seconds", [("weir-system", 2, None), ("shop", 5, None), ("shop", 2, 10)]
+)
+def test_the_chart_renders_to_what_install_prints(namespace, replicas, grace_seconds):
+    image = "registry.example/weir:1"
+    wanted = documents(Installation(namespace, image, replicas=replicas, grace_seconds=grace_seconds))
+    chart = dict(files("1.2.3", to_yaml, grace_seconds))
     found = rendered(chart, namespace, image="registry.example/weir:1", replicas=replicas)
     assert sorted(found, key=key) == sorted((each for each in wanted if each["kind"] != "Namespace"), key=key)
 

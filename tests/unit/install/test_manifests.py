@@ -124,6 +124,20 @@ def test_the_service_leads_to_the_port_of_the_hooks():
         assert selector.items() <= labels.items()
 
 
+@pytest.mark.parametrize(
+    "seconds, said", [(None, []), (0, ["--grace-seconds=0"]), (10, ["--grace-seconds=10"])]
+)
+def test_the_operator_is_told_of_the_grace_that_somebody_decided(seconds, said):
+    from weir.cli.operator import operator
+
+    installation = Installation(image="i", grace_seconds=seconds)
+    (deployment,) = (each for each in documents(installation) if each["kind"] == "Deployment")
+    words = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert [word for word in words if "grace" in word] == said
+    read = operator.make_context("operator", words[1:])
+    assert read.params["grace_seconds"] == seconds
+
+
 def test_outside_nothing_runs_in_the_cluster():
     kinds = [each["kind"] for each in documents(OUTSIDE)]
     assert "Deployment" not in kinds and kinds.count("Service") == 1
@@ -141,6 +155,7 @@ def test_outside_nothing_runs_in_the_cluster():
         (Installation(url="https://h:port"), "write it like"),
         (Installation(url="https://u@h"), "no user"),
         (Installation(url="https://h?x=1"), "no user, no query"),
+        (Installation(url="https://h", grace_seconds=5), "weir operator --url https://h --grace-seconds=5"),
         (Installation("Weir_System", image="i"), "cannot be the name of a namespace"),
     ],
 )
