@@ -49,6 +49,8 @@ ACTS = {
     "VolumeAttachment": "the scheduler counts it",
     "VolumeAttributesClass": STORED_ONLY,
     "MutatingWebhookConfiguration": "webhooks are called",
+    "ValidatingAdmissionPolicy": "bound policies judge every write (CEL)",
+    "ValidatingAdmissionPolicyBinding": "puts a policy to use, with parameters",
     "ValidatingWebhookConfiguration": "webhooks are called",
     "IPAddress": STORED_ONLY,
     "IngressClass": "an Ingress without a class gets the default one",

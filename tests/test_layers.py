@@ -17,7 +17,7 @@ ROWS: list[set[str]] = [
     {"cel"},
     {"taints", "selectors"},
     {"devices"},
-    {"validate", "customresources", "lint", "world", "lowering"},
+    {"validate", "customresources", "policies", "lint", "world", "lowering"},
     {"store", "client", "observe", "certificates"},
     {"apiserver", "scheduler", "controllers", "operator", "simulation.kubelet", "simulation.drivers"},
     {"simulation", "explain", "whatif", "advise", "install", "conformance"},

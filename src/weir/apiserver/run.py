@@ -27,6 +27,7 @@ from typing import Any
 
 from weir.apiserver.admission.chain import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Chain, Settings
 from weir.apiserver.admission.node_restriction import NodeRestriction
+from weir.apiserver.admission.validating_policies import ValidatingPolicies
 from weir.apiserver.audit.events import EVERYTHING, Audit, parse_policy
 from weir.apiserver.audit.log import AuditLog, Keep
 from weir.apiserver.auth import kubeconfig, pki
@@ -289,7 +290,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     chain = Chain.build(
         reader,
         options.admission,
-        more=[NodeRestriction(reader)],
+        more=[NodeRestriction(reader), ValidatingPolicies(reader, authorizer.decide)],
         guards=[CreateRights(authorizer), EscalationCheck(authorizer), ClaimStatusRights(authorizer)],
         webhooks=Webhooks(
             reader,

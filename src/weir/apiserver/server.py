@@ -40,7 +40,7 @@ from weir.apiserver.transport.http import Request, Response, Sink, Stream
 from weir.apiserver.transport.limits import BODY_BYTES, InFlight, Lane, is_long_running, too_large, too_many
 from weir.apiserver.transport.options import parse_bool
 from weir.apiserver.transport.paths import RequestInfo
-from weir.apiserver.transport.warnings import warning_headers
+from weir.apiserver.transport.warnings import Remarks, warning_headers
 from weir.objects import document
 from weir.objects.kinds import KINDS
 from weir.objects.pod_usage import UsageModel
@@ -139,7 +139,7 @@ class ApiServer:
         params = request.params if request.query else _NO_PARAMS
         info = paths.parse(request.method, request.path, parse_bool(params.get("watch")))
         request.info = info
-        warnings: list[str] = []
+        warnings = Remarks()
         user: User | None = None
         real: User | None = None
         lane: Lane | None = None
@@ -224,7 +224,14 @@ class ApiServer:
         if audit is not None:
             who = real or _NOBODY, user or _NOBODY
             note = partial(
-                self._record, audit, request, audit_id=audit_id, real=who[0], user=who[1], answer=answer
+                self._record,
+                audit,
+                request,
+                audit_id=audit_id,
+                real=who[0],
+                user=who[1],
+                answer=answer,
+                annotations=warnings.annotations,
             )
             if isinstance(answer, Stream):
                 note(STARTED, elapsed=time.perf_counter() - started)
@@ -285,6 +292,7 @@ class ApiServer:
         user: User,
         elapsed: float,
         answer: Response | Stream | None = None,
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
         """Write one stage of the request to the audit log. What was done is done: a log that is full is counted."""
         now = datetime.fromtimestamp(self.verbs.clock.time(), UTC)
@@ -302,6 +310,7 @@ class ApiServer:
                 response_object=answer.body if isinstance(answer, Response) else b"",
                 impersonated=user if user is not real else None,
                 audit_id=audit_id.decode(errors="replace"),
+                annotations=annotations,
                 stage=stage,
             )
             self._audit_failed = False

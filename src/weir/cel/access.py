@@ -122,7 +122,7 @@ def find(container: Value, key: Value, objects: Objects = NO_OBJECTS) -> Value:
         raise EvaluationError(f"no such field '{key}'" if key.__class__ is str else NO_SUCH_OVERLOAD)
     declared = objects.get(kind)
     if declared is not None and key in declared.fields:
-        return getattr(container, str(key))
+        return declared.read(container, str(key))
     return ABSENT
 
 

@@ -131,11 +131,16 @@ class ObjectType:
 
     python_class: the class of bound values, so that `type(x)` and dynamic access know them; a class with a
     `cel_type` attribute needs none. A class is registered per environment.
+    mapped: values are documents (dicts) that may lack fields, and whose parts need not have the declared types: what
+    the checker believes is not relied on when code is generated. read: how a field of a *python_class* is read; one
+    that may fail (EvaluationError) belongs to a mapped type.
     """
 
     name: str
     fields: Mapping[str, Type]
     python_class: type | None = None
+    mapped: bool = False
+    read: Callable[[Any, str], Value] = getattr
 
     @property
     def type(self) -> Type:
@@ -196,6 +201,8 @@ class Env:
         classes = {o.python_class: o for o in self.objects if o.python_class is not None}
         object.__setattr__(self, "python_classes", classes)
         for python, of in classes.items():
+            if of.mapped:
+                continue
             # Another environment may declare the same class with fewer fields; which came last must not matter.
             if len(of.fields) >= len(OBJECT_FIELDS.get(python, ())):
                 OBJECT_FIELDS[python] = tuple(of.fields)

@@ -154,7 +154,7 @@ class _Lowering:
     def is_field(self, operand: Type, key: Value) -> bool:
         """Whether *key* is a declared field of objects of this type: nothing else becomes attribute access."""
         declared = self.env.object_types.get(operand.name) if operand.kind is Kind.OBJECT else None
-        return declared is not None and key in declared.fields
+        return declared is not None and not declared.mapped and key in declared.fields
 
     def index(self, node: Call, optional: bool) -> Step:
         operand, key = node.args

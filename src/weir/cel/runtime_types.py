@@ -50,7 +50,7 @@ def of_part(container: Type, key: Value, env: Env, optional: bool) -> Type:
         part = container.params[0]
     elif container.kind is Kind.OBJECT and isinstance(key, str):
         declared = env.object_types.get(container.name)
-        part = declared.fields.get(key, DYN) if declared else DYN
+        part = declared.fields.get(key, DYN) if declared and not declared.mapped else DYN
     # Through dyn the container itself may have been an optional, and then the part is one as well.
     return optional_of(part) if optional else part
 

@@ -129,6 +129,20 @@ def _body(group: str, version: str, kind: str, plural: str = "", **rest: object)
     return Kind(group, version, kind, plural, stored=False, verbs=CREATE_ONLY if plural else (), **rest)  # type: ignore[arg-type]
 
 
+def _policy_row(kind: str, plural: str, *subresources: Subresource) -> Kind:
+    return Kind(
+        "admissionregistration.k8s.io",
+        "v1",
+        kind,
+        plural,
+        namespaced=False,
+        categories=_EXTENSIONS,
+        subresources=subresources,
+        generation=True,
+        unconditional_update=False,
+    )
+
+
 def _measured(kind: str, plural: str, *, namespaced: bool = True) -> Kind:
     return Kind(RESOURCE_METRICS, "v1beta1", kind, plural, namespaced, stored=False, verbs=("get", "list"))
 
@@ -428,6 +442,8 @@ KINDS: tuple[Kind, ...] = (
         namespaced=False,
         returns_deleted=True,
     ),
+    _policy_row("ValidatingAdmissionPolicy", "validatingadmissionpolicies", STATUS),
+    _policy_row("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
     _row(
         "admissionregistration.k8s.io",
         "v1",

@@ -20,6 +20,7 @@ Rule = Callable[[Document, Document | None, Context], Errors]
 _APPS, _RBAC, _RESOURCE, _STORAGE = "apps", "rbac.authorization.k8s.io", "resource.k8s.io", "storage.k8s.io"
 _FLOW = "flowcontrol.apiserver.k8s.io"
 _NETWORKING = "networking.k8s.io"
+_REGISTRATION = "admissionregistration.k8s.io"
 
 _RULES: Final = {
     ("", "Binding"): "pod_subresources.validate_posted_binding",
@@ -42,14 +43,10 @@ _RULES: Final = {
     (_APPS, "Deployment"): "workloads.validate_deployment",
     (_APPS, "ReplicaSet"): "workloads.validate_replica_set",
     (_APPS, "StatefulSet"): "workloads.validate_stateful_set",
-    (
-        "admissionregistration.k8s.io",
-        "MutatingWebhookConfiguration",
-    ): "webhooks.validate_webhook_configuration",
-    (
-        "admissionregistration.k8s.io",
-        "ValidatingWebhookConfiguration",
-    ): "webhooks.validate_webhook_configuration",
+    (_REGISTRATION, "ValidatingAdmissionPolicy"): "admission_policies.validate_validating_policy",
+    (_REGISTRATION, "ValidatingAdmissionPolicyBinding"): "admission_policies.validate_validating_binding",
+    (_REGISTRATION, "MutatingWebhookConfiguration"): "webhooks.validate_webhook_configuration",
+    (_REGISTRATION, "ValidatingWebhookConfiguration"): "webhooks.validate_webhook_configuration",
     ("autoscaling", "HorizontalPodAutoscaler"): "autoscaler.validate_autoscaler",
     ("batch", "CronJob"): "batch.validate_cron_job",
     ("batch", "Job"): "batch.validate_job",

@@ -6,6 +6,7 @@ Not here: calling them (weir.apiserver.webhooks.dispatch).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -32,6 +33,7 @@ _MATCH: Final = ("Equivalent", "Exact")
 _FAILURE: Final = ("Fail", "Ignore")
 MOST_CONDITIONS: Final = 64
 _REVIEWS: Final = ("v1", "v1beta1")
+_STATIC: Final = ".static.k8s.io"
 _URL: Final = "; desired format: https://host[/path]"
 
 
@@ -45,13 +47,14 @@ def validate_webhook_configuration(new: Document, old: Document | None, context:
         if name in names:
             yield duplicate(f"webhooks[{i}].name", name)
         names.add(name)
+    yield from validate_static_name(new, old)
 
 
 def _validate_webhook(hook: Document, at: str) -> Errors:
     name = hook.get("name") or ""
     yield from _validate_qualified(name, f"{at}.name")
     for r, rule in enumerate(hook.get("rules") or ()):
-        yield from _validate_rule(rule, f"{at}.rules[{r}]")
+        yield from validate_rule(rule, f"{at}.rules[{r}]")
     for field, allowed in (("failurePolicy", _FAILURE), ("matchPolicy", _MATCH), ("sideEffects", _EFFECTS)):
         value = hook.get(field)
         if value is not None and value not in allowed:
@@ -67,17 +70,21 @@ def _validate_webhook(hook: Document, at: str) -> Errors:
         yield not_supported(f"{at}.reinvocationPolicy", policy, ("IfNeeded", "Never"))
     for field in ("namespaceSelector", "objectSelector"):
         yield from validate_label_selector(hook.get(field), f"{at}.{field}")
-    names: set[str] = set()
-    conditions = hook.get("matchConditions") or ()
-    if len(conditions) > MOST_CONDITIONS:
-        yield too_many(f"{at}.matchConditions", len(conditions), MOST_CONDITIONS)
-    for i, condition in enumerate(conditions):
-        yield from _validate_condition(condition, f"{at}.matchConditions[{i}]", names)
+    yield from validate_match_conditions(hook.get("matchConditions") or (), f"{at}.matchConditions")
     yield from _validate_client(hook.get("clientConfig") or {}, f"{at}.clientConfig")
     yield from _validate_versions(hook.get("admissionReviewVersions") or [], f"{at}.admissionReviewVersions")
 
 
-def _validate_condition(condition: Document, at: str, names: set[str]) -> Errors:
+def validate_match_conditions(conditions: Sequence[Document], at: str, *, params: bool = False) -> Errors:
+    """Yield what is wrong with match conditions, of webhooks and of policies (which may have *params*)."""
+    names: set[str] = set()
+    if len(conditions) > MOST_CONDITIONS:
+        yield too_many(at, len(conditions), MOST_CONDITIONS)
+    for i, condition in enumerate(conditions):
+        yield from _validate_condition(condition, f"{at}[{i}]", names, params)
+
+
+def _validate_condition(condition: Document, at: str, names: set[str], params: bool) -> Errors:
     name = condition.get("name") or ""
     expression = (condition.get("expression") or "").strip()
     if not expression:
@@ -85,7 +92,7 @@ def _validate_condition(condition: Document, at: str, names: set[str]) -> Errors
     else:
         from weir.validate.match_conditions import validate_expression  # CEL is loaded by the first condition
 
-        yield from validate_expression(expression, f"{at}.expression")
+        yield from validate_expression(expression, f"{at}.expression", params=params)
     if not name:
         yield required(f"{at}.name")
         return
@@ -119,7 +126,8 @@ def _validate_versions(versions: list[str], at: str) -> Errors:
         yield invalid(at, versions, f"must include at least one of {', '.join(_REVIEWS)}")
 
 
-def _validate_rule(rule: Document, at: str) -> Errors:
+def validate_rule(rule: Document, at: str) -> Errors:
+    """Yield what is wrong with a rule of a webhook or policy."""
     for field in ("operations", "apiGroups", "apiVersions", "resources"):
         values: list[str] = rule.get(field) or []
         if not values:
@@ -143,28 +151,39 @@ def _validate_rule(rule: Document, at: str) -> Errors:
 
 
 def _validate_resources(values: list[str], at: str) -> Errors:
-    """Yield resources that another one of the list already covers."""
+    """Yield resources that one before them in the list already covers."""
     whole: set[str] = set()  # of which every subresource is named
     every: set[str] = set()  # subresources named of every resource
+    plain = False  # whether the last one without a subresource is a name, as upstream has it
     for i, value in enumerate(values):
         resource, slash, sub = value.partition("/")
-        if not slash or value == "*/*":
+        if not slash:
+            plain = value != "*" if value else plain
             continue
-        if resource == "*":
-            every.add(sub)
+        if resource in whole:
+            yield invalid(f"{at}[{i}]", value, f"if '{resource}/*' is present, must not specify {value}")
+        if sub in every:
+            yield invalid(f"{at}[{i}]", value, f"if '*/{sub}' is present, must not specify {value}")
         if sub == "*":
             whole.add(resource)
-        elif resource in whole:
-            yield invalid(f"{at}[{i}]", value, f"if '{resource}/*' is present, must not specify {value}")
-        elif sub in every and resource != "*":
-            yield invalid(f"{at}[{i}]", value, f"if '*/{sub}' is present, must not specify {value}")
-        if "*/*" in values[:i]:
-            yield invalid(f"{at}[{i}]", value, f"if '*/*' is present, must not specify {value}")
+        if resource == "*":
+            every.add(sub)
     if len(values) > 1 and "*/*" in values:
         yield invalid(at, values, "if '*/*' is present, must not specify other resources")
-    if "*" in values and any("/" not in value and value != "*" for value in values):
+    if "*" in values and plain:
         detail = "if '*' is present, must not specify other resources without subresources"
         yield invalid(at, values, detail)
+
+
+def validate_static_name(new: Document, old: Document | None) -> Errors:
+    """Yield that a new object has a name that is kept for configurations in files."""
+    name = (new.get("metadata") or {}).get("name") or ""
+    if old is None and name.endswith(_STATIC):
+        detail = (
+            f"names ending with {quote(_STATIC)} are reserved for static manifest-based configurations and cannot "
+            "be managed via the API"
+        )
+        yield invalid("metadata.name", name, detail)
 
 
 def _plural(field: str) -> str:

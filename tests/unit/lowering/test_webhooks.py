@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from weir.apiserver.webhooks.match_conditions import environment
 from weir.cel.cache import ProgramCache
 from weir.lowering import names, webhooks
+from weir.policies.environment import environment
 from weir.validate import match_conditions
 
 GT = {"key": "sla", "operator": "Gt", "value": "900"}

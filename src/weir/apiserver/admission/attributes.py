@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from weir.apiserver.auth.authn import User
+from weir.apiserver.transport.warnings import Remarks
 from weir.errors import Forbidden
 from weir.objects.kinds import Kind, by_kind
 
@@ -86,6 +87,11 @@ class Attributes:
             return self.name
         metadata = (self.object or {}).get("metadata") or _NOTHING
         return str(metadata.get("name") or metadata.get("generateName") or "Unknown")
+
+    def annotate(self, annotations: Mapping[str, str]) -> None:
+        """Have *annotations* written to the audit log with the request."""
+        if annotations and isinstance(self.warnings, Remarks):
+            self.warnings.annotations.update(annotations)
 
     def forbidden(self, text: str) -> Forbidden:
         """Return the refusal `<plural> "<name>" is forbidden: <text>`."""

@@ -59,6 +59,7 @@ ORDER = (
     "RuntimeClass",
     "DefaultIngressClass",
     MUTATING_WEBHOOKS,
+    "ValidatingAdmissionPolicy",
     VALIDATING_WEBHOOKS,
     "ResourceQuota",
 )

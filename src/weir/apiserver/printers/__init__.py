@@ -8,6 +8,7 @@ Not here: which columns there are (weir.apiserver.printers.tables).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
 from weir.apiserver.printers.autoscaling import autoscaler_cells
@@ -34,6 +35,7 @@ from weir.apiserver.printers.network import (
 from weir.apiserver.printers.pods import (
     pod_cells,
 )
+from weir.apiserver.printers.policies import policy_binding_cells, policy_cells
 from weir.apiserver.printers.storage import (
     claim_cells,
     csi_driver_cells,
@@ -141,6 +143,8 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
         len(found.get("webhooks") or ()),
         age(found, now),
     ],
+    "ValidatingAdmissionPolicy": partial(policy_cells, "validations"),
+    "ValidatingAdmissionPolicyBinding": policy_binding_cells,
     "ValidatingWebhookConfiguration": lambda found, now: [
         name_of(found),
         len(found.get("webhooks") or ()),

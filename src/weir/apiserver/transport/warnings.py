@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-__all__ = ["first_warnings", "warning_headers"]
+__all__ = ["Remarks", "first_warnings", "warning_headers"]
 
 MOST_CHARACTERS = 4 * 1024
 LONGEST_CUT = 256
+
+
+class Remarks(list[str]):
+    """What is said beside the answer to one request: warnings for the client, annotations for the audit log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.annotations: dict[str, str] = {}
 
 
 def warning_headers(warnings: Iterable[str]) -> list[bytes]:

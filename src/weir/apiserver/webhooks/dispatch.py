@@ -21,10 +21,10 @@ from typing import Any, Protocol
 import msgspec
 
 from weir.apiserver.admission.attributes import Attributes, Reader
+from weir.apiserver.auth.asking import Decide
 from weir.apiserver.off_loop import LARGE_BYTES
 from weir.apiserver.webhooks.client import Endpoint, endpoint_of
-from weir.apiserver.webhooks.match_conditions import Decide
-from weir.apiserver.webhooks.matching import EXEMPT_GROUPS, Hook, hooks_of, rules_match, wants
+from weir.apiserver.webhooks.matching import Hook, hooks_of, rules_match, wants
 from weir.apiserver.webhooks.review import (
     Answer,
     CallFailed,
@@ -39,6 +39,7 @@ from weir.apiserver.webhooks.review import (
 from weir.errors import ApiError, InternalError
 from weir.objects.kinds import Kind, by_kind
 from weir.observe.logs import Log
+from weir.policies.matching import EXEMPT_GROUPS
 from weir.values.quoting import quote
 
 Document = dict[str, Any]

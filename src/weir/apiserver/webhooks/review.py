@@ -101,14 +101,14 @@ def request_of(a: Attributes, uid: str) -> dict[str, Any]:
     return request | {
         "operation": a.operation,
         "userInfo": a.user.info(),
-        "object": _printed(a),
+        "object": printed(a),
         "oldObject": a.old,
         "dryRun": a.dry_run,
         "options": _options(a),
     }
 
 
-def _printed(a: Attributes) -> Document | None:
+def printed(a: Attributes) -> Document | None:
     """Return the object as it is sent: a status that is still empty is printed too."""
     if a.object is None or a.subresource or "status" in a.object or not a.kind.has_status:
         return a.object

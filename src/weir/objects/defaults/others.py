@@ -73,6 +73,16 @@ def rule(rule: dict[str, Any]) -> None:
     fill(rule, "scope", "*")
 
 
+def match_resources(match: dict[str, Any]) -> None:
+    fill(match, "matchPolicy", "Equivalent")
+    fill(match, "namespaceSelector", {})
+    fill(match, "objectSelector", {})
+
+
+def admission_policy_spec(spec: dict[str, Any]) -> None:
+    fill(spec, "failurePolicy", "Fail")
+
+
 def service_reference(reference: dict[str, Any]) -> None:
     fill(reference, "port", 443)
 
@@ -185,6 +195,9 @@ RULES: Final = {
     "admissionregistration.v1.ValidatingWebhook": webhook,
     "admissionregistration.v1.MutatingWebhook": mutating_webhook,
     "admissionregistration.v1.RuleWithOperations": rule,
+    "admissionregistration.v1.NamedRuleWithOperations": rule,
+    "admissionregistration.v1.MatchResources": match_resources,
+    "admissionregistration.v1.ValidatingAdmissionPolicySpec": admission_policy_spec,
     "admissionregistration.v1.ServiceReference": service_reference,
     "discovery.v1.EndpointPort": endpoint_slice_port,
     "autoscaling.v1.HorizontalPodAutoscaler": autoscaler_v1,

@@ -1,0 +1,68 @@
+"""What do the expressions of webhooks and policies see of one write?
+
+Spec: admissionregistration.k8s.io/v1; cel.md 9.1. `object` and `oldObject` are whole documents as clients read them,
+in the version that the rule names; `request` is that of an AdmissionReview without the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.apiserver.admission.attributes import NAMESPACE, Attributes, Reader
+from weir.apiserver.auth.asking import Asker, Decide, ResourceCheck, nobody_may
+from weir.apiserver.auth.rbac import Action
+from weir.apiserver.registry.conversion import from_storage, to_storage
+from weir.apiserver.webhooks.review import printed, request_of
+from weir.errors import NotFound
+from weir.objects.kinds import Kind
+
+Document = Mapping[str, Any]
+
+
+def expression_values(
+    a: Attributes, decide: Decide | None, kind: Kind | None = None, namespace: Document | None = None
+) -> dict[str, Any]:
+    """Return what expressions may name; *kind* is the version that the rule names."""
+    asker = Asker(decide or nobody_may, a.user)
+    asked = Action("", a.kind.group, a.kind.plural, a.subresource, a.namespace, a.name)
+    request = request_of(a, "")
+    for hidden in ("object", "oldObject"):
+        del request[hidden]
+    new: Document | None = printed(a)
+    old: Document | None = a.old
+    if kind is not None and kind is not a.kind:
+        new, old = _as(kind, a.kind, new), _as(kind, a.kind, old)
+        request["kind"] = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+        request["resource"] = {"group": kind.group, "version": kind.version, "resource": kind.plural}
+    return {
+        "object": new,
+        "oldObject": old,
+        "namespaceObject": namespace,
+        "request": request,
+        "authorizer": asker,
+        "authorizer.requestResource": ResourceCheck(asker, asked),
+    }
+
+
+def _as(kind: Kind, own: Kind, document: Document | None) -> Document | None:
+    """Return a document in another version of its kind."""
+    if document is None:
+        return None
+    shown = from_storage(kind, to_storage(own, dict(document)))
+    return {**shown, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def namespace_object(a: Attributes, reader: Reader) -> Document | None:
+    """Return the namespace of a write as expressions see it, None for one about the cluster; raises NotFound."""
+    if not a.namespace or a.kind is NAMESPACE:
+        return None
+    found = reader.get_now(NAMESPACE, "", a.namespace)
+    if found is None:
+        raise NotFound.object(NAMESPACE, a.namespace)
+    metadata = {
+        name: value
+        for name, value in found["metadata"].items()
+        if name not in ("managedFields", "ownerReferences", "selfLink")
+    }
+    return {"metadata": metadata, "spec": found.get("spec") or {}, "status": found.get("status") or {}}

@@ -1,0 +1,98 @@
+"""The admission plugin ValidatingAdmissionPolicy: policies judge a write before validating webhooks do.
+
+Spec: admissionregistration.k8s.io/v1. A cluster without policies pays two version comparisons per write; one whose
+policies are about other kinds pays a look into a dict. The CEL packages are loaded by the first binding.
+Not here: what policies say (weir.policies), the words of a refusal (weir.policies.dispatch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from weir.apiserver.admission.attributes import Attributes, Reader
+from weir.apiserver.admission.expression_values import expression_values, namespace_object
+from weir.apiserver.auth.asking import Decide
+from weir.errors import Forbidden
+from weir.objects.kinds import Kind, by_kind, find_kind
+from weir.policies.matching import REGISTRATION, policies_apply
+
+if TYPE_CHECKING:
+    from weir.policies.dispatch import Bound, Refusal
+
+POLICY = by_kind(f"{REGISTRATION}/v1", "ValidatingAdmissionPolicy")
+BINDING = by_kind(f"{REGISTRATION}/v1", "ValidatingAdmissionPolicyBinding")
+
+
+class ValidatingPolicies:
+    """Asks the policies that are bound."""
+
+    name = "ValidatingAdmissionPolicy"
+
+    def __init__(self, reader: Reader, decide: Decide | None = None) -> None:
+        """*decide* answers what expressions ask about rights."""
+        self._reader, self._decide = reader, decide
+        self._versions = (-1, -1)
+        self._bound: tuple[Bound, ...] = ()
+        self._by_write: dict[tuple[str, Kind, str, bool], tuple[Bound, ...]] = {}
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        return policies_apply(kind)
+
+    def validate(self, a: Attributes) -> None:
+        """Refuse what a policy refuses, and pass on its warnings and annotations."""
+        version = self._reader.version
+        versions = (version(BINDING), version(POLICY))
+        if versions != self._versions:
+            self._read(versions)
+        if not self._bound:
+            return
+        key = (a.operation, a.kind, a.subresource, bool(a.namespace))
+        found = self._by_write.get(key)
+        if found is None:
+            found = self._by_write[key] = self._about(a)
+        if found:
+            self._ask(found, a)
+
+    def _read(self, versions: tuple[int, int]) -> None:
+        """Read the policies and bindings anew; a policy that did not change keeps its compiled expressions."""
+        self._versions = versions
+        self._by_write = {}
+        bindings = self._reader.list_now(BINDING, None)
+        if not bindings:
+            self._bound = ()
+            return
+        from weir.policies.dispatch import bound_policies
+
+        self._bound = bound_policies(self._reader.list_now(POLICY, None), bindings, find_kind, self._bound)
+
+    def _about(self, a: Attributes) -> tuple[Bound, ...]:
+        from weir.policies.dispatch import may_match
+
+        return tuple(bound for bound in self._bound if may_match(bound.policy.match, a))
+
+    def _ask(self, found: tuple[Bound, ...], a: Attributes) -> None:
+        from weir.policies.dispatch import judge
+
+        @cache
+        def values(kind: Kind) -> Mapping[str, Any]:
+            return expression_values(a, self._decide, kind, namespace_object(a, self._reader))
+
+        outcome = judge(found, a, self._reader, values)
+        a.warnings.extend(outcome.warnings)
+        a.annotate(outcome.audit_annotations())
+        if outcome.refusals:
+            raise refused(a, outcome.refusals[0])
+
+
+def refused(a: Attributes, refusal: Refusal) -> Forbidden:
+    """Return the error for the client: worded as forbidden, with the reason and code that the policy names."""
+    from weir.policies.dispatch import CODES
+
+    text = refusal.text()
+    error = a.forbidden(text)
+    error.reason = refusal.reason or "Invalid"
+    error.code = CODES.get(error.reason, 422)
+    error.details = {**(error.details or {}), "causes": [{"message": text}]}
+    return error

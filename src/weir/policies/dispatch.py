@@ -1,0 +1,199 @@
+"""Which validating policies are asked about a write, and what do their answers amount to?
+
+Spec: admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding. A policy without a binding is asked nothing.
+Each binding of a policy that matches asks once per parameter; its validationActions say what a refusal does. All are
+asked, and the first refusal is the one that is told. Policies and bindings go by name (upstream's order is that of a
+hash table, so nobody can rely on one).
+Not here: what one policy says (weir.policies.validating), HTTP (weir.apiserver.admission.validating_policies).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
+
+from weir.cel.values import Value
+from weir.errors import ApiError
+from weir.objects.kinds import Kind
+from weir.policies.matching import NAMESPACE, Namespaces, Write, matched_kind, resources_match
+from weir.policies.params import FindKind, NoParams, Objects, collect_params, param_kind
+from weir.policies.validating import ValidatingPolicy, Verdict
+
+Document = Mapping[str, Any]
+CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
+FAILURES: Final = "validation.policy.admission.k8s.io/validation_failure"
+_MOST_FAILURES: Final = 50
+_LONGEST_ANNOTATION: Final = 10 * 1024
+
+
+class Reader(Namespaces, Objects, Protocol):
+    """Where namespaces and parameters are found."""
+
+
+Values = Callable[[Kind], Mapping[str, Value]]
+"""What expressions may name, the objects in the version of the given kind."""
+
+
+class Bound(NamedTuple):
+    """A policy with its bindings, the kind of its parameters, or why that is not known."""
+
+    policy: ValidatingPolicy
+    bindings: tuple[Document, ...]
+    params: Kind | None
+    problem: str
+
+
+class Refusal(NamedTuple):
+    """Why a write is refused, and by whom; *binding* is "" when the policy itself could not be asked."""
+
+    policy: str
+    binding: str
+    message: str
+    reason: str
+
+    def text(self, kind: str = "ValidatingAdmissionPolicy") -> str:
+        """Return the sentence a client is told."""
+        bound = f" with binding '{self.binding}'" if self.binding else ""
+        return f"{kind} '{self.policy}'{bound} denied request: {self.message}"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What all policies said of one write."""
+
+    refusals: list[Refusal] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+    def audit_annotations(self) -> dict[str, str]:
+        """Return what the audit log is told."""
+        found = dict(self.annotations)
+        if self.failures:
+            found[FAILURES] = json.dumps(self.failures[:_MOST_FAILURES], separators=(",", ":"))
+        return found
+
+
+def bound_policies(
+    policies: Iterable[Document],
+    bindings: Iterable[Document],
+    find: FindKind,
+    before: Sequence[Bound] = (),
+) -> tuple[Bound, ...]:
+    """Return every policy that a binding puts to use, compiled; an unchanged one of *before* as it was."""
+    known = {one["metadata"]["name"]: one for one in policies}
+    by_policy: dict[str, list[Document]] = {}
+    for binding in sorted(bindings, key=lambda one: str(one["metadata"]["name"])):
+        by_policy.setdefault((binding.get("spec") or {}).get("policyName") or "", []).append(binding)
+    compiled = {bound.policy.name: bound.policy for bound in before}
+    found = []
+    for name in sorted(by_policy.keys() & known.keys()):
+        kind, problem = None, ""
+        try:
+            kind = param_kind(known[name], find)
+        except NoParams as error:
+            problem = str(error)
+        policy = compiled.get(name)
+        if policy is None or policy.document.get("spec") != known[name].get("spec"):
+            policy = ValidatingPolicy(known[name])
+        found.append(Bound(policy, tuple(by_policy[name]), kind, problem))
+    return tuple(found)
+
+
+def may_match(match: Document, a: Write) -> bool:
+    """Return whether rules could cover a write like this one, whatever its name and labels are."""
+    rules = [{**rule, "resourceNames": []} for rule in match.get("resourceRules") or ()]
+    return not rules or matched_kind(rules, a, exact=match.get("matchPolicy") == "Exact") is not None
+
+
+def judge(found: Sequence[Bound], a: Write, reader: Reader, values: Values) -> Outcome:
+    """Return what *found* say of the write."""
+    outcome = Outcome()
+    for bound in found:
+        kind = None
+        try:
+            kind = resources_match(bound.policy.match, a, reader)
+        except ApiError as error:
+            _misconfigured(outcome, bound.policy, "", error.message)
+        if kind is None:
+            continue
+        if bound.problem:
+            _misconfigured(outcome, bound.policy, "", bound.problem)
+            continue
+        published: dict[str, list[str]] = {}
+        for binding in bound.bindings:
+            _ask(outcome, bound, binding, a, reader, partial(values, kind), published)
+        for key, texts in published.items():
+            outcome.annotations[f"{bound.policy.name}/{key}"] = ", ".join(texts)
+    return outcome
+
+
+def _ask(
+    outcome: Outcome,
+    bound: Bound,
+    binding: Document,
+    a: Write,
+    reader: Reader,
+    values: Callable[[], Mapping[str, Value]],
+    published: dict[str, list[str]],
+) -> None:
+    """Ask a policy as one binding uses it."""
+    spec, name = binding.get("spec") or {}, str(binding["metadata"]["name"])
+    try:
+        match = spec.get("matchResources")
+        if match is not None and resources_match(match, a, reader) is None:
+            return
+        params = collect_params(bound.params, spec.get("paramRef"), namespace_of(a), reader)
+    except NoParams as error:
+        _misconfigured(outcome, bound.policy, name, str(error))
+        return
+    except ApiError as error:
+        _misconfigured(outcome, bound.policy, name, error.message)
+        return
+    for param in params:
+        verdict = bound.policy.judge({**values(), "params": param})
+        _act(outcome, bound.policy.name, name, spec.get("validationActions") or (), verdict)
+        for key, value in verdict.annotations:
+            short = value.encode()[:_LONGEST_ANNOTATION].decode(errors="ignore")
+            if short not in published.setdefault(key, []):
+                published[key].append(short)
+        outcome.refusals += [
+            Refusal(bound.policy.name, name, text, "") for text in verdict.failed_annotations
+        ]
+
+
+def namespace_of(a: Write) -> str:
+    """Return where parameters of a write are looked for; a namespace lies in itself."""
+    return a.namespace or (a.name if a.kind is NAMESPACE else "")
+
+
+def _act(outcome: Outcome, policy: str, binding: str, actions: Sequence[str], verdict: Verdict) -> None:
+    """Do what a binding wants done about refusals."""
+    for denial in verdict.denials:
+        for action in actions:
+            if action == "Deny":
+                outcome.refusals.append(Refusal(policy, binding, denial.message, denial.reason))
+            elif action == "Warn":
+                outcome.warnings.append(
+                    f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': "
+                    f"{denial.message}"
+                )
+            else:
+                outcome.failures.append(
+                    {
+                        "message": denial.message,
+                        "policy": policy,
+                        "binding": binding,
+                        "expressionIndex": denial.index,
+                        "validationActions": list(actions),
+                    }
+                )
+
+
+def _misconfigured(outcome: Outcome, policy: ValidatingPolicy, binding: str, problem: str) -> None:
+    if not policy.ignores_failures:
+        part = "binding" if binding else "policy"
+        outcome.refusals.append(Refusal(policy.name, binding, f"failed to configure {part}: {problem}", ""))

@@ -1,0 +1,134 @@
+"""What may an expression of admission name: `object`, `request`, `params`, `variables`, `authorizer` …?
+
+Spec: admissionregistration.k8s.io/v1; cel.md 9.1. Match conditions of webhooks and every expression of a policy are
+checked and run against these environments. `request` and `namespaceObject` have declared fields, so a misspelt one is
+refused when the policy is written; their values are documents. `variables` is different for each policy: its
+fields are the policy's variables, added as each one is compiled, so that one may use those before it only.
+
+What surprises: the functions that begin with `authorizer` call methods of the same name on the value that is bound
+(weir.apiserver.auth.asking for a server; nobody knows the rights when files are judged).
+Not here: evaluation and its budget (weir.policies.expressions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, Final
+
+from weir.cel import types
+from weir.cel.env import Env, Library, ObjectType
+from weir.cel.library import KUBERNETES
+from weir.cel.types import Type
+
+VARIABLES: Final = "kubernetes.variables"
+_TEXTS: Final = types.list_of(types.STRING)
+_TEXT_BY_NAME: Final = types.map_of(types.STRING, types.STRING)
+_AUTHORIZATION: Final = "kubernetes.authorization."
+
+
+def authorization_type(name: str) -> Type:
+    """Return the type of a value that answers about rights: `Authorizer`, `ResourceCheck` …"""
+    return types.opaque(f"{_AUTHORIZATION}{name}")
+
+
+@cache
+def environment(params: bool = False, authorizer: bool = True) -> Env:
+    """Return what an expression without variables may use."""
+    return build(params=params, authorizer=authorizer)
+
+
+def build(
+    *,
+    params: bool,
+    authorizer: bool,
+    variables: ObjectType | None = None,
+    objects: tuple[ObjectType, ...] = (),
+    documents: Mapping[str, Type] | None = None,
+    libraries: tuple[Library, ...] = (),
+) -> Env:
+    """Return an environment; *documents* gives types to `object`, `oldObject` and `params` instead of dyn."""
+    known = {"object": types.DYN, "oldObject": types.DYN, **({"params": types.DYN} if params else {})}
+    known |= {name: of for name, of in (documents or {}).items() if name in known}
+    known |= {"namespaceObject": _namespace()[0].type, "request": _request()[0].type}
+    if authorizer:
+        known["authorizer"] = authorization_type("Authorizer")
+        known["authorizer.requestResource"] = authorization_type("ResourceCheck")
+    declared = (*_request(), *_namespace(), *objects)
+    if variables is not None:
+        known["variables"] = variables.type
+        declared = (*declared, variables)
+    return Env((*_libraries(), *libraries), known, declared)
+
+
+@cache
+def _libraries() -> tuple[Library, ...]:
+    return tuple(_answered(library) if library.name == "authz" else library for library in KUBERNETES)
+
+
+def _answered(library: Library) -> Library:
+    """Return the declared authorization functions with what they do: a method of the same name is called."""
+    functions = tuple(
+        replace(f, overloads=tuple(replace(o, impl=partial(_call, f.name)) for o in f.overloads))
+        for f in library.functions
+    )
+    return replace(library, functions=functions)
+
+
+def _call(method: str, receiver: Any, *arguments: Any) -> Any:
+    return getattr(receiver, method)(*arguments)
+
+
+def _strings(*names: str) -> dict[str, Type]:
+    return dict.fromkeys(names, types.STRING)
+
+
+def _mapped(name: str, fields: Mapping[str, Type]) -> ObjectType:
+    return ObjectType(f"kubernetes.{name}", fields, mapped=True)
+
+
+@cache
+def _request() -> tuple[ObjectType, ...]:
+    """Return the type of `request` and those of its parts."""
+    kind = _mapped("GroupVersionKind", _strings("group", "version", "kind"))
+    resource = _mapped("GroupVersionResource", _strings("group", "version", "resource"))
+    extra = types.map_of(types.STRING, _TEXTS)
+    user = _mapped("UserInfo", {**_strings("username", "uid"), "groups": _TEXTS, "extra": extra})
+    request = _mapped(
+        "AdmissionRequest",
+        {
+            **_strings("subResource", "requestSubResource", "name", "namespace", "operation"),
+            "kind": kind.type,
+            "requestKind": kind.type,
+            "resource": resource.type,
+            "requestResource": resource.type,
+            "userInfo": user.type,
+            "dryRun": types.BOOL,
+            "options": types.DYN,
+        },
+    )
+    return request, kind, resource, user
+
+
+@cache
+def _namespace() -> tuple[ObjectType, ...]:
+    """Return the type of `namespaceObject` and those of its parts."""
+    spec = _mapped("NamespaceSpec", {"finalizers": _TEXTS})
+    condition = _mapped(
+        "NamespaceCondition",
+        {**_strings("status", "type", "message", "reason"), "lastTransitionTime": types.TIMESTAMP},
+    )
+    status = _mapped("NamespaceStatus", {"conditions": types.list_of(condition.type), "phase": types.STRING})
+    metadata = _mapped(
+        "NamespaceMetadata",
+        {
+            **_strings("name", "generateName", "namespace", "UID", "resourceVersion"),
+            **dict.fromkeys(("labels", "annotations"), _TEXT_BY_NAME),
+            **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), types.TIMESTAMP),
+            **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), types.INT),
+            "finalizers": _TEXTS,
+        },
+    )
+    namespace = _mapped("Namespace", {"metadata": metadata.type, "spec": spec.type, "status": status.type})
+    return namespace, metadata, spec, status, condition

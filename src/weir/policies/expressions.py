@@ -1,0 +1,213 @@
+"""What do a policy's expressions say, and have they enough budget to say it?
+
+Spec: admissionregistration.k8s.io/v1; cel.md 12 (cost). `Composer` compiles a policy's expressions; a variable
+is evaluated when an expression first asks for it, once per `Inputs`, and its cost is charged to that expression. A
+single evaluation may cost as much as any (cel.md 12); all of one group of expressions together have a budget, and who
+exceeds it ends the group.
+
+What surprises: an expression that does not compile is not refused here, since the policy was accepted by somebody;
+it fails whenever it is evaluated.
+Not here: what the values mean (weir.policies.validating), environments (weir.policies.environment).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from weir.cel import types
+from weir.cel.admission import long_name
+from weir.cel.env import Env, ObjectType
+from weir.cel.lowering import ProgramError
+from weir.cel.program import Program, build, check_expression
+from weir.cel.source import CompileError
+from weir.cel.types import Kind, Type
+from weir.cel.values import CostLimitExceeded, EvaluationError, InternalError, Value
+from weir.policies import environment
+
+#: Cost of all expressions of one policy, binding and parameter.
+BUDGET: Final = 10_000_000
+#: Cost of all match conditions of one webhook or policy.
+MATCH_BUDGET: Final = 2_500_000
+_FAILURES: Final = (EvaluationError, CostLimitExceeded, InternalError)
+_SPENT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+_CONVERTED: Final = frozenset(
+    (
+        types.ANY,
+        types.BOOL,
+        types.BYTES,
+        types.DOUBLE,
+        types.DURATION,
+        types.INT,
+        types.NULL,
+        types.STRING,
+        types.TIMESTAMP,
+        types.UINT,
+    )
+)
+
+Document = Mapping[str, Any]
+
+
+class Refused(Exception):
+    """An expression that cannot be used: what is wrong with it, and whether that is the server's own fault."""
+
+    def __init__(self, detail: str, internal: bool = False) -> None:
+        super().__init__(detail)
+        self.detail, self.internal = detail, internal
+
+
+class OutOfBudget(Exception):
+    """The expressions of a group cost more than all of them may."""
+
+    def __init__(self) -> None:
+        super().__init__(_SPENT)
+
+
+def compile_expression(text: str, env: Env, results: Sequence[Type] = ()) -> Program:
+    """Return the program of an expression whose type must be one of *results* (any when empty); raises Refused."""
+    try:
+        checked = check_expression(text, env)
+    except CompileError as error:
+        raise Refused(f"compilation failed: {error}") from error
+    if results and checked.type not in results:
+        wanted = " ".join(map(long_name, results))
+        among = wanted if len(results) == 1 else f"one of [{wanted}]"
+        raise Refused(f"must evaluate to {among} but got {long_name(checked.type)}")
+    try:
+        return build(checked)
+    except ProgramError as error:
+        raise Refused(f"program instantiation failed: {error}", internal=True) from error
+
+
+class Expression:
+    """One expression of a policy, compiled, or why it could not be."""
+
+    __slots__ = ("program", "refused", "text")
+
+    def __init__(self, text: str, env: Env, results: Sequence[Type] = ()) -> None:
+        self.text = text
+        self.program: Program | None = None
+        self.refused: Refused | None = None
+        try:
+            self.program = compile_expression(text, env, results)
+        except Refused as refused:
+            self.refused = refused
+
+
+class Variables:
+    """`variables` while expressions are evaluated: each is computed when it is first asked for."""
+
+    __slots__ = ("cost", "found", "inputs", "known")
+
+    cel_type = types.object_named(environment.VARIABLES)
+
+    def __init__(self, known: Mapping[str, Expression], inputs: Mapping[str, Value]) -> None:
+        self.known, self.inputs = known, inputs
+        self.found: dict[str, Value | EvaluationError] = {}
+        self.cost = 0
+
+    def take_cost(self) -> int:
+        """Return what variables cost since this was last asked."""
+        cost, self.cost = self.cost, 0
+        return cost
+
+    def value(self, name: str) -> Value:
+        """Return the value of a variable; raises EvaluationError."""
+        if name not in self.found:
+            self.found[name] = self._compute(name)
+        found = self.found[name]
+        if found.__class__ is EvaluationError:
+            raise EvaluationError(str(found))
+        return found
+
+    def _compute(self, name: str) -> Value | EvaluationError:
+        expression = self.known[name]
+        if expression.program is None:
+            assert expression.refused is not None
+            return EvaluationError(f'composited variable "{name}" fails to compile: {expression.refused}')
+        try:
+            value, cost = expression.program.run(self.inputs)
+        except _FAILURES as error:
+            self.cost += error.cost
+            return EvaluationError(f'composited variable "{name}" fails to evaluate: {error}')
+        self.cost += cost
+        return value
+
+
+class Composer:
+    """Compiles the expressions of one policy against its variables."""
+
+    def __init__(self, variables: Sequence[Document], *, params: bool, **rest: Any) -> None:
+        self.fields: dict[str, Type] = {}
+        self.variables: dict[str, Expression] = {}
+        self._params, self._rest = params, rest
+        self._type = ObjectType(
+            environment.VARIABLES, self.fields, Variables, mapped=True, read=Variables.value
+        )
+        self._envs: dict[bool, Env] = {}
+        for variable in variables:
+            self.add(variable.get("name") or "", variable.get("expression") or "")
+
+    def env(self, authorizer: bool = True) -> Env:
+        """Return the environment, which knows the variables added so far and those to come."""
+        found = self._envs.get(authorizer)
+        if found is None:
+            found = self._envs[authorizer] = environment.build(
+                params=self._params, authorizer=authorizer, variables=self._type, **self._rest
+            )
+        return found
+
+    def add(self, name: str, text: str) -> Expression:
+        """Compile a variable, which those that follow may use."""
+        found = self.variables[name] = Expression(text, self.env())
+        self.fields[name] = types.DYN if found.program is None else _declared(found.program.type)
+        return found
+
+    def expression(self, text: str, results: Sequence[Type], authorizer: bool = True) -> Expression:
+        """Compile an expression of the policy."""
+        return Expression(text, self.env(authorizer), results)
+
+    def inputs(self, values: Mapping[str, Value], budget: int = BUDGET) -> Inputs:
+        """Return *values* with the policy's variables, for one group of expressions."""
+        return Inputs(values, self.variables, budget)
+
+
+def _declared(of: Type) -> Type:
+    """Return the type a variable is declared with: containers keep their parts, objects become dyn."""
+    if of in _CONVERTED:
+        return of
+    if of.kind is Kind.LIST:
+        return types.list_of(_declared(of.params[0]))
+    if of.kind is Kind.MAP:
+        return types.map_of(*map(_declared, of.params))
+    return types.DYN
+
+
+class Inputs:
+    """What one group of expressions is evaluated with, and what is left of its budget."""
+
+    __slots__ = ("budget", "values", "variables")
+
+    def __init__(self, values: Mapping[str, Value], variables: Mapping[str, Expression], budget: int) -> None:
+        self.values = dict(values)
+        self.variables = self.values["variables"] = Variables(variables, self.values)
+        self.budget = budget
+
+    def evaluate(self, expression: Expression) -> Value:
+        """Return the value; raises EvaluationError with the whole message, or OutOfBudget."""
+        if expression.program is None:
+            raise EvaluationError(f"compilation error: {expression.refused}")
+        failed: Exception | None = None
+        value: Value = None
+        try:
+            value, cost = expression.program.run(self.values)
+        except _FAILURES as error:
+            failed, cost = error, error.cost
+        for spent in (self.variables.take_cost(), cost):
+            if spent > self.budget:
+                raise OutOfBudget
+            self.budget -= spent
+        if failed is not None:
+            raise EvaluationError(f"expression '{expression.text}' resulted in error: {failed}")
+        return value

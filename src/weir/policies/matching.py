@@ -1,0 +1,173 @@
+"""Is this webhook or policy about this write: by rules, namespace and labels?
+
+Spec: admissionregistration.k8s.io/v1. One set of rules for webhooks, policies and bindings. The parts are asked so that
+a thing that does not match never fails: a selector that cannot be read, or a namespace that is not there, counts only
+once everything else matches. `matchPolicy: Equivalent` also takes a rule that names another version in which the object
+is served, or the other group of events.
+
+What surprises: a namespace is not in itself for rules with a scope, but its own labels are what a namespace selector
+looks at.
+Not here: match conditions (weir.policies.conditions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+from weir.errors import InternalError, NotFound
+from weir.objects.kinds import KINDS, Kind, by_kind
+from weir.selectors import labels
+
+Document = Mapping[str, Any]
+CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
+NAMESPACE = by_kind("v1", "Namespace")
+REGISTRATION: Final = "admissionregistration.k8s.io"
+_REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+#: Never shown to webhooks: a broken configuration could not be repaired, and a review is no write.
+EXEMPT_GROUPS: Final = _REVIEWS | {REGISTRATION}
+
+
+def policies_apply(kind: Kind) -> bool:
+    """Return whether policies may be about this kind: not about themselves, and not about reviews."""
+    return kind.group not in _REVIEWS and not (kind.group == REGISTRATION and "AdmissionPolicy" in kind.kind)
+
+
+class Write(Protocol):
+    """What is known of one write (weir.apiserver.admission.attributes.Attributes)."""
+
+    @property
+    def operation(self) -> str: ...
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def subresource(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def object(self) -> Document | None: ...
+    @property
+    def old(self) -> Document | None: ...
+
+
+class Namespaces(Protocol):
+    """Where namespaces are found (weir.apiserver.admission.attributes.Reader)."""
+
+    def get_now(self, kind: Kind, namespace: str, name: str, /) -> Document | None: ...
+
+
+def resources_match(match: Document, a: Write, reader: Namespaces) -> Kind | None:
+    """Return as which kind the MatchResources of a policy or binding cover the write, None when they do not.
+
+    Raises when that cannot be decided.
+    """
+    rules, exact = match.get("resourceRules") or (), match.get("matchPolicy") == "Exact"
+    if matched_kind(match.get("excludeResourceRules") or (), a, exact=exact) is not None:
+        return None
+    kind = matched_kind(rules, a, exact=exact) if rules else a.kind
+    return kind if kind is not None and selectors_match(match, a, reader) else None
+
+
+def selectors_match(wire: Document, a: Write, reader: Namespaces) -> bool:
+    """Return whether both selectors match; raises when one cannot be asked and the other does not exclude the write."""
+    failed: InternalError | NotFound | None = None
+    for field, matches in (("namespaceSelector", _namespace_matches), ("objectSelector", _object_matches)):
+        try:
+            if not matches(_selector(wire.get(field)), a, reader):
+                return False
+        except (InternalError, NotFound) as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return True
+
+
+def matched_kind(rules: Sequence[Document], a: Write, *, exact: bool) -> Kind | None:
+    """Return the kind by which one of *rules* covers the write: its own, or the same in another version."""
+    if any(rule_matches(rule, a) and _named(rule, a) for rule in rules):
+        return a.kind
+    if not exact:
+        for rule in rules:
+            for other in equivalents(a.kind):
+                if rule_matches(rule, a, other) and _named(rule, a):
+                    return other
+    return None
+
+
+def rule_matches(rule: Document, a: Write, kind: Kind | None = None) -> bool:
+    """Return whether one rule covers the write; `*` as resource covers no subresources, `*/*` everything.
+
+    *kind* stands for the written one: another version or group of it.
+    """
+    kind = kind or a.kind
+    is_namespace = a.kind is NAMESPACE
+    scope = rule.get("scope") or "*"
+    if scope == "Namespaced" and (is_namespace or not a.namespace):
+        return False
+    if scope == "Cluster" and a.namespace and not is_namespace:
+        return False
+    return (
+        _has(rule.get("operations"), a.operation)
+        and _has(rule.get("apiGroups"), kind.group)
+        and _has(rule.get("apiVersions"), kind.version)
+        and any(_resource_matches(entry, kind, a.subresource) for entry in rule.get("resources") or ())
+    )
+
+
+@lru_cache(1024)
+def equivalents(kind: Kind) -> tuple[Kind, ...]:
+    """Return the other versions and groups in which the same objects are served."""
+    return tuple(
+        other for other in KINDS if other is not kind and other.stored and other.prefix == kind.prefix
+    )
+
+
+def _named(rule: Document, a: Write) -> bool:
+    names = rule.get("resourceNames")
+    return not names or a.name in names
+
+
+def _resource_matches(entry: str, kind: Kind, asked: str) -> bool:
+    resource, _, subresource = entry.partition("/")
+    return resource in ("*", kind.plural) and subresource in ("*", asked)
+
+
+def _has(entries: Iterable[str] | None, wanted: str) -> bool:
+    return any(entry in ("*", wanted) for entry in entries or ())
+
+
+def _namespace_matches(selector: labels.Selector, a: Write, reader: Namespaces) -> bool:
+    if not selector or (not a.namespace and a.kind is not NAMESPACE):
+        return True  # about the cluster: no namespace could exempt it
+    return selector.matches(_namespace_labels(a, reader))
+
+
+def _namespace_labels(a: Write, reader: Namespaces) -> Mapping[str, str]:
+    """Return the labels of the write's namespace; of one being written, those it is about to have."""
+    if a.kind is NAMESPACE and not a.subresource and a.operation in (CREATE, UPDATE):
+        return _labels(a.object)
+    name = a.namespace or a.name
+    namespace = reader.get_now(NAMESPACE, "", name)
+    if namespace is None:
+        raise NotFound.object(NAMESPACE, name)
+    return _labels(namespace)
+
+
+def _object_matches(selector: labels.Selector, a: Write, reader: Namespaces) -> bool:
+    if not selector:
+        return True
+    return any(one is not None and selector.matches(_labels(one)) for one in (a.object, a.old))
+
+
+def _labels(document: Document | None) -> Mapping[str, str]:
+    return ((document or {}).get("metadata") or {}).get("labels") or {}
+
+
+def _selector(wire: Document | None) -> labels.Selector:
+    try:
+        return labels.from_object(wire or {}) or labels.EVERYTHING
+    except labels.SelectorError as error:
+        raise InternalError(f"Internal error occurred: {error}", reason="InternalError") from error
