@@ -624,6 +624,19 @@ def test_without_rights_the_write_is_put_off_with_the_reason(stock, monkeypatch)
     assert stock.where("p") == "n"
 
 
+def test_a_hook_that_fails_is_counted_as_such(stock, monkeypatch):
+    async def fails(path, request):
+        raise ValueError("broken")
+
+    operator = stock.operators[0]
+    monkeypatch.setattr(operator._hooks, "_answer", fails)
+    with pytest.raises(ValueError, match="broken"):
+        stock._do(operator.review("/pods", {"request": {}}))
+    assert 'weir_operator_hook_duration_seconds_count{path="/pods",result="failed"} 1' in (
+        operator.metrics.registry.render().decode()
+    )
+
+
 def test_native_numeric_operators_are_left_alone():
     with StockCluster(gates={"TaintTolerationCEL": False}) as stock:
         stock.node("n")

@@ -90,6 +90,7 @@ class Door:
 
     def __init__(self, ports: list[int]) -> None:
         self._ports, self._turn = ports, 0
+        self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
 
     async def open(self) -> int:
@@ -108,8 +109,16 @@ class Door:
         else:
             writer.close()
             return
+        self._open |= {writer, back}
         with suppress(asyncio.CancelledError):  # the end of the test
             await asyncio.gather(_pump(reader, back), _pump(there, writer))
+        self._open -= {writer, back}
+
+    def cut(self) -> None:
+        """Let nobody through any more, not even who is through."""
+        self.close()
+        for writer in self._open:
+            writer.transport.abort()
 
     def close(self) -> None:
         if self._server is not None:
@@ -134,6 +143,8 @@ class Plane:
         self.managers: list[Program] = []
         self.operators: list[Program] = []
         self.metrics_ports: list[int] = []  #: of the operators
+        self.hook_ports: list[int] = []
+        self.server_ports: list[int] = []
         self.programs: list[Program] = []
         self.gone: dict[str, float] = {}  #: when each pod was seen to be deleted, by name
         self.bound: dict[str, float] = {}
@@ -262,12 +273,15 @@ async def plane(
     made = Plane(folder)
     settings = settings or (f"{NUMERIC}={str(numeric).lower()}" if has_numeric_gate() else "")
     gates = f"--feature-gates={settings}" if settings else "--v=0"
-    (folder / "tokens.csv").write_text('admin-token,admin,1,"system:masters"\n')
+    (folder / "tokens.csv").write_text(
+        'admin-token,admin,1,"system:masters"\nnobody-token,nobody,2,"nobodies"\n'
+    )
     keys = running_keys(folder)
     with running_etcd() as etcd:
         try:
             for number in range(servers):
                 port = free_port()
+                made.server_ports.append(port)
                 server = f"https://127.0.0.1:{port}"
                 kubeconfig = folder / f"server-{number}.kubeconfig"
                 kubeconfig.write_text(KUBECONFIG.format(server=server))
@@ -310,6 +324,19 @@ async def plane(
             await made.stop()
 
 
+def start_operator(made: Plane, name: str, kubeconfig: Path, arguments: Sequence[str]) -> Program:
+    """Start an operator that shows the certificate in the folder of the plane."""
+    command = [
+        sys.executable, "-m", "weir", "operator", f"--kubeconfig={kubeconfig}", "-v",
+        f"--tls-cert-file={made.folder / 'hook.crt'}", f"--tls-private-key-file={made.folder / 'hook.key'}",
+        *arguments,
+    ]  # fmt: skip
+    program = Program(made.folder, name, command)
+    made.operators.append(program)
+    made.programs.append(program)
+    return program
+
+
 @asynccontextmanager
 async def installed(
     made: Plane, *, replicas: int = 1, grace_seconds: int | None = None
@@ -320,22 +347,19 @@ async def installed(
     certificates = renewed(None, ["127.0.0.1"], datetime.now(UTC))
     (folder / "hook.crt").write_bytes(certificates.leaf)
     (folder / "hook.key").write_bytes(certificates.leaf_key)
-    ports = [free_port() for _ in range(replicas)]
+    ports = made.hook_ports = [free_port() for _ in range(replicas)]
     door = Door(ports)
     try:
         for number, port in enumerate(ports):
             made.metrics_ports.append(free_port())
-            command = [
-                sys.executable, "-m", "weir", "operator", f"--kubeconfig={made.kubeconfigs[0]}",
-                f"--secure-port={port}", f"--metrics-port={made.metrics_ports[-1]}", "-v",
-                f"--tls-cert-file={folder / 'hook.crt'}", f"--tls-private-key-file={folder / 'hook.key'}",
+            arguments = [
+                f"--secure-port={port}", f"--metrics-port={made.metrics_ports[-1]}",
                 *([] if grace_seconds is None else [f"--grace-seconds={grace_seconds}"]),
                 *(["--leader-elect-lease-duration=3"] if replicas > 1 else ["--no-leader-elect"]),
             ]  # fmt: skip
-            made.operators.append(Program(folder, f"operator-{number}", command))
-            made.programs.append(made.operators[-1])
+            start_operator(made, f"operator-{number}", made.kubeconfigs[0], arguments)
         for operator in made.operators:
-            await made.until(lambda each=operator: "Ready" in each.log, f"{operator.name} is ready\n")
+            await made.until(lambda each=operator: " Ready " in each.log, f"{operator.name} is ready\n")
         base = f"https://127.0.0.1:{await door.open()}"
         config = {"url": base, "caBundle": base64.b64encode(certificates.authority).decode()}
         await made.client.create(HOOKS[0], webhooks.mutating_configuration(config))

@@ -120,7 +120,7 @@ def _apply(installation: Installation, live: Live, yes: bool) -> int:
 
     async def work(client: Client) -> int:
         clock = RealClock()
-        ready = await Readiness(client, installation.namespace).checks()
+        ready = await Readiness(client, installation.namespace, installation.grace_seconds).checks()
         show(ready)
         if verdict(ready) == FINDINGS:
             say("nothing was changed: first do what is asked above", err=True)

@@ -37,10 +37,10 @@ _TO_MAKE: Final = (
 
 
 class Readiness:
-    """Asks one cluster whether the operator may come, into one namespace."""
+    """Asks one cluster whether the operator may come, into one namespace; *grace_seconds* as it will be told."""
 
-    def __init__(self, client: Client, namespace: str = NAMESPACE) -> None:
-        self._client, self._namespace = client, namespace
+    def __init__(self, client: Client, namespace: str = NAMESPACE, grace_seconds: int | None = None) -> None:
+        self._client, self._namespace, self._grace_seconds = client, namespace, grace_seconds
 
     async def checks(self) -> list[Check]:
         """Return what was found."""
@@ -103,13 +103,20 @@ class Readiness:
                 "kube-controller-manager is hidden here; taint eviction and endpoint slices run in one process unless "
                 "somebody gave it --controllers",
             )
+        if found.without and self._grace_seconds:
+            return Check(
+                name,
+                Verdict.NOTE,
+                f"kube-controller-manager runs without {listed(list(found.without))}: a confirmed barrier proves "
+                f"nothing, and grace entries of {self._grace_seconds} s protect pods instead",
+            )
         if found.without:
             return Check(
                 name,
                 Verdict.TO_DO,
                 f"kube-controller-manager runs without {listed(list(found.without))}: where that runs, "
                 "pods are read another way, and a confirmed barrier proves nothing",
-                "let one kube-controller-manager run both, or weir operator with --grace-seconds=10",
+                "let one kube-controller-manager run both, or install with --grace-seconds=10",
             )
         return Check(
             name, Verdict.FINE, "one kube-controller-manager runs taint eviction and endpoint slices"

@@ -30,7 +30,8 @@ from weir.operator.pending import PendingPods, key_of
 from weir.operator.sentinel import Sentinel
 from weir.operator.views import LoweredPod
 
-AT_ONCE: Final = 16
+#: Patches of bound pods, of all barriers together: who came first is ready first, instead of all at the end.
+AT_ONCE: Final = 32
 #: A node write that evicts nobody waits so long for pending pods, so that they find a new node ready for them.
 COURTESY_SECONDS: Final = 0.5
 
@@ -64,6 +65,7 @@ class Barrier:
         self._sentinel, self._entries, self._pending, self._metrics = sentinel, entries, pending, metrics
         #: What kube-controller-manager runs without; "" where it runs all that a sign of it rests on.
         self.apart = ""
+        self._room = asyncio.Semaphore(AT_ONCE)
         self._running: dict[tuple[str, tuple[Triple, ...]], asyncio.Task[int]] = {}
 
     async def hold(self, node: str, triples: tuple[Triple, ...], seconds: float) -> int:
@@ -171,10 +173,8 @@ class Barrier:
     async def _add(
         self, node: str, pods: list[tuple[LoweredPod, set[str]]], triples: tuple[Triple, ...]
     ) -> list[tuple[ObjectKey, Written]]:
-        room = asyncio.Semaphore(AT_ONCE)
-
         async def one(pod: LoweredPod, leaves: set[str]) -> tuple[ObjectKey, Written]:
-            async with room:
+            async with self._room:
                 return key_of(pod), await self._entries.add(pod, lambda: triples, "barrier", leaves=leaves)
 
         written = await asyncio.gather(*(one(*each) for each in pods))

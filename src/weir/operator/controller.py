@@ -33,7 +33,8 @@ from weir.operator.rules import Rules
 from weir.operator.views import LoweredPod
 
 NODES: Final = by_kind("v1", "Node")
-WORKERS: Final = 16
+#: More than a bulk of pods is created with at once: what is shared by releases, the table, is read once for all.
+WORKERS: Final = 32
 #: Pending pods are looked at so long after a triple appeared: by then the barrier has served them.
 LOOK_AGAIN_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 300.0

@@ -56,20 +56,12 @@ class Hooks:
         """Return the answer to *review*, sent to the webhook at *path*."""
         began = self._clock.monotonic()
         request = review.get("request") or {}
-        if path == webhooks.NODE_BARRIER_PATH:
-            given = await self._hold(request)
-        else:
-            cluster = Cluster(
-                known=self._known.known,
-                native_numeric=self._entries.native_numeric,
-                rules=self._rules.labels,
-                runs_here=self._rules.runs_here,
-            )
-            given = answer(path, request, cluster)
-            if path == webhooks.DAEMONSET_PATH and given.document is not None and not request.get("dryRun"):
-                given = await self._label_first(request, given)
-        result = "allowed" if given.allowed else "refused"
-        self._metrics.hook_duration.child(path, result).observe(self._clock.monotonic() - began)
+        result = "failed"
+        try:
+            given = await self._answer(path, request)
+            result = "allowed" if given.allowed else "refused"
+        finally:
+            self._metrics.hook_duration.child(path, result).observe(self._clock.monotonic() - began)
         if not given.allowed:
             self._log.info(
                 "Refused",
@@ -79,6 +71,20 @@ class Hooks:
                 reason=given.message,
             )
         return respond(review, given)
+
+    async def _answer(self, path: str, request: Mapping[str, Any]) -> Answer:
+        if path == webhooks.NODE_BARRIER_PATH:
+            return await self._hold(request)
+        cluster = Cluster(
+            known=self._known.known,
+            native_numeric=self._entries.native_numeric,
+            rules=self._rules.labels,
+            runs_here=self._rules.runs_here,
+        )
+        given = answer(path, request, cluster)
+        if path == webhooks.DAEMONSET_PATH and given.document is not None and not request.get("dryRun"):
+            given = await self._label_first(request, given)
+        return given
 
     async def _label_first(self, request: Mapping[str, Any], given: Answer) -> Answer:
         """Label the nodes of a DaemonSet that is lowered while its pods run: on others they would be deleted."""

@@ -52,3 +52,15 @@ def test_controllers_that_do_not_share_their_pods_are_named(words, verdict):
         cluster.create(manager(*words))
         found = asked(cluster)["controllers"]
         assert found.verdict is verdict and bool(found.do) == (verdict is Verdict.TO_DO)
+
+
+@pytest.mark.parametrize("seconds, verdict", [(None, Verdict.TO_DO), (0, Verdict.TO_DO), (10, Verdict.NOTE)])
+def test_with_grace_that_somebody_decided_they_may_run_apart(seconds, verdict):
+    with Cluster(nodes=0) as cluster:
+        cluster.create(manager("--controllers=*,-taint-eviction-controller"))
+        (found,) = (
+            each
+            for each in cluster._do(Readiness(cluster.client, grace_seconds=seconds).checks())
+            if each.name == "controllers"
+        )
+        assert found.verdict is verdict and "taint-eviction-controller" in found.says
