@@ -57,6 +57,13 @@ _WORKLOADS: Final = (
     "the live cluster; and without manifests to check, its workloads are checked, and those named whose pods are "
     "refused or loop.",
 )
+@click.option(
+    "--policies",
+    multiple=True,
+    metavar="FILE|DIR|-",
+    help="Judge the manifests by the ValidatingAdmissionPolicies and bindings in these files, which may hold their "
+    "parameters and namespaces too; not linted themselves.",
+)
 @live_options
 @click.option("-n", "--namespace", default="", help="Only this namespace of the live cluster.")
 @click.option(
@@ -95,6 +102,7 @@ _WORKLOADS: Final = (
 def lint(
     files: tuple[str, ...],
     cluster: tuple[str, ...],
+    policies: tuple[str, ...],
     live: Live,
     namespace: str,
     all_namespaces: bool,
@@ -122,6 +130,7 @@ def lint(
     weir lint app.yaml --fix
     weir lint app.yaml --target stock     # for a cluster that `weir install` extends
     kubectl get nodes -o yaml > nodes.yaml; weir lint app.yaml --cluster nodes.yaml
+    weir lint app.yaml --policies policies/   # what admission policies would refuse
     weir lint --cluster                   # the workloads of the live cluster
     weir lint app.yaml --cluster          # held against the live cluster's nodes
     """
@@ -160,6 +169,7 @@ def lint(
         strict or config.strict,
         Severity(level or config.level or "warning"),
         stock,
+        _read_policies(policies),
     )
     gc.disable()  # documents and findings have no cycles, and looking for some takes half the time
     try:
@@ -186,6 +196,7 @@ class _Checks(NamedTuple):
     strict: bool
     level: Severity
     stock: bool
+    policies: list[Document]
 
 
 def _refuse_contradictions(ask_live: bool, live: Live, namespace: str, all_namespaces: bool) -> None:
@@ -245,11 +256,52 @@ def _run(
         gates.report(),
         gates.line(),
     )
+    _say_unjudged(findings)
     if missing:
         say(f"not looked at: {because(missing)}", err=True)
     if missing or (len(answers) > 1 and answers[0] != answers[1]):
         return run, CANNOT_SAY
     return run, FINDINGS if any(each.severity.fails for each in findings) else FINE
+
+
+def _read_policies(names: tuple[str, ...]) -> list[Document]:
+    """Return the documents of `--policies`; files without any policy are wrong use."""
+    from weir.policies.files import PolicyFiles
+
+    documents = read_documents(names)
+    if names:
+        items = [item for document in documents for item in document.items()]
+        for item in items:
+            _refuse_broken_policy(item)
+        found = PolicyFiles(item.value for item in items)
+        if not found.bound:
+            raise click.UsageError(
+                f"--policies {' '.join(names)}: no ValidatingAdmissionPolicy with a binding; a policy without "
+                "a ValidatingAdmissionPolicyBinding does nothing"
+            )
+        for name in found.unbound:
+            say(f"ValidatingAdmissionPolicy {name} has no binding and judges nothing", err=True)
+    return documents
+
+
+def _refuse_broken_policy(item: Document) -> None:
+    """Raise a UsageError for a policy or binding that a server would refuse: it would judge nothing there."""
+    from weir.gates import ALL_FEATURES
+    from weir.validate import validate
+
+    value = item.value
+    if isinstance(value, dict) and "AdmissionPolicy" in str(value.get("kind")):
+        for error in validate(value, gates=ALL_FEATURES):
+            raise click.UsageError(f"{item.file}: the server refuses this {value['kind']}: {error}")
+
+
+def _say_unjudged(findings: Iterable[Finding]) -> None:
+    """Say of how many objects a policy could not be asked, since notes are only shown when they are wanted."""
+    unjudged = [each for each in findings if each.message.startswith("not judged by ")]
+    if unjudged:
+        objects = len({(each.file, each.object) for each in unjudged})
+        word = "object" if objects == 1 else "objects"
+        say(f"not judged by some policies: {objects} {word} (--level note says why)", err=True)
 
 
 def _unchecked(items: list[Document], known: list[Document]) -> int:
@@ -273,6 +325,7 @@ def _check(
             documents,
             gates,
             known=known,
+            policies=checks.policies,
             rules=checks.rules,
             troubles=troubles,
             strict=checks.strict,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weir.customresources.definition import find_custom_kinds
 from weir.gates import Gates
@@ -19,6 +19,9 @@ from weir.lint.rules import RULES
 from weir.lint.subject import Facts, Subject
 from weir.objects.manifest import Document
 from weir.validate.unknown_fields import show_path
+
+if TYPE_CHECKING:
+    from weir.policies.files import PolicyFiles
 
 _IGNORE: Final = re.compile(r"#\s*weir:\s*ignore(?:=([\w,\s-]+))?")
 #: A message quotes the value it is about; one of megabytes is cut so that a report stays readable.
@@ -33,6 +36,7 @@ def lint(
     gates: Gates,
     *,
     known: Iterable[Document] = (),
+    policies: Iterable[Document] = (),
     rules: Sequence[Rule] = RULES,
     troubles: Troubles | None = None,
     strict: bool = False,
@@ -43,6 +47,7 @@ def lint(
     """Return what *rules* find in *documents*, by file and line; *known* documents only lend their nodes
     and definitions.
 
+    Admission *policies* (with what else stands beside them) judge the documents.
     With *stock* they are for a cluster that weir's operator extends. *troubles* are a live cluster's, whose objects
     have no lines. *tick* is called with how many objects are done.
     Findings below *level* are only counted by whoever asked: they get no place.
@@ -58,7 +63,8 @@ def lint(
     custom_kinds = find_custom_kinds(item.value for item in (*beside, *items))
     subjects = [Subject(item, custom_kinds) for item in items]
     background = [Subject(item) for item in beside]
-    facts = Facts.of([*subjects, *background], gates, troubles, strict=strict, stock=stock)
+    rulings = _policies(policies, [*beside, *items])
+    facts = Facts.of([*subjects, *background], gates, troubles, strict=strict, stock=stock, policies=rulings)
     texts = {id(subject.document.lines): subject.document.lines for subject in subjects}
     remarked = {key: any("weir:" in line for line in lines) for key, lines in texts.items()}
     findings: list[Finding] = []
@@ -67,6 +73,16 @@ def lint(
         if tick is not None and done % _TICK == 0:
             tick(done, len(subjects))
     return sorted(findings, key=_order)
+
+
+def _policies(policies: Iterable[Document], beside: Iterable[Document]) -> PolicyFiles | None:
+    """Return the policies to judge by, None without any: expressions are compiled only for who asks."""
+    found = [item.value for document in policies for item in document.items()]
+    if not found:
+        return None
+    from weir.policies.files import PolicyFiles
+
+    return PolicyFiles(found, (item.value for item in beside))
 
 
 def either(off: Sequence[Finding], on: Sequence[Finding], gates: Sequence[str]) -> list[Finding]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weir.customresources.definition import CustomKind, CustomKinds
 from weir.gates import Gates
@@ -20,6 +20,9 @@ from weir.objects.manifest import Document
 from weir.objects.templates import TEMPLATE_PATHS, find_template
 from weir.validate.shape import document_version
 from weir.validate.unknown_fields import is_known_kind
+
+if TYPE_CHECKING:
+    from weir.policies.files import PolicyFiles
 
 V = TypeVar("V", bound=View)
 Path = tuple[str | int, ...]  #: keys and positions that lead to a field
@@ -168,6 +171,7 @@ class Facts:
     troubles: Troubles = field(default_factory=Troubles)  #: of a live cluster's workloads
     strict: bool = False  #: what was not checked is refused
     stock: bool = False  #: the objects are for a cluster that weir's operator extends
+    policies: PolicyFiles | None = None  #: admission policies to judge objects by
 
     @classmethod
     def of(
@@ -178,6 +182,7 @@ class Facts:
         *,
         strict: bool = False,
         stock: bool = False,
+        policies: PolicyFiles | None = None,
     ) -> Facts:
         """Return the facts that the Nodes among *subjects* tell, beside the *troubles* of a live cluster."""
         taints: dict[Taint, None] = {}
@@ -194,7 +199,7 @@ class Facts:
                 if isinstance(value, str):
                     labels.setdefault(str(key), set()).add(value)
         known = {key: frozenset(values) for key, values in labels.items()}
-        return cls(gates, tuple(taints), known, nodes, troubles or Troubles(), strict, stock)
+        return cls(gates, tuple(taints), known, nodes, troubles or Troubles(), strict, stock, policies)
 
     @cached_property
     def values_by_key(self) -> Mapping[str, tuple[str, ...]]:

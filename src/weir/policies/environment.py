@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from weir.cel import types
 from weir.cel.env import Env, Library, ObjectType
@@ -84,8 +84,27 @@ def _strings(*names: str) -> dict[str, Type]:
     return dict.fromkeys(names, types.STRING)
 
 
-def _mapped(name: str, fields: Mapping[str, Type]) -> ObjectType:
-    return ObjectType(f"kubernetes.{name}", fields, mapped=True)
+class Unknown:
+    """A value that nobody knows: whoever reads one of its fields is told so by the exception *reason*."""
+
+    def __init__(self, reason: Exception) -> None:
+        self.reason = reason
+
+    def read(self, field: str) -> NoReturn:
+        raise self.reason
+
+
+class UnknownUser(Unknown):
+    """Instead of `request.userInfo`."""
+
+
+class UnknownNamespace(Unknown):
+    """Instead of `namespaceObject`."""
+
+
+def _mapped(name: str, fields: Mapping[str, Type], unknown: type[Unknown] | None = None) -> ObjectType:
+    """Return a type whose values are documents, or *unknown*."""
+    return ObjectType(f"kubernetes.{name}", fields, unknown, mapped=True, read=Unknown.read)
 
 
 @cache
@@ -94,7 +113,9 @@ def _request() -> tuple[ObjectType, ...]:
     kind = _mapped("GroupVersionKind", _strings("group", "version", "kind"))
     resource = _mapped("GroupVersionResource", _strings("group", "version", "resource"))
     extra = types.map_of(types.STRING, _TEXTS)
-    user = _mapped("UserInfo", {**_strings("username", "uid"), "groups": _TEXTS, "extra": extra})
+    user = _mapped(
+        "UserInfo", {**_strings("username", "uid"), "groups": _TEXTS, "extra": extra}, unknown=UnknownUser
+    )
     request = _mapped(
         "AdmissionRequest",
         {
@@ -130,5 +151,6 @@ def _namespace() -> tuple[ObjectType, ...]:
             "finalizers": _TEXTS,
         },
     )
-    namespace = _mapped("Namespace", {"metadata": metadata.type, "spec": spec.type, "status": status.type})
+    parts = {"metadata": metadata.type, "spec": spec.type, "status": status.type}
+    namespace = _mapped("Namespace", parts, unknown=UnknownNamespace)
     return namespace, metadata, spec, status, condition

@@ -182,8 +182,6 @@ def validate_match_resources(match: Document, at: str) -> Errors:
     """Yield what is wrong with rules and selectors of a policy or binding."""
     yield from _one_of(f"{at}.matchPolicy", match.get("matchPolicy"), _MATCH)
     for field in ("namespaceSelector", "objectSelector"):
-        if match.get(field) is None:
-            yield required(f"{at}.{field}")
         yield from validate_label_selector(match.get(field), f"{at}.{field}")
     for field in ("resourceRules", "excludeResourceRules"):
         for i, rule in enumerate(match.get(field) or ()):
@@ -198,9 +196,8 @@ def validate_match_resources(match: Document, at: str) -> Errors:
 
 
 def _one_of(at: str, value: str | None, allowed: Sequence[str]) -> Errors:
-    if value is None:
-        yield required(at)
-    elif value not in allowed:
+    """Yield that a value is not allowed; an absent one means its default."""
+    if value is not None and value not in allowed:
         yield not_supported(at, value, allowed)
 
 

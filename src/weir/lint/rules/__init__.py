@@ -32,6 +32,7 @@ from weir.lint.rules import (
     w040_expression_dropped,
     w041_lowered_mark,
     w042_bound_at_creation,
+    w050_policy,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -61,4 +62,5 @@ RULES: Final[tuple[Rule, ...]] = (
     w040_expression_dropped.RULE,
     w041_lowered_mark.RULE,
     w042_bound_at_creation.RULE,
+    w050_policy.RULE,
 )
