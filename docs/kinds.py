@@ -35,6 +35,7 @@ ACTS = {
     "ClusterRole": "authorizes; aggregated",
     "RoleBinding": "authorizes",
     "Role": "authorizes",
+    "CustomResourceDefinition": "makes kinds that are served like all others",
     "FlowSchema": "says which priority level a request belongs to",
     "PriorityLevelConfiguration": "shares the server among flows",
     "DeviceClass": "the scheduler allocates by it",
@@ -69,8 +70,9 @@ HEAD = """# Kinds
 Every kind the API of `weir up` serves, and what acts on it there. Written by `make docs`.
 
 A kind that nothing acts on is stored, defaulted, checked and printed all the same: manifests apply, and controllers of
-your own find it as on any cluster. Kinds that are not listed are refused with `no matches for kind`; above all
-CustomResourceDefinitions, admission policies and certificate requests are not served yet.
+your own find it as on any cluster. Beside these there are the kinds your CustomResourceDefinitions make
+([use custom resources](../howto/use-custom-resources.md)). Kinds that are neither are refused with `no matches for kind`;
+above all admission policies and certificate requests are not served yet.
 
 | Kind | Versions | Short | Scope | Subresources | What acts on it |
 |---|---|---|---|---|---|

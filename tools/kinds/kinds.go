@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
@@ -35,7 +36,11 @@ var Groups = []string{
 	"node.k8s.io/v1", "rbac.authorization.k8s.io/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1",
 	"admissionregistration.k8s.io/v1", "discovery.k8s.io/v1", "events.k8s.io/v1", "autoscaling/v1", "autoscaling/v2",
 	"resource.k8s.io/v1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3", "networking.k8s.io/v1",
-	"flowcontrol.apiserver.k8s.io/v1",
+	"flowcontrol.apiserver.k8s.io/v1", "apiextensions.k8s.io/v1",
+}
+
+func init() {
+	apiextensions.Install(legacyscheme.Scheme)
 }
 
 // special types have a JSON form of their own; the value is the name the tables use for it.
@@ -47,6 +52,11 @@ var special = map[string]string{
 	"k8s.io/apimachinery/pkg/api/resource.Quantity":   "Quantity",
 	"k8s.io/apimachinery/pkg/util/intstr.IntOrString": "IntOrString",
 	"k8s.io/apimachinery/pkg/runtime.RawExtension":    "RawExtension",
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON":                         "JSON",
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrArray":       "SchemaOrArray",
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrBool":        "SchemaOrBool",
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrStringArray": "SchemaOrStrings",
 }
 
 // Kind is one kind of one group version.
@@ -92,7 +102,7 @@ func Short(t reflect.Type) string {
 		return name
 	}
 	name := t.PkgPath() + "." + t.Name()
-	for _, prefix := range []string{"k8s.io/apimachinery/pkg/apis/", "k8s.io/api/"} {
+	for _, prefix := range []string{"k8s.io/apimachinery/pkg/apis/", "k8s.io/apiextensions-apiserver/pkg/apis/", "k8s.io/api/"} {
 		if strings.HasPrefix(name, prefix) {
 			return strings.ReplaceAll(name[len(prefix):], "/", ".")
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -240,6 +241,10 @@ func (q question) answer() (out answer) {
 		return answer{Error: err.Error()}
 	}
 	return answer{Object: object, Warnings: warnings}
+}
+
+func init() {
+	apiextensions.Install(legacyscheme.Scheme)
 }
 
 func main() {

@@ -65,7 +65,8 @@ def api_versions(address: str) -> bytes:
     return _encode({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses})
 
 
-def _group(name: str, versions: list[str]) -> Document:
+def group_document(name: str, versions: list[str]) -> Document:
+    """Return one group with its versions, of which the first is preferred."""
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
@@ -73,7 +74,7 @@ def _group(name: str, versions: list[str]) -> Document:
 @cache
 def group_list(off: Off = NOTHING_OFF) -> bytes:
     """Return /apis."""
-    found = [_group(name, versions) for name, versions in _groups(off).items() if name]
+    found = [group_document(name, versions) for name, versions in _groups(off).items() if name]
     return _encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
 
 
@@ -83,7 +84,7 @@ def group(name: str, off: Off = NOTHING_OFF) -> bytes | None:
     versions = _groups(off).get(name)
     if not name or not versions:
         return None
-    return _encode({"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)})
+    return _encode({"kind": "APIGroup", "apiVersion": "v1", **group_document(name, versions)})
 
 
 @cache
@@ -94,14 +95,21 @@ def resource_list(name: str, served: str, off: Off = NOTHING_OFF) -> bytes | Non
         return None
     resources: list[Document] = []
     for kind in found:
-        resources.append(_resource(kind))
-        resources.extend(_subresource(kind, sub) for sub in sorted(kind.subresources, key=lambda s: s.name))
+        resources += resources_of(kind)
     document: Document = {"kind": "APIResourceList"}
     if name:
         document["apiVersion"] = "v1"
     document["groupVersion"] = f"{name}/{served}" if name else served
     document["resources"] = resources
     return _encode(document)
+
+
+def resources_of(kind: Kind) -> list[Document]:
+    """Return a kind and its subresources as a list of resources shows them."""
+    return [
+        _resource(kind),
+        *(_subresource(kind, sub) for sub in sorted(kind.subresources, key=lambda s: s.name)),
+    ]
 
 
 def _resource(kind: Kind) -> Document:
@@ -148,7 +156,7 @@ def aggregated(core: bool, off: Off = NOTHING_OFF) -> tuple[bytes, bytes]:
                     {
                         "version": served,
                         "resources": [
-                            _aggregated_resource(kind) for kind in kinds.group_versions(name, served)
+                            aggregated_resource(kind) for kind in kinds.group_versions(name, served)
                         ],
                         "freshness": "Current",
                     }
@@ -171,10 +179,12 @@ def _response_kind(kind: str, group: str = "", served: str = "") -> Document:
     return {"group": group, "version": served, "kind": kind}
 
 
-def _aggregated_resource(kind: Kind) -> Document:
+def aggregated_resource(kind: Kind, *, named: bool = False) -> Document:
+    """Return a kind as the aggregated document shows it; *named* with group and version spelled out."""
+    where = (kind.group, kind.version) if named else ("", "")
     shown: Document = {
         "resource": kind.plural,
-        "responseKind": _response_kind(kind.kind),
+        "responseKind": _response_kind(kind.kind, *where),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
@@ -187,7 +197,9 @@ def _aggregated_resource(kind: Kind) -> Document:
         shown["subresources"] = [
             {
                 "subresource": sub.name,
-                "responseKind": _response_kind(sub.kind or kind.kind, sub.group, sub.version),
+                "responseKind": _response_kind(
+                    sub.kind or kind.kind, sub.group or where[0], sub.version or where[1]
+                ),
                 "verbs": list(sub.verbs),
             }
             for sub in sorted(kind.subresources, key=lambda s: s.name)

@@ -17,6 +17,7 @@ from weir import errors
 from weir.apiserver import older_release
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.tokens import Signer
+from weir.apiserver.customresources.definitions import Definitions
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.nonresource import not_found_page
 from weir.apiserver.older_release import Release
@@ -45,9 +46,11 @@ from weir.apiserver.transport.negotiation import (
 )
 from weir.apiserver.transport.options import DeleteOptions, ListOptions
 from weir.apiserver.transport.paths import RequestInfo
+from weir.customresources.served import CustomResourceKind
 from weir.objects import document
-from weir.objects.kinds import RESOURCE_METRICS, Kind
+from weir.objects.kinds import ALL_VERBS, RESOURCE_METRICS, Kind
 from weir.objects.pod_usage import UsageModel
+from weir.objects.served_kinds import ServedKinds
 from weir.values.quoting import quote
 
 __all__ = ["Handlers", "Review"]
@@ -86,6 +89,10 @@ class Handlers:
         off[RESOURCE_METRICS] = usage is None
         #: groups that are not served
         self.off = frozenset(group for group, is_off in off.items() if is_off)
+        #: what is served besides the kinds of the table: those that definitions make
+        self.served = ServedKinds()
+        self.definitions = Definitions(parts.store, self.served)
+        self.definitions.when_gone(self.watches.end)
         self._after_create: list[Callable[[Kind, str], Awaitable[None]]] = []
 
     def after_create(self, hook: Callable[[Kind, str], Awaitable[None]]) -> None:
@@ -105,10 +112,16 @@ class Handlers:
         shown = not info.subresource or kind.subresource(info.subresource)
         if kind.deprecated is not None and not older and shown:
             warnings.append(deprecation(kind))
+        if isinstance(kind, CustomResourceKind):
+            if kind.warning:
+                warnings.append(kind.warning)
+            if info.subresource and not shown:
+                raise errors.NotFound.object(kind, info.name)
         if info.subresource:
             return await self._subresource(request, info, kind, warnings)
         verb = info.verb
-        if verb not in kind.verbs or request.method == "HEAD":
+        allowed = ALL_VERBS if isinstance(kind, CustomResourceKind) else kind.verbs
+        if verb not in allowed or request.method == "HEAD":
             raise errors.MethodNotAllowed()
         accept = request.headers.get(b"accept")
         offered = WITH_STREAMS if verb in ("list", "watch") else errors.REPRESENTATIONS

@@ -15,11 +15,12 @@ import msgspec
 
 from weir import errors
 from weir.apiserver import discovery
+from weir.apiserver.customresources.discovery import ServedDiscovery
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.transport.http import TEXT, YAML, Request, Response
 from weir.apiserver.transport.negotiation import ONLY_WHOLE, accepts, negotiate, to_yaml
 from weir.apiserver.transport.paths import RequestInfo
-from weir.objects import kinds
+from weir.objects.served_kinds import ServedKinds
 
 __all__ = ["NO_CACHE", "Pages", "not_found_page"]
 
@@ -45,11 +46,15 @@ class Pages:
         failed_checks: Callable[[], Sequence[str]],
         release: str = "",
         texts: Mapping[str, Callable[[], str]] | None = None,
+        served: ServedKinds | None = None,
     ) -> None:
         """*release* is the number of an older release whose server this plays; *texts* are plain pages."""
         self._texts = texts or {}
         self._release = release
         self._off, self._address, self._metrics = off, address, metrics
+        self._served = served if served is not None else ServedKinds()
+        self._discovery = ServedDiscovery(self._served, off)
+        self._schemas: Any = None
         self._public, self._failed_checks = public, failed_checks
 
     def answer(self, request: Request, info: RequestInfo) -> Response:
@@ -76,19 +81,19 @@ class Pages:
                 return self._route(request, info, group, [version])
             case ["apis"]:
                 return self._aggregated(request, core=False) or _shown(
-                    request, discovery.group_list(self._off), ""
+                    request, self._discovery.group_list(), ""
                 )
             case ["apis", group]:
-                found = discovery.group(group, self._off)
+                found = self._discovery.group(group)
                 return _shown(request, found, "") if found is not None else not_found_page()
         return self._plain(request, parts)
 
     def _route(self, request: Request, info: RequestInfo, group: str, versions: list[str]) -> Response:
         """Return the document of a group version, or of `/api`."""
         if versions:
-            body = discovery.resource_list(group, versions[0], self._off) if len(versions) == 1 else None
+            body = self._discovery.resource_list(group, versions[0]) if len(versions) == 1 else None
             if body is None:
-                if group in kinds.groups() and group not in self._off:
+                if self._discovery.knows(group):
                     raise errors.NotFound.resource()
                 return not_found_page()
             _only_get(info)
@@ -102,21 +107,42 @@ class Pages:
         found: Response | None = None
         match parts:
             case [""]:
-                found = Response(200, discovery.root_paths(self._off))
+                found = Response(200, self._discovery.root_paths())
             case ["healthz" | "livez" | "readyz", *_]:
                 found = self._health(request, parts)
             case ["metrics"] if self._metrics is not None:
                 found = Response(200, self._metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
             case ["openapi", *rest]:
-                found = _openapi(request, rest, frozenset(self._off))
+                found = self._openapi(request, rest)
         return found if found is not None else not_found_page()
+
+    def _openapi(self, request: Request, rest: list[str]) -> Response | None:
+        from weir.apiserver.customresources.openapi import ServedOpenApi  # megabytes, seldom asked for
+        from weir.apiserver.openapi import documents
+
+        if self._schemas is None:
+            self._schemas = ServedOpenApi(self._served, frozenset(self._off))
+        found: ServedOpenApi = self._schemas
+        if rest == ["v2"]:
+            if documents.V2_PROTOBUF in request.header(b"accept"):
+                return Response(200, found.v2_protobuf(), documents.V2_PROTOBUF_ANSWERED.encode())
+            return Response(200, found.v2())
+        if rest == ["v3"]:
+            return Response(200, _encode(found.v3_index()), TEXT)
+        if rest[:1] == ["v3"]:
+            body = found.v3("/".join(rest[1:]))
+            if body is None:
+                return None
+            cache = b"public, immutable" if request.params.get("hash") else NO_CACHE
+            return Response(200, body, headers=[(b"Cache-Control", cache)])
+        return None
 
     def _aggregated(self, request: Request, *, core: bool) -> Response | None:
         """Return the document of all groups when the client asks for it."""
         accept = request.header(b"accept")
         if "as=APIGroupDiscoveryList" not in accept or "v=v2" not in accept:
             return None
-        body, etag = discovery.aggregated(core, self._off)
+        body, etag = self._discovery.aggregated(core)
         headers = [(b"ETag", etag), (b"Vary", b"Accept"), (b"Cache-Control", b"public")]
         if request.headers.get(b"if-none-match") == etag:
             return Response(304, b"", discovery.AGGREGATED_TYPE, headers)
@@ -146,21 +172,3 @@ def _shown(request: Request, body: bytes, offered: str) -> Response:
     if form.yaml:
         return Response(200, to_yaml(msgspec.json.decode(body)), YAML)
     return Response(200, body)
-
-
-def _openapi(request: Request, rest: list[str], off: frozenset[str]) -> Response | None:
-    from weir.apiserver.openapi import documents
-
-    if rest == ["v2"]:
-        if documents.V2_PROTOBUF in request.header(b"accept"):
-            return Response(200, documents.v2_protobuf(off), documents.V2_PROTOBUF_ANSWERED.encode())
-        return Response(200, documents.v2(off))
-    if rest == ["v3"]:
-        return Response(200, _encode(documents.v3_index(off)), TEXT)
-    if rest[:1] == ["v3"]:
-        body = documents.v3("/".join(rest[1:]), off)
-        if body is None:
-            return None
-        cache = b"public, immutable" if request.params.get("hash") else NO_CACHE
-        return Response(200, body, headers=[(b"Cache-Control", cache)])
-    return None

@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from weir.apiserver import documents
 from weir.apiserver.admission.chain import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Chain, Settings
 from weir.apiserver.admission.node_restriction import NodeRestriction
 from weir.apiserver.admission.validating_policies import ValidatingPolicies
@@ -40,6 +41,7 @@ from weir.apiserver.auth.reviews import Reviews
 from weir.apiserver.auth.tokens import Signer, Verifier, key_set, openid_configuration
 from weir.apiserver.blocking import Blocking
 from weir.apiserver.bootstrap.objects import bootstrap, furnish
+from weir.apiserver.customresources.keeper import DefinitionKeeper
 from weir.apiserver.encryption.at_rest import AtRest
 from weir.apiserver.file_changes import FileChanges
 from weir.apiserver.flowcontrol import debug
@@ -61,8 +63,6 @@ from weir.apiserver.webhooks.dispatch import Webhooks
 from weir.certificates import KeyPair
 from weir.clock import Clock, RealClock
 from weir.gates import ALL_FEATURES, Gates
-from weir.objects.defaults import default
-from weir.objects.document import check as check_document
 from weir.objects.kinds import Kind
 from weir.objects.kinds import find as find_resource
 from weir.objects.pod_usage import UsageModel
@@ -138,6 +138,7 @@ class Running:
     files: FileChanges = field(default_factory=FileChanges)
     blocking: Blocking | None = None
     keeper: FlowControlKeeper | None = None
+    definitions: DefinitionKeeper | None = None
     serving: ssl.SSLContext | None = None
     _admin: tuple[KeyPair, bytes] | None = None
 
@@ -202,6 +203,8 @@ class Running:
             while self.connections.open and loop.time() < until:
                 await asyncio.sleep(0.01)
                 self.connections.close_idle()
+        if self.definitions is not None:
+            self.definitions.stop()
         for chore in self.chores:
             chore.cancel()
         await asyncio.gather(*self.chores, return_exceptions=True)
@@ -253,8 +256,8 @@ async def open_store(options: Options, clock: Clock, at_rest: AtRest | None = No
 
 def _settled(document: dict[str, Any], kind: Kind) -> dict[str, Any]:
     """Return what a webhook's patch left as a good document again: unknown fields dropped, defaults filled in."""
-    checked, _ = check_document(document, kind, field_validation="Ignore")
-    default(checked, kind)
+    checked, _ = documents.check(document, kind, field_validation="Ignore")
+    documents.default(checked, kind)
     return checked
 
 
@@ -380,12 +383,14 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             await furnish(server.verbs, name, ca)
 
     server.after_create(furnish_namespace)
+    definitions = DefinitionKeeper(server.verbs, server.lists, server.served, server.definitions)
     return Running(
         *(server, store, options, credentials, admin_token, webhook_client),
         metrics=metrics,
         files=files,
         blocking=blocking,
         keeper=keeper,
+        definitions=definitions,
     )
 
 

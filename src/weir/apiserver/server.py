@@ -44,6 +44,7 @@ from weir.apiserver.transport.warnings import Remarks, warning_headers
 from weir.objects import document
 from weir.objects.kinds import KINDS
 from weir.objects.pod_usage import UsageModel
+from weir.objects.served_kinds import ServedKinds
 from weir.observe.logs import Log
 from weir.store import Store, StoreUnavailable, TooLarge
 
@@ -107,14 +108,22 @@ class ApiServer:
             self._handlers.watches,
         )
         self.after_create = self._handlers.after_create
+        self.served, self.definitions = self._handlers.served, self._handlers.definitions
         self.ready = True
         self._log, self._clock = RequestLog(), parts.clock
         if metrics is not None:
-            metrics.stored = partial(_stored, parts.store)
+            metrics.stored = partial(_stored, parts.store, self._handlers.served)
         self._security, self._metrics = security, metrics
         number = release.number if release is not None else ""
         self.pages = Pages(
-            self._handlers.off, address, metrics, public or {}, self._failed_checks, number, texts
+            self._handlers.off,
+            address,
+            metrics,
+            public or {},
+            self._failed_checks,
+            number,
+            texts,
+            self._handlers.served,
         )
         a, b, c, d = (secrets.token_hex(size) for size in (4, 2, 2, 2))
         self._audit_prefix = f"{a}-{b}-4{c[1:]}-8{d[1:]}-".encode()
@@ -137,7 +146,9 @@ class ApiServer:
         """Return the answer to *request*; never raises for a failure of the client."""
         started = time.perf_counter()
         params = request.params if request.query else _NO_PARAMS
-        info = paths.parse(request.method, request.path, parse_bool(params.get("watch")))
+        info = paths.parse_served(
+            request.method, request.path, parse_bool(params.get("watch")), self._handlers.served
+        )
         request.info = info
         warnings = Remarks()
         user: User | None = None
@@ -347,13 +358,11 @@ class ApiServer:
         return self.pages.answer(request, info)
 
 
-def _stored(store: Store) -> list[tuple[str, str, int]]:
+def _stored(store: Store, served: ServedKinds) -> list[tuple[str, str, int]]:
     """Return the group and resource of every kind that is stored, and how many objects of it there are."""
-    return [
-        (kind.group, kind.plural, store.count(kind.prefix))
-        for kind in KINDS
-        if kind.stored and not kind.converted
-    ]
+    rows = [kind for kind in KINDS if kind.stored and not kind.converted]
+    custom = {(kind.group, kind.plural): kind for kind in served.joined()}
+    return [(kind.group, kind.plural, store.count(kind.prefix)) for kind in [*rows, *custom.values()]]
 
 
 _NO_PARAMS: dict[str, str] = {}

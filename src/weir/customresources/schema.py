@@ -44,6 +44,13 @@ class Schema:
     embedded: bool = False
     list_type: str = ""
     map_keys: tuple[str, ...] = ()
+    map_type: str = ""
+    default: Any = None
+    #: whether a default stands here or below, outside of allOf and its like
+    has_defaults: bool = False
+    #: whether a resource is embedded here or below
+    has_embedded: bool = False
+    rules: tuple[Document, ...] = ()
 
 
 _BOUNDS: Final = (
@@ -77,17 +84,22 @@ def read_schema(found: Any, at: str = "openAPIV3Schema") -> Schema:
         raise SchemaError(f"{at}.properties must be an object")
     additional, items = found.get("additionalProperties"), found.get("items")
     negated = found.get("not")
+    below = {str(name): read_schema(one, f"{at}.properties[{name}]") for name, one in properties.items()}
+    more = (
+        additional
+        if additional is None or isinstance(additional, bool)
+        else read_schema(additional, f"{at}.additionalProperties")
+    )
+    each = None if items is None else read_schema(items, f"{at}.items")
+    nested = [*below.values(), *((more,) if isinstance(more, Schema) else ()), *((each,) if each else ())]
+    default = found.get("default")
     return Schema(
         types=types,
-        format=_format(types, found.get("format") or ""),
+        format=known_format(types[0] if len(types) == 1 else "", found.get("format") or ""),
         nullable=found.get("nullable") is True,
-        properties={
-            str(name): read_schema(one, f"{at}.properties[{name}]") for name, one in properties.items()
-        },
-        additional=additional
-        if additional is None or isinstance(additional, bool)
-        else read_schema(additional, f"{at}.additionalProperties"),
-        items=None if items is None else read_schema(items, f"{at}.items"),
+        properties=below,
+        additional=more,
+        items=each,
         required=tuple(found.get("required") or ()),
         enum=tuple(found.get("enum") or ()),
         all_of=_several(found, "allOf", at),
@@ -99,6 +111,12 @@ def read_schema(found: Any, at: str = "openAPIV3Schema") -> Schema:
         embedded=found.get("x-kubernetes-embedded-resource") is True,
         list_type=found.get("x-kubernetes-list-type") or "",
         map_keys=tuple(found.get("x-kubernetes-list-map-keys") or ()),
+        map_type=found.get("x-kubernetes-map-type") or "",
+        default=default,
+        has_defaults=default is not None or any(one.has_defaults for one in nested),
+        has_embedded=found.get("x-kubernetes-embedded-resource") is True
+        or any(one.has_embedded for one in nested),
+        rules=tuple(found.get("x-kubernetes-validations") or ()),
     )
 
 
@@ -111,9 +129,12 @@ def _types(found: Document, at: str) -> tuple[str, ...]:
     return (kind,) if kind else ()
 
 
-def _format(types: tuple[str, ...], name: str) -> str:
-    """Return the format where the type has it: others are taken as if they were not there."""
-    kind = types[0] if len(types) == 1 else ""
+def known_format(kind: str, name: str) -> str:
+    """Return the format where the type has it: others are taken as if they were not there.
+
+    >>> known_format("string", "date-time"), known_format("integer", "date"), known_format("integer", "int32")
+    ('datetime', '', 'int32')
+    """
     if kind in ("", "string"):
         return name.replace("-", "") if name.replace("-", "") in CHECKS else ""
     return name if name in _NUMERIC_FORMATS.get(kind, ()) else ""

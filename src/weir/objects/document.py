@@ -39,10 +39,12 @@ __all__ = [
     "decode",
     "decode_fast",
     "may_have_duplicates",
+    "pairs_of",
     "parse_yaml",
     "read_documents",
     "root_of",
     "too_many_values",
+    "unrecognized",
     "yaml_to_json",
 ]
 
@@ -51,7 +53,7 @@ _SUMMARY_BYTES: Final = 30
 YAML_PROBLEMS: Final = "yaml: unmarshal errors:"
 _SCHEME: Final = '"pkg/api/legacyscheme/scheme.go:30"'
 #: What Go prints for the struct it looks for the kind in.
-_KIND_STRUCT: Final = (
+KIND_STRUCT: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
 
@@ -100,7 +102,7 @@ def check(
     except fast_decoder.Refused:
         pass
     try:
-        read, problems = decode_exactly(_pairs(document), root)
+        read, problems = decode_exactly(pairs_of(document), root)
         return _judge(_keep_reset(read, document), problems, field_validation)
     except Unreadable as error:
         raise DecodeError(str(error)) from None
@@ -262,7 +264,7 @@ def parse_yaml(body: bytes, kind: str) -> tuple[Any, list[str]]:
     doubled = [f"line {line}: key {quote(key)} already set in map" for key, line in first.duplicates]
     if doubled:
         doubled = [f"{YAML_PROBLEMS}\n  " + "\n  ".join(doubled)]
-    return _pairs(as_json(first.value)), doubled
+    return pairs_of(as_json(first.value)), doubled
 
 
 def read_documents(body: bytes) -> list[YamlValue]:
@@ -316,7 +318,7 @@ def _type_of(value: Any, body: bytes, kind: KindRow) -> tuple[str, str]:
             body,
             kind.kind,
             "couldn't get version/kind; json parse error: "
-            f"json: cannot unmarshal {word} into Go value of type {_KIND_STRUCT}",
+            f"json: cannot unmarshal {word} into Go value of type {KIND_STRUCT}",
         )
     found = {"apiversion": "", "kind": ""}
     for key, item in value:
@@ -346,7 +348,12 @@ def _json_word(value: Any) -> str:
 
 
 def _refuse(body: bytes, kind: str, problem: str) -> NoReturn:
-    raise BadRequest(
+    raise unrecognized(body, kind, problem)
+
+
+def unrecognized(body: bytes, kind: str, problem: str) -> BadRequest:
+    """Return the 400 for a body that is no object of any kind."""
+    return BadRequest(
         f"the object provided is unrecognized (must be of type {kind}): {problem} ({_summary(body)})"
     )
 
@@ -364,10 +371,10 @@ def _summary(body: bytes) -> str:
     return shown + " ..." if len(body) > _SUMMARY_BYTES else shown
 
 
-def _pairs(value: Any) -> Any:
+def pairs_of(value: Any) -> Any:
     """Return plain dicts and lists in the form the exact reader takes."""
     if isinstance(value, dict):
-        return Pairs((key, _pairs(item)) for key, item in value.items())
+        return Pairs((key, pairs_of(item)) for key, item in value.items())
     if isinstance(value, list):
-        return [_pairs(item) for item in value]
+        return [pairs_of(item) for item in value]
     return value

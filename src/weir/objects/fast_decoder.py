@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from weir.objects import schema, times
-from weir.objects.strict_decoder import base64_problem
+from weir.objects.strict_decoder import base64_problem, whole_number
 from weir.values.duration import format_duration, parse_duration
 from weir.values.quantity import parse_quantity
 
@@ -56,6 +56,22 @@ class _IntOrString(metaclass=_Text):
 
 
 class _Base64(metaclass=_Text):
+    pass
+
+
+class _Float(metaclass=_Text):
+    pass
+
+
+class _SchemaOrArray(metaclass=_Text):
+    pass
+
+
+class _SchemaOrBool(metaclass=_Text):
+    pass
+
+
+class _SchemaOrStrings(metaclass=_Text):
     pass
 
 
@@ -102,7 +118,39 @@ def _read_base64(value: Any) -> str:
     return value
 
 
+def _read_float(value: Any) -> int | float:
+    if type(value) is int:
+        return value
+    if type(value) is not float:
+        raise ValueError
+    return whole_number(value)
+
+
+def _read_schema(value: Any) -> Any:
+    return msgspec.convert(value, _struct_type(schema.JSON_SCHEMA), dec_hook=_hook)
+
+
+def _read_schema_or_array(value: Any) -> Any:
+    if type(value) is list:
+        return [_read_schema(item) for item in value] or None
+    return _read_schema(value)
+
+
+def _read_schema_or_bool(value: Any) -> Any:
+    return value if type(value) is bool else _read_schema(value)
+
+
+def _read_schema_or_strings(value: Any) -> Any:
+    if type(value) is list:
+        return msgspec.convert(value, list[str]) or None
+    return _read_schema(value)
+
+
 _READERS: Final[dict[Any, Any]] = {
+    _Float: _read_float,
+    _SchemaOrArray: _read_schema_or_array,
+    _SchemaOrBool: _read_schema_or_bool,
+    _SchemaOrStrings: _read_schema_or_strings,
     _Time: _read_time,
     _MicroTime: _read_micro_time,
     _Duration: _read_duration,
@@ -119,7 +167,7 @@ def _hook(of: type, value: Any) -> Any:
 _SCALARS: Final[dict[str, Any]] = {
     "string": str,
     "bool": bool,
-    "float64": float,
+    "float64": _Float,
     "int": Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)],
     **{
         f"int{bits}": Annotated[int, Meta(ge=-(2 ** (bits - 1)), le=2 ** (bits - 1) - 1)]
@@ -136,20 +184,24 @@ _SCALARS: Final[dict[str, Any]] = {
     "FieldsV1": dict[str, Any],
     "RawExtension": dict[str, Any],
     "any": Any,
+    "JSON": Any,
+    "SchemaOrArray": _SchemaOrArray,
+    "SchemaOrBool": _SchemaOrBool,
+    "SchemaOrStrings": _SchemaOrStrings,
 }
 _ZEROS: Final[dict[str, Any]] = {
     "string": "",
     "bool": False,
     "Quantity": "0",
     "Duration": "0s",
-    "float64": 0.0,
+    "float64": 0,
 }
 
 
 def _type_of(shape: schema.Shape) -> Any:
     match shape.kind:
         case "struct":
-            plain: Any = _struct_type(shape.struct_name)
+            plain: Any = _named_type(shape.struct_name)
         case "list":
             assert shape.item is not None
             plain = list[_item_type(shape.item)]  # type: ignore[misc]
@@ -205,8 +257,32 @@ def _struct_field(index: int, field: schema.Field) -> tuple[str, Any, Any]:
     return f"f{index}", of, msgspec.field(default_factory=factory, name=field.name)
 
 
+#: structs whose type is being made: one that holds itself is read by a hook of its own
+_UNDER_WAY: set[str] = set()
+
+
+def _named_type(name: str) -> Any:
+    return _itself(name) if name in _UNDER_WAY else _struct_type(name)
+
+
+@cache
+def _itself(name: str) -> Any:
+    """Return what stands for a struct within its own type."""
+    marker = _Text(name.rpartition(".")[2], (), {})
+    _READERS[marker] = lambda value: msgspec.convert(value, _struct_type(name), dec_hook=_hook)
+    return marker
+
+
 @cache
 def _struct_type(name: str) -> Any:
+    _UNDER_WAY.add(name)
+    try:
+        return _defined(name)
+    finally:
+        _UNDER_WAY.discard(name)
+
+
+def _defined(name: str) -> Any:
     of = schema.struct(name)
     if any(field.omit_zero and field.shape.kind == "struct" for field in of.fields.values()):
         raise NotImplementedError(f"{name}: a struct that is omitted when zero")

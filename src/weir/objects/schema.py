@@ -105,7 +105,13 @@ SPECIAL: Final = {
     "RawExtension": "runtime.RawExtension",
     "bytes": "[]uint8",
     "any": "interface {}",
+    "JSON": "v1.JSON",
+    "SchemaOrArray": "v1.JSONSchemaPropsOrArray",
+    "SchemaOrBool": "v1.JSONSchemaPropsOrBool",
+    "SchemaOrStrings": "v1.JSONSchemaPropsOrStringArray",
 }
+#: The struct of a schema, which three of them hold where they do not hold what their names say.
+JSON_SCHEMA: Final = "apiextensions.v1.JSONSchemaProps"
 SCALARS: Final = frozenset(
     {
         "string",

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from weir.objects import times
 from weir.objects.jsontext import Fraction, Pairs, plain, whole_text
-from weir.objects.schema import Field, Shape, Struct, struct
+from weir.objects.schema import JSON_SCHEMA, Field, Shape, Struct, struct
 from weir.values.duration import DurationError, format_duration, parse_duration
 from weir.values.quantity import QuantityError, parse_quantity
 from weir.values.quoting import quote
@@ -121,7 +121,7 @@ class _Walk:
             case "float64":
                 if type(value) is bool or not isinstance(value, int | float):
                     return self._mismatch(value, shape, old, where)
-                return float(value)
+                return whole_number(float(value))
             case "bytes":
                 if type(value) is list:  # Go also reads a list of numbers
                     return base64.b64encode(bytes(self._list(value, _BYTES, path, where))).decode()
@@ -135,7 +135,7 @@ class _Walk:
     def _null(self, shape: Shape, old: Any) -> Any:
         """Go's decoder sets pointers, lists and maps to nil and leaves other values as they were."""
         if (
-            shape.kind in ("FieldsV1", "any", "RawExtension")
+            shape.kind in ("FieldsV1", "any", "RawExtension", "JSON")
             or shape.pointer
             or shape.kind in ("list", "map", "bytes")
         ):
@@ -205,7 +205,9 @@ class _Walk:
                     return _TEXTS[shape.kind](value)
                 except (times.TimeError, DurationError) as error:
                     raise Unreadable(str(error)) from None
-        return plain(value)  # RawExtension, FieldsV1, any: kept as they are
+            case "SchemaOrArray" | "SchemaOrBool" | "SchemaOrStrings":
+                return _schema_or(value, shape.kind, where)
+        return plain(value)  # RawExtension, FieldsV1, any, JSON: kept as they are
 
     def _mismatch(
         self, value: Any, shape: Shape, old: Any, where: tuple[str, tuple[str, ...]], literal: bool = False
@@ -217,6 +219,45 @@ class _Walk:
     def _complain(self, what: str, path: str) -> None:
         if len(self.strict) < _MOST_STRICT_PROBLEMS:
             self.strict[f"{what} field {quote(path)}"] = None
+
+
+def whole_number(value: float) -> int | float:
+    """Return a float64 as Go prints it: without a fraction where it has none.
+
+    >>> whole_number(5.0), whole_number(0.5), whole_number(1e21)
+    (5, 0.5, 1e+21)
+    """
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value
+
+
+def _schema_or(value: Any, kind: str, where: tuple[str, tuple[str, ...]]) -> Any:
+    """Read what is a schema or something else; such a value reads itself, and is not strict about fields."""
+    of = struct(JSON_SCHEMA)
+    if type(value) is Pairs:
+        return _read_itself(value, of)
+    if kind == "SchemaOrBool":
+        if type(value) is not bool:
+            raise Unreadable("boolean or JSON schema expected")
+        return value
+    if type(value) is not list:
+        return None
+    if kind == "SchemaOrStrings":
+        for item in value:
+            if type(item) is not str:
+                raise Unreadable(f"json: cannot unmarshal {_word(item)} into Go value of type string")
+        return value or None
+    for item in value:
+        if type(item) is not Pairs:
+            raise Unreadable(f"json: cannot unmarshal {_word(item)} into Go value of type v1.JSONSchemaProps")
+    return [_read_itself(item, of) for item in value] or None
+
+
+def _read_itself(value: Pairs, of: Struct) -> dict[str, Any]:
+    walk = _Walk()
+    read = walk.struct(value, of, {}, "", ())
+    if walk.wrong_type:
+        raise Unreadable(walk.wrong_type)
+    return printed(read, of)
 
 
 def _duration(text: str) -> str:

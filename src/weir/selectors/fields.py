@@ -36,7 +36,9 @@ class Requirement:
         return f"{self.field}{'=' if self.equal else '!='}{self.value}"
 
 
-def _path(*names: str) -> Getter:
+def getter(*names: str) -> Getter:
+    """Return what reads the field at a path, as text; a missing one is empty."""
+
     def read(document: Document) -> str:
         found: Any = document
         for name in names:
@@ -51,26 +53,26 @@ def _path(*names: str) -> Getter:
 
 
 def _flag(*names: str) -> Getter:
-    read = _path(*names)
+    read = getter(*names)
     return lambda document: read(document) or "false"
 
 
 def _count(*names: str) -> Getter:
-    read = _path(*names)
+    read = getter(*names)
     return lambda document: read(document) or "0"
 
 
 def _event_source(document: Document) -> str:
-    return _path("source", "component")(document) or _path("reportingComponent")(document)
+    return getter("source", "component")(document) or getter("reportingComponent")(document)
 
 
 def _pod_ip(document: Document) -> str:
     addresses = (document.get("status") or {}).get("podIPs") or ()
-    return addresses[0].get("ip", "") if addresses else _path("status", "podIP")(document)
+    return addresses[0].get("ip", "") if addresses else getter("status", "podIP")(document)
 
 
 def _plain(*dotted: str) -> dict[str, Getter]:
-    return {name: _path(*name.split(".")) for name in dotted}
+    return {name: getter(*name.split(".")) for name in dotted}
 
 
 _META = _plain("metadata.name", "metadata.namespace")
@@ -98,14 +100,14 @@ _OFFERED: dict[tuple[str, str], dict[str, Getter]] = {
     ("", "ReplicationController"): {"status.replicas": _count("status", "replicas")},
     ("batch", "Job"): {"status.successful": _count("status", "succeeded")},
     ("", "Event"): {
-        **{f"involvedObject.{name}": _path("involvedObject", name) for name in _REFERENCE},
+        **{f"involvedObject.{name}": getter("involvedObject", name) for name in _REFERENCE},
         **_plain("reason", "reportingComponent", "type"),
         "source": _event_source,
     },
     ("events.k8s.io", "Event"): {
-        **{f"regarding.{name}": _path("regarding", name) for name in _REFERENCE},
+        **{f"regarding.{name}": getter("regarding", name) for name in _REFERENCE},
         **_plain("reason", "type"),
-        "reportingController": _path("reportingController"),
+        "reportingController": getter("reportingController"),
     },
     ("resource.k8s.io", "ResourceSlice"): _plain("spec.driver", "spec.nodeName", "spec.pool.name"),
 }
@@ -133,13 +135,20 @@ class Selector:
 
     requirements: tuple[Requirement, ...] = ()
 
-    def bind(self, group: str, kind: str, version: str = "v1") -> tuple[tuple[Getter, bool, str], ...]:
-        """Return the requirements as (getter, equal, value); raises for a field the kind does not offer."""
-        offered = fields_of(group, kind)
+    def bind(
+        self, group: str, kind: str, version: str = "v1", custom: Mapping[str, Getter] | None = None
+    ) -> tuple[tuple[Getter, bool, str], ...]:
+        """Return the requirements as (getter, equal, value); raises for a field the kind does not offer.
+
+        *custom* is what a custom kind offers, whose definition says so.
+        """
+        offered = fields_of(group, kind) if custom is None else custom
         bound = []
         for requirement in self.requirements:
             getter = offered.get(requirement.field)
             if getter is None:
+                if custom is not None:
+                    raise SelectorError(f"field label not supported: {requirement.field}")
                 if (group, kind) in _OFFERED:
                     words = _OWN_WORDING.get((group, kind), "field label not supported: {field}")
                     raise SelectorError(words.format(field=requirement.field, version=version))

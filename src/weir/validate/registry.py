@@ -47,6 +47,10 @@ _RULES: Final = {
     (_REGISTRATION, "ValidatingAdmissionPolicyBinding"): "admission_policies.validate_validating_binding",
     (_REGISTRATION, "MutatingWebhookConfiguration"): "webhooks.validate_webhook_configuration",
     (_REGISTRATION, "ValidatingWebhookConfiguration"): "webhooks.validate_webhook_configuration",
+    (
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+    ): "custom_resource_definition.validate_custom_resource_definition",
     ("autoscaling", "HorizontalPodAutoscaler"): "autoscaler.validate_autoscaler",
     ("batch", "CronJob"): "batch.validate_cron_job",
     ("batch", "Job"): "batch.validate_job",

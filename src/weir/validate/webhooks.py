@@ -196,19 +196,22 @@ def _validate_client(client: Document, at: str) -> Errors:
         yield required(at, "exactly one of url or service is required")
         return
     if url is not None:
-        yield from _validate_url(url, f"{at}.url")
+        yield from validate_client_url(url, f"{at}.url")
     if service is not None:
-        # Upstream reports each of the two on the other's path.
-        for field, reported in (("namespace", "name"), ("name", "namespace")):
-            if not service.get(field):
-                yield required(f"{at}.service.{reported}")
-        port = service.get("port")
-        if port is not None and not 1 <= port <= 65535:
-            yield invalid(
-                f"{at}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive"
-            )
-        if (path := service.get("path")) is not None:
-            yield from _validate_path(path, f"{at}.service.path")
+        yield from validate_client_service(service, f"{at}.service")
+
+
+def validate_client_service(service: Document, at: str) -> Errors:
+    """Yield what is wrong with the Service that a webhook is called through."""
+    # Upstream reports each of the two on the other's path.
+    for field, reported in (("namespace", "name"), ("name", "namespace")):
+        if not service.get(field):
+            yield required(f"{at}.{reported}")
+    port = service.get("port")
+    if port is not None and not 1 <= port <= 65535:
+        yield invalid(f"{at}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
+    if (path := service.get("path")) is not None:
+        yield from _validate_path(path, f"{at}.path")
 
 
 def _validate_path(path: str, at: str) -> Errors:
@@ -226,7 +229,8 @@ def _validate_path(path: str, at: str) -> Errors:
             yield invalid(at, path, f"segment[{i}]: {message}")
 
 
-def _validate_url(url: str, at: str) -> Errors:
+def validate_client_url(url: str, at: str) -> Errors:
+    """Yield what is wrong with the URL that a webhook is called at."""
     try:
         parts: Any = urlsplit(url)
         port = parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]

@@ -21,15 +21,15 @@ from weir.apiserver.openapi.schemas import model_name, with_references
 from weir.objects import schema
 from weir.objects.kinds import KINDS, Kind
 
-__all__ = ["V2_PROTOBUF", "V2_PROTOBUF_ANSWERED", "v2", "v2_protobuf", "v3", "v3_index"]
+__all__ = ["INFO", "SECURITY", "V2_PROTOBUF", "V2_PROTOBUF_ANSWERED", "v2", "v2_protobuf", "v3", "v3_index"]
 
 Json = dict[str, Any]
 _NONE: Final[frozenset[str]] = frozenset()
 
 V2_PROTOBUF: Final = MEDIA_TYPE
 V2_PROTOBUF_ANSWERED: Final = ANSWERED
-_INFO: Final = {"title": "Kubernetes", "version": "v1.37.0"}
-_SECURITY: Final = {
+INFO: Final = {"title": "Kubernetes", "version": "v1.37.0"}
+SECURITY: Final = {
     "BearerToken": {
         "description": "Bearer Token authentication",
         "type": "apiKey",
@@ -102,9 +102,9 @@ def v3(path: str, off: frozenset[str] = _NONE) -> bytes | None:
     return msgspec.json.encode(
         {
             "openapi": "3.0.0",
-            "info": _INFO,
+            "info": INFO,
             "paths": operations,
-            "components": {"schemas": with_references(set(known), 3), "securitySchemes": _SECURITY},
+            "components": {"schemas": with_references(set(known), 3), "securitySchemes": SECURITY},
         }
     )
 
@@ -154,10 +154,10 @@ def _document_2(off: frozenset[str]) -> Json:
         operations |= paths_of(kinds)
     return {
         "swagger": "2.0",
-        "info": _INFO,
+        "info": INFO,
         "paths": to_version_2(operations),
         "definitions": with_references(structs, 2),
-        "securityDefinitions": _SECURITY,
+        "securityDefinitions": SECURITY,
         "security": [{"BearerToken": []}],
     }
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weir.apiserver.openapi.schemas import reference
+from weir.apiserver.openapi.schemas import custom_model, reference
+from weir.customresources.served import CustomResourceKind
 from weir.objects import schema
 from weir.objects.kinds import Kind, Subresource, find_kind
 
@@ -26,6 +27,7 @@ _PATCHES: Final = (
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 )
+_CUSTOM_PATCHES: Final = _PATCHES[:-1]
 
 
 def _query(name: str, kind: str, description: str) -> Json:
@@ -82,19 +84,29 @@ def structs_of(kinds: list[Kind]) -> set[str]:
     """Return the structs the operations of *kinds* speak about."""
     found = {_OPTIONS, _STATUS}
     for kind in kinds:
-        for name in (kind.kind, kind.kind + "List"):
-            if (root := schema.find_root(kind.api_version, name)) is not None:
-                found.add(root.name)
+        found |= {name for name in _models_of(kind) if name is not None}
         for subresource in kind.subresources:
             if (spoken := _spoken_at(kind, subresource)) is not None:
                 found.add(spoken)
     return found
 
 
+def _models_of(kind: Kind) -> tuple[str | None, str | None]:
+    """Return the structs of a kind and of its list, None where there is none."""
+    if isinstance(kind, CustomResourceKind):
+        name = custom_model(kind)
+        return name, name.removesuffix(kind.kind) + kind.list_kind
+    roots = (schema.find_root(kind.api_version, name) for name in (kind.kind, kind.kind + "List"))
+    one, several = (None if root is None else root.name for root in roots)
+    return one, several
+
+
 def _spoken_at(kind: Kind, subresource: Subresource) -> str | None:
     group, version = (
         (subresource.group, subresource.version) if subresource.version else (kind.group, kind.version)
     )
+    if not subresource.kind and isinstance(kind, CustomResourceKind):
+        return custom_model(kind)
     root = schema.find_root(f"{group}/{version}" if group else version, subresource.kind or kind.kind)
     return root.name if root is not None else None
 
@@ -113,32 +125,31 @@ def _paths_of_kind(kind: Kind) -> Json:
     scoped = f"{base}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{base}/{kind.plural}"
     scope = [_NAMESPACE] if kind.namespaced else []
     name = ("Namespaced" if kind.namespaced else "") + kind.kind
-    root = schema.find_root(kind.api_version, kind.kind)
-    listed = schema.find_root(kind.api_version, kind.kind + "List")
+    root, listed = _models_of(kind)
     assert root is not None
     maker, streams = _Maker(kind), "watch" in kind.verbs
     out: Json = {}
     collection: Json = {}
     if "list" in kind.verbs and listed is not None:
-        collection["get"] = maker.operation("list", "list", name, listed.name, _LIST, streams=streams)
+        collection["get"] = maker.operation("list", "list", name, listed, _LIST, streams=streams)
     if "create" in kind.verbs:
-        collection["post"] = maker.write("create", "post", name, root.name, 201)
+        collection["post"] = maker.write("create", "post", name, root, 201)
     if "deletecollection" in kind.verbs:
         collection["delete"] = maker.delete("deleteCollection", "deletecollection", name, _STATUS, _LIST)
     if collection:
         out[scoped] = {**collection, "parameters": [*scope, _PRETTY]}
     if kind.namespaced and "list" in kind.verbs and listed is not None:
         everywhere = maker.operation(
-            "list", "list", f"{kind.kind}ForAllNamespaces", listed.name, _LIST, streams=streams
+            "list", "list", f"{kind.kind}ForAllNamespaces", listed, _LIST, streams=streams
         )
         out[f"{base}/{kind.plural}"] = {"get": everywhere, "parameters": [_PRETTY]}
     one: Json = {}
     if "get" in kind.verbs:
-        one["get"] = maker.operation("read", "get", name, root.name)
+        one["get"] = maker.operation("read", "get", name, root)
     if "update" in kind.verbs:
-        one["put"] = maker.write("replace", "put", name, root.name)
+        one["put"] = maker.write("replace", "put", name, root)
     if "patch" in kind.verbs:
-        one["patch"] = maker.patch("patch", name, root.name)
+        one["patch"] = maker.patch("patch", name, root)
     if "delete" in kind.verbs:
         one["delete"] = maker.delete("delete", "delete", name, _STATUS)
     if one:
@@ -227,7 +238,8 @@ class _Maker:
         """Return the patch operation, with the patch types the kind takes."""
         out = self.operation(word, "patch", name, struct, (_DRY_RUN, _MANAGER, _VALIDATION, _FORCE))
         body = {"schema": {"type": "object"}}
-        out["requestBody"] = {"required": True, "content": dict.fromkeys(_PATCHES, body)}
+        types = _CUSTOM_PATCHES if isinstance(self._kind, CustomResourceKind) else _PATCHES
+        out["requestBody"] = {"required": True, "content": dict.fromkeys(types, body)}
         out["responses"]["201"] = {**out["responses"]["200"], "description": "Created"}
         return out
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from weir.objects import schema
 from weir.objects.descriptions import describe
+from weir.objects.kinds import Kind
 
 __all__ = ["model_name", "reference", "schema_of", "with_references"]
 
@@ -23,7 +24,12 @@ _INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _RAW: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 #: Where the structs of a group are declared, when not among those of Kubernetes' own API.
-_PACKAGES: Final = {"meta": "io.k8s.apimachinery.pkg.apis.", "metrics": "io.k8s.metrics.pkg.apis."}
+_PACKAGES: Final = {
+    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.",
+    "meta": "io.k8s.apimachinery.pkg.apis.",
+    "metrics": "io.k8s.metrics.pkg.apis.",
+}
+_EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _SPECIAL: Final = {
     "Quantity": _QUANTITY,
     "IntOrString": _INT_OR_STRING,
@@ -32,6 +38,10 @@ _SPECIAL: Final = {
     "MicroTime": _META + "MicroTime",
     "Duration": _META + "Duration",
     "FieldsV1": _META + "FieldsV1",
+    "JSON": _EXTENSIONS + "JSON",
+    "SchemaOrArray": _EXTENSIONS + "JSONSchemaPropsOrArray",
+    "SchemaOrBool": _EXTENSIONS + "JSONSchemaPropsOrBool",
+    "SchemaOrStrings": _EXTENSIONS + "JSONSchemaPropsOrStringArray",
 }
 _SCALARS: Final[dict[str, Json]] = {
     "string": {"type": "string"},
@@ -53,6 +63,10 @@ _TEXTS: Final = {
     "MicroTime": "MicroTime is a moment in RFC 3339 form, with microseconds.",
     "Duration": "Duration is a length of time such as `1h30m`.",
     "FieldsV1": "FieldsV1 is a set of field paths in the form of a tree.",
+    "JSON": "JSON is any JSON value.",
+    "SchemaOrArray": "JSONSchemaPropsOrArray is one schema or a list of schemas.",
+    "SchemaOrBool": "JSONSchemaPropsOrBool is a schema or a boolean.",
+    "SchemaOrStrings": "JSONSchemaPropsOrStringArray is a schema or a list of strings.",
 }
 
 
@@ -62,7 +76,19 @@ def model_name(struct: str) -> str:
     >>> model_name("core.v1.Pod"), model_name("meta.v1.ObjectMeta")
     ('io.k8s.api.core.v1.Pod', 'io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta')
     """
+    if struct.startswith("."):  # a model's name already
+        return struct[1:]
     return _PACKAGES.get(struct.partition(".")[0], "io.k8s.api.") + struct
+
+
+def custom_model(kind: Kind) -> str:
+    """Return what stands for the model of a custom kind where names of structs stand for others.
+
+    >>> from weir.objects.kinds import Kind
+    >>> custom_model(Kind("stable.example.com", "v1", "Widget", "widgets"))
+    '.com.example.stable.v1.Widget'
+    """
+    return f".{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
 
 
 def reference(struct: str, version: int) -> Json:
@@ -161,7 +187,7 @@ def _special_schema(kind: str, version: int) -> Json:
             out |= {"type": "string", "format": "date-time"}
         case "Duration":
             out["type"] = "string"
-        case _:
+        case "RawExtension" | "FieldsV1":
             out["type"] = "object"
     return out
 

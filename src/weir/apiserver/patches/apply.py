@@ -19,8 +19,9 @@ import msgspec
 
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.compare import compare, field_set
-from weir.apiserver.patches.configuration import path_text, problems_of
+from weir.apiserver.patches.configuration import path_text
 from weir.apiserver.patches.fieldset import FieldSet
+from weir.apiserver.patches.kind_form import fitting_problems, node_of, zero_of
 from weir.apiserver.patches.managedfields import (
     Entry,
     Managed,
@@ -33,10 +34,11 @@ from weir.apiserver.patches.managedfields import (
     take_over,
     update_managed_fields,
     write_managed,
-    zero_document,
 )
 from weir.apiserver.patches.overlay import ensure_named, overlay, remove_fields
-from weir.apiserver.patches.structure import Node, root_node
+from weir.apiserver.patches.structure import Node
+from weir.customresources.reading import check_custom
+from weir.customresources.served import CustomResourceKind
 from weir.errors import BadRequest, Conflict, DecodeError, InternalError
 from weir.objects import fast_decoder
 from weir.objects.document import KindRow, as_json, check, copied, parse_yaml, read_documents, root_of
@@ -176,10 +178,9 @@ class _Applying:
         now: str,
     ) -> None:
         self._kind, self._owner, self._now = kind, owner, now
-        self._root = root_of(kind)
-        self._node: Node = root_node(self._root)
+        self._node: Node = node_of(kind)
         self._configuration = configuration
-        problems = problems_of(configuration, self._root)
+        problems = fitting_problems(configuration, kind)
         if problems:
             text = problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems])
             raise InternalError(f"failed to create typed patch object ({self._named(configuration)}): {text}")
@@ -187,11 +188,9 @@ class _Applying:
         if managed is None:
             raise InternalError("failed to decode managed fields")
         if not managed and live is not None:
-            managed = take_over(
-                {}, change(None, live, self._root), kind, BEFORE_FIRST, owner.subresource, now
-            )
+            managed = take_over({}, change(None, live, kind), kind, BEFORE_FIRST, owner.subresource, now)
         self._managed: Managed = managed
-        self._live = _without_managed(live if live is not None else zero_document(self._root))
+        self._live = _without_managed(live if live is not None else zero_of(kind))
         self._exists = live is not None
 
     def _named(self, document: dict[str, Any]) -> str:
@@ -273,8 +272,10 @@ class _Applying:
         return result
 
     def _read(self, made: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(self._kind, CustomResourceKind):
+            return self._read_custom(made, self._kind)
         try:  # no deeper than the object and the configuration are, which are not too deep
-            read = fast_decoder.convert(made, self._root)
+            read = fast_decoder.convert(made, root_of(self._kind))
             return {"kind": self._kind.kind, "apiVersion": self._kind.api_version, **read}
         except fast_decoder.Refused:
             pass
@@ -287,6 +288,15 @@ class _Applying:
             ) from None
         return {"kind": self._kind.kind, "apiVersion": self._kind.api_version, **read}
 
+    def _read_custom(self, made: dict[str, Any], kind: CustomResourceKind) -> dict[str, Any]:
+        try:
+            read, _ = check_custom(made, kind, "Ignore")
+        except DecodeError as error:
+            raise InternalError(
+                f"failed to convert new object ({self._named(made)}) to proper version: {error.message}"
+            ) from None
+        return read
+
     def taken_by_annotation(self) -> FieldSet | None:
         """Return the fields client-side apply wrote and that still hold what it wrote; None when it never did."""
         text = ((self._live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
@@ -296,7 +306,7 @@ class _Applying:
             return None
         if not isinstance(written, dict) or written.get("apiVersion") != self._kind.api_version:
             return None
-        if problems_of(written, self._root):
+        if fitting_problems(written, self._kind):
             return None
         fields = field_set(written, self._node)
         for changed in compare(written, self._live, self._node):

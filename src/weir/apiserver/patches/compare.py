@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from weir.apiserver.patches.fieldset import FieldSet, union
-from weir.apiserver.patches.structure import LEAF, Node, Relation, item_key, value_key
+from weir.apiserver.patches.structure import DEDUCED, LEAF, Node, Relation, item_key, value_key
 
 __all__ = ["Comparison", "compare", "created", "field_set", "index_items", "present"]
 
@@ -32,13 +32,13 @@ class Comparison(NamedTuple):
 def present(value: Any, node: Node) -> FieldSet:
     """Return the set below a value that is wholly new (or wholly gone), its own `.` included."""
     relation = node.relation
-    if relation is _LEAF or not value:
+    if relation is _LEAF or not value or (relation is _MAP and type(value) is not dict):
         return {}
     out: FieldSet = {".": {}}
     if relation is _STRUCT:
         table = node.table
         for key, item in value.items():
-            path, child = table.get(key) or ("f:" + key, None)
+            path, child = table.get(key) or ("f:" + key, node.other)
             out[path] = {} if child is None or not item else present(item, child)
     elif relation is _MAP:
         child = node.item or LEAF
@@ -71,7 +71,7 @@ def created(new: dict[str, Any], zero: dict[str, Any], node: Node, skip: FieldSe
     out: FieldSet = {}
     table = node.table
     for key, item in new.items():
-        path, child = table.get(key) or ("f:" + key, None)
+        path, child = table.get(key) or ("f:" + key, node.other)
         left_out = skip.get(path)
         if left_out is not None and (not left_out or child is None):
             continue
@@ -108,7 +108,7 @@ def _compare_different(old: Any, new: Any, node: Node) -> Comparison:
     removed: FieldSet = {}
     found = Comparison(added, modified, removed)
     relation = node.relation
-    if relation is _LEAF or (not old and not new):
+    if relation is _LEAF or (not old and not new) or (relation is _MAP and not _are_objects(old, new)):
         modified["."] = {}
         return found
     if relation in (_KEYED, _SET):
@@ -129,6 +129,10 @@ def _compare_different(old: Any, new: Any, node: Node) -> Comparison:
                 if part:
                     into[key] = {} if part == {".": {}} else part
     return found
+
+
+def _are_objects(old: Any, new: Any) -> bool:
+    return isinstance(old or {}, dict) and isinstance(new or {}, dict)
 
 
 class _Mark:
@@ -208,15 +212,18 @@ def field_set(value: Any, node: Node) -> FieldSet:
     elif isinstance(value, dict) and relation is _STRUCT:
         table = node.table
         for key, item in value.items():
-            path, below_it = table.get(key) or ("f:" + key, None)
+            path, below_it = table.get(key) or ("f:" + key, node.other)
             if below_it is None or item is None or item == {}:
                 out[path] = {}
             elif below := field_set(item, below_it):
-                out[path] = below
+                out[path] = below if key in table else {".": {}, **below}
+            elif key not in table:
+                out[path] = {}
     elif isinstance(value, dict) and relation is not _LEAF:
         child = node.item or LEAF
         for key, item in value.items():
             leaf = child.relation is _LEAF or item is None or item == {}
+            leaf = leaf or (child is DEDUCED and not isinstance(item, dict))
             below = {} if leaf else field_set(item, child)
             out["f:" + key] = {".": {}, **below} if below else {}
     return out

@@ -17,7 +17,7 @@ from weir.apiserver.patches.structure import Unkeyed, item_key, key_defaults, va
 from weir.objects import schema
 from weir.values.quoting import compact_json, quote
 
-__all__ = ["path_text", "problems_of"]
+__all__ = ["element_text", "path_text", "problems_of", "scalar_problem"]
 
 _UNTYPED: Final = ("Time", "MicroTime", "Quantity", "IntOrString", "Duration")
 
@@ -48,7 +48,7 @@ def _look_at(value: Any, shape: schema.Shape, field: schema.Field | None, at: st
             for key in sorted(value):
                 _look_at(value[key], _item(shape), None, f"{at}.{key}", found)
     elif shape.kind not in ("RawExtension", "FieldsV1", "any"):
-        problem = _scalar_problem(value, shape)
+        problem = scalar_problem(value, shape.kind)
         if problem:
             found.append(_told(at, problem))
 
@@ -113,15 +113,15 @@ def _element(entry: Any, field: schema.Field, item: schema.Shape) -> str:
     return value_key(entry)
 
 
-def _scalar_problem(value: Any, shape: schema.Shape) -> str:
+def scalar_problem(value: Any, kind: str) -> str:
     """Return what is wrong with a value that is one word or number; empty when nothing is."""
-    if shape.kind in ("string", "bytes"):
+    if kind in ("string", "bytes"):
         if not isinstance(value, str):
             return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
-    elif shape.kind == "bool":
+    elif kind == "bool":
         if not isinstance(value, bool):
             return f"expected boolean, got &{{{go_text(value)}}}"
-    elif shape.kind in _UNTYPED:
+    elif kind in _UNTYPED:
         if isinstance(value, dict | list):
             return f"expected any scalar, got &{{{go_text(value)}}}"
     elif not isinstance(value, int | float) or isinstance(value, bool):

@@ -10,16 +10,15 @@ Not here: server-side apply (weir.apiserver.patches.apply), comparing (weir.apis
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 from weir.apiserver.patches import fieldset
 from weir.apiserver.patches.compare import Comparison, compare, created
 from weir.apiserver.patches.fieldset import FieldSet
-from weir.apiserver.patches.structure import Unkeyed, root_node
-from weir.objects import schema
-from weir.objects.document import KindRow, root_of
-from weir.objects.strict_decoder import printed
+from weir.apiserver.patches.kind_form import node_of, zero_of
+from weir.apiserver.patches.structure import Unkeyed
+from weir.customresources.served import CustomResourceKind
+from weir.objects.document import KindRow
 
 __all__ = [
     "Entry",
@@ -117,6 +116,10 @@ def owned_by_write(fields: FieldSet, kind: KindRow, subresource: str) -> FieldSe
         return fields
     if subresource in _WRITES_ONLY:
         return fieldset.keep_only(fields, _WRITES_ONLY[subresource])
+    if isinstance(kind, CustomResourceKind):
+        if not kind.has_status:
+            return fields
+        return fieldset.without(fields, _SPEC_AND_METADATA if subresource == "status" else _STATUS)
     if subresource == "status":
         return fieldset.without(fields, _STATUS_RESETS.get(kind.kind, _SPEC))
     return fieldset.without(fields, _STATUS)
@@ -185,15 +188,9 @@ def _written(owner: Owner, entry: Entry) -> dict[str, Any]:
 # ── updates ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@cache
-def zero_document(root: schema.Struct) -> dict[str, Any]:
-    """Return what the server prints for an object with nothing set; do not change it."""
-    return printed({}, root)
-
-
-def change(old: dict[str, Any] | None, new: dict[str, Any], root: schema.Struct) -> Comparison:
+def change(old: dict[str, Any] | None, new: dict[str, Any], kind: KindRow) -> Comparison:
     """Return what turned *old* (None: nothing) into *new*, leaving managedFields aside."""
-    return compare(_bare(zero_document(root) if old is None else old), _bare(new), root_node(root))
+    return compare(_bare(zero_of(kind) if old is None else old), _bare(new), node_of(kind))
 
 
 def _bare(document: dict[str, Any]) -> dict[str, Any]:
@@ -234,14 +231,16 @@ def _update(
     if not managed and old is not None:
         metadata.pop("managedFields", None)
         return
-    result = take_over(managed, change(old, new, root_of(kind)), kind, manager, subresource, now)
+    result = take_over(managed, change(old, new, kind), kind, manager, subresource, now)
     write_managed(new, capped(result))
 
 
 def _create(new: dict[str, Any], kind: KindRow, manager: str, now: str) -> None:
     """The common case: a new object has one manager, who owns all of it that can be owned."""
-    root = root_of(kind)
-    fields = created(new, zero_document(root), root_node(root), NEVER_OWNED_ON_CREATE)
+    skip = NEVER_OWNED_ON_CREATE
+    if isinstance(kind, CustomResourceKind) and not kind.has_status:
+        skip = {path: below for path, below in skip.items() if path != "f:status"}
+    fields = created(new, zero_of(kind), node_of(kind), skip)
     own_all(new, fields, kind, manager=manager, now=now)
 
 

@@ -23,7 +23,8 @@ class _Nothing:
 
 NOTHING = _Nothing()
 #: Bound once: looking a member up in an enum is slow where every field of every apply passes.
-_LEAF, _STRUCT, _LISTS = Relation.LEAF, Relation.STRUCT, (Relation.KEYED, Relation.SET)
+_LEAF, _STRUCT, _MAP = Relation.LEAF, Relation.STRUCT, Relation.MAP
+_LISTS = (Relation.KEYED, Relation.SET)
 
 
 def overlay(live: Any, configuration: Any, node: Node) -> Any:
@@ -35,6 +36,8 @@ def overlay(live: Any, configuration: Any, node: Node) -> Any:
     if configuration is NOTHING:
         return live
     if node.relation is _LEAF or (not live and not configuration):
+        return configuration
+    if node.relation is _MAP and not (isinstance(live or {}, dict) and isinstance(configuration or {}, dict)):
         return configuration
     if node.relation in _LISTS:
         merged: Any = _overlay_items(live or [], configuration or [], node)

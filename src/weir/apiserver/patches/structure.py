@@ -31,7 +31,7 @@ class Relation(Enum):
 class Node:
     """One place in a kind's schema. `atomic` leaves are lists or objects that are owned whole."""
 
-    __slots__ = ("_fields", "_names", "_table", "atomic", "item", "keys", "relation")
+    __slots__ = ("_fields", "_names", "_table", "atomic", "item", "keys", "other", "relation")
 
     def __init__(
         self,
@@ -41,13 +41,16 @@ class Node:
         struct_name: str = "",
         item: Node | None = None,
         keys: tuple[tuple[str, Any], ...] = (),
+        fields: dict[str, Node] | None = None,
+        other: Node | None = None,
     ) -> None:
         self.relation = relation
         self.atomic = atomic
         self.item = item
         self.keys = keys  #: key fields with the values they have when absent (None: no value)
         self._names = struct_name
-        self._fields: dict[str, Node] | None = None
+        self._fields: dict[str, Node] | None = fields
+        self.other = other  #: of fields that are kept without being declared
         self._table: dict[str, tuple[str, Node | None]] | None = None
 
     @property
@@ -71,7 +74,7 @@ class Node:
     def child(self, name: str) -> Node | None:
         """Return the node of a field or map key; None for a field the schema does not declare."""
         if self.relation is Relation.STRUCT:
-            return self.fields.get(name)
+            return self.fields.get(name, self.other)
         return self.item
 
     def __repr__(self) -> str:
@@ -81,6 +84,9 @@ class Node:
 LEAF: Final = Node(Relation.LEAF)
 ATOMIC: Final = Node(Relation.LEAF, atomic=True)
 SET: Final = Node(Relation.SET)
+#: What no schema describes: objects by key, at any depth, all else as one leaf.
+DEDUCED: Final = Node(Relation.MAP)
+DEDUCED.item = DEDUCED
 
 
 def root_node(struct: schema.Struct) -> Node:

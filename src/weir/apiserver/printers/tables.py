@@ -15,8 +15,15 @@ import msgspec
 
 from weir import errors
 from weir.apiserver.printers import cells_of, in_order
+from weir.apiserver.printers.custom_resources import (
+    custom_cells,
+    custom_columns,
+    definition_cells,
+    is_definition,
+)
 from weir.apiserver.printers.descriptions import DESCRIPTIONS
 from weir.apiserver.registry.conversion import to_storage
+from weir.customresources.served import CustomResourceKind
 from weir.objects.autoscaler_versions import without_carried
 from weir.objects.kinds import Kind
 from weir.values.quoting import quote
@@ -48,8 +55,30 @@ def _fallback() -> list[Document]:
     return [name, {**age, "name": "Created At", "type": "date"}]
 
 
+@cache
+def _of_definitions() -> list[Document]:
+    """Return the columns of custom resource definitions, which are printed by the server that serves them."""
+    name, created = _fallback()
+    rest = {"format": "", "priority": 0}
+    wide = {"type": "string", "format": "", "priority": 1}
+    return [
+        name,
+        {"name": "Scope", "type": "string", **rest, "description": "Cluster/Namespaced"},
+        {"name": "Versions", "type": "string", **rest, "description": "Served versions"},
+        created,
+        {"name": "Group", **wide, "description": "API group"},
+        {"name": "Kind", **wide, "description": "CustomResource kind"},
+        {"name": "ShortNames", **wide, "description": "Short names"},
+        {"name": "Established", **wide, "type": "boolean", "description": "Established status"},
+    ]
+
+
 def columns(kind: Kind) -> list[Document]:
     """Return the column definitions of *kind*."""
+    if isinstance(kind, CustomResourceKind):
+        return [_fallback()[0], *custom_columns(kind)]
+    if is_definition(kind):
+        return _of_definitions()
     return _columns().get(kind.kind) or _fallback()
 
 
@@ -84,7 +113,11 @@ def partial(document: Document, kind: Kind | None = None, version: str = META) -
 
 def row(kind: Kind, document: Document, include: str, now: float, version: str = META) -> Document:
     """Return one object as a row; *now* is what ages are counted to."""
-    if kind.kind in _columns():
+    if isinstance(kind, CustomResourceKind):
+        cells = custom_cells(kind, document, now)
+    elif is_definition(kind):
+        cells = definition_cells(document)
+    elif kind.kind in _columns():
         cells = cells_of(kind, to_storage(kind, document), now)
     else:
         metadata = document["metadata"]

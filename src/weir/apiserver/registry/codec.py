@@ -12,12 +12,14 @@ Not here: revisions and durability (weir.store), what may be written (weir.apise
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from weir.apiserver.registry.conversion import convert_value, from_storage, to_storage
+from weir.caches import bounded
+from weir.customresources.served import CustomResourceKind
 from weir.objects.kinds import KINDS, Kind, hub_of
 from weir.store import Store, StoreError, Watch
 
@@ -45,10 +47,12 @@ def encode(document: Document, kind: Kind | None = None) -> bytes:
     for name, value in document.items():
         if name not in _KEPT_ELSEWHERE:
             whole[name] = value
+    if isinstance(kind, CustomResourceKind):  # objects of one kind may be stored in several versions
+        whole["apiVersion"] = document["apiVersion"]
     return _encode(whole)
 
 
-@cache
+@bounded(4096)
 def prefix(kind: Kind) -> bytes:
     """Return what precedes stored bytes in an object that names its kind."""
     return f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode()

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from weir.customresources.reading import from_stored, to_stored
+from weir.customresources.served import CustomResourceKind
 from weir.objects import versions
 from weir.objects.kinds import Kind, hub_of
 
@@ -39,6 +41,8 @@ def _is_event(kind: Kind) -> bool:
 
 def to_storage(kind: Kind, document: Document) -> Document:
     """Return the document in the version it is stored in."""
+    if isinstance(kind, CustomResourceKind):
+        return to_stored(kind, document)
     if kind.hub:
         return _named(hub_of(kind), versions.to_hub(kind.group, kind.version, kind.kind, document))
     if not _is_event(kind):
@@ -48,6 +52,8 @@ def to_storage(kind: Kind, document: Document) -> Document:
 
 def from_storage(kind: Kind, document: Document) -> Document:
     """Return a stored document in the version *kind* stands for."""
+    if isinstance(kind, CustomResourceKind):
+        return from_stored(kind, document)
     if kind.hub:
         return _named(kind, versions.from_hub(kind.group, kind.version, kind.kind, document))
     if not _is_event(kind):

@@ -23,7 +23,8 @@ from weir.apiserver.registry.lists import Lists, Page
 from weir.apiserver.registry.verbs import Verbs, WriteResult, body_of
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.options import DeleteOptions
-from weir.objects.kinds import Kind
+from weir.customresources.conditions import with_condition
+from weir.objects.kinds import Kind, by_kind
 from weir.objects.times import format_time
 from weir.store import KeyValue, Write
 
@@ -31,6 +32,9 @@ __all__ = ["Deletion"]
 
 Document = dict[str, Any]
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+DEFINITIONS = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+#: keeps a definition until its objects are gone
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class Deletion:
@@ -63,6 +67,10 @@ class Deletion:
                 await pending
         if kind.kind == "Namespace":
             return await self._namespace(kind, name, options)
+        if kind is DEFINITIONS:
+            outcome = await self._definition(name, options)
+            if outcome is not None:
+                return outcome
         for _ in range(16):
             outcome = await self._once(kind, self._verbs.find(kind, namespace, name), options, turn)
             if outcome is not None:
@@ -184,6 +192,33 @@ class Deletion:
             return WriteResult(200, body_of(document))
         raise errors.Conflict.object(kind, name)
 
+    async def _definition(self, name: str, options: DeleteOptions) -> WriteResult | None:
+        """A definition first waits for its objects to go, held by a finalizer; None when it does so already."""
+        for _ in range(16):
+            found = self._verbs.find(DEFINITIONS, "", name)
+            document = codec.decode(DEFINITIONS, found.value)
+            metadata = document["metadata"]
+            if metadata.get("deletionTimestamp"):
+                return None
+            _check_definition(metadata, options)
+            metadata["deletionTimestamp"] = self._verbs.now
+            held = metadata.get("finalizers") or []
+            metadata["finalizers"] = [*held, *([] if CLEANUP in held else [CLEANUP])]
+            document = with_condition(
+                document,
+                "Terminating",
+                "True",
+                "InstanceDeletionPending",
+                "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+                self._verbs.now,
+            )
+            if options.dry_run:
+                return WriteResult(200, body_of(document))
+            written = await self._write(DEFINITIONS, found, document)
+            if written is not None:
+                return WriteResult(200, codec.served(DEFINITIONS, written.value))
+        raise errors.Conflict.object(DEFINITIONS, name)
+
     async def collection(
         self,
         kind: Kind,
@@ -205,6 +240,16 @@ class Deletion:
             except errors.NotFound:
                 continue
         return selected
+
+
+def _check_definition(metadata: Document, options: DeleteOptions) -> None:
+    for what, given, has in (
+        ("UID", options.uid, metadata["uid"]),
+        ("ResourceVersion", options.resource_version, metadata["resourceVersion"]),
+    ):
+        if given is not None and given != has:
+            text = f"precondition failed: {what} in precondition: {given}, {what} in object meta: {has}"
+            raise errors.Conflict.object(DEFINITIONS, metadata["name"], text)
 
 
 def success(*, code: int | None = None, details: Document | None = None) -> Document:

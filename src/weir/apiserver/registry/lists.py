@@ -19,6 +19,7 @@ from weir import errors
 from weir.apiserver.registry.conversion import convert_value
 from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
+from weir.customresources.served import CustomResourceKind
 from weir.objects.jsontext import JsonError, parse_json
 from weir.objects.kinds import Kind
 from weir.selectors import fields, labels
@@ -88,7 +89,7 @@ def matcher(kind: Kind, label_selector: str, field_selector: str) -> Matcher | N
     try:
         by_label = labels.parse(label_selector)
         by_field = fields.parse(field_selector)
-        bound = by_field.bind(kind.group, kind.kind, kind.version)
+        bound = by_field.bind(kind.group, kind.kind, kind.version, selectable_fields(kind))
     except (labels.SelectorError, fields.SelectorError) as error:
         raise errors.BadRequest(str(error)) from None
     if not by_label and not bound:
@@ -105,6 +106,14 @@ def matcher(kind: Kind, label_selector: str, field_selector: str) -> Matcher | N
         return all((get(document) == value) is equal for get, equal, value in bound)
 
     return matches
+
+
+def selectable_fields(kind: Kind) -> dict[str, fields.Getter] | None:
+    """Return the fields that select custom resources; None for kinds whose fields are known anyway."""
+    if not isinstance(kind, CustomResourceKind):
+        return None
+    paths = [("metadata", "name"), *([("metadata", "namespace")] if kind.namespaced else [])]
+    return {".".join(path): fields.getter(*path) for path in [*paths, *kind.says.selectable]}
 
 
 def turn_after(options: ListOptions) -> int:
@@ -227,14 +236,24 @@ class Lists:
         return await self._read(under, matches, 0, "", 0, turn_after(options))
 
 
+def list_kind(kind: Kind) -> str:
+    """Return the kind of a list of objects of *kind*."""
+    return kind.list_kind if isinstance(kind, CustomResourceKind) else f"{kind.kind}List"
+
+
 def list_body(kind: Kind, page: Page) -> bytes:
     """Return a page as the List object of its kind."""
-    head = f'{{"kind":"{kind.kind}List","apiVersion":"{kind.api_version}","metadata":'.encode()
-    if not kind.converted:
+    head = f'{{"kind":"{list_kind(kind)}","apiVersion":"{kind.api_version}","metadata":'.encode()
+    metadata = page.metadata()
+    if isinstance(kind, CustomResourceKind):  # such items name their kind, and such a list its end
+        metadata.setdefault("continue", "")
+        head_of_item = f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode()
+        joined = b",".join([head_of_item + convert_value(kind, item.value)[1:] for item in page.items])
+    elif not kind.converted:
         joined = b",".join([item.value for item in page.items])
     else:
         joined = b",".join([convert_value(kind, item.value) for item in page.items])
-    return b"".join((head, msgspec.json.encode(page.metadata()), b',"items":[', joined, b"]}"))
+    return b"".join((head, msgspec.json.encode(metadata), b',"items":[', joined, b"]}"))
 
 
 def too_large(wanted: int, current: int) -> errors.Timeout:

@@ -12,16 +12,15 @@ from functools import partial
 from typing import Any
 
 from weir import errors
+from weir.apiserver import documents
 from weir.apiserver.off_loop import OffLoop, Turn
 from weir.apiserver.patches import apply as server_side
 from weir.apiserver.registry import codec, conversion
 from weir.apiserver.strategies import for_kind
 from weir.apiserver.strategies.strategy import Context
 from weir.apiserver.transport.warnings import first_warnings
-from weir.objects import defaults, v1alpha4
+from weir.objects import v1alpha4
 from weir.objects.kinds import Kind, hub_of
-from weir.objects.zero_value import zero
-from weir.validate import validate_served
 from weir.validate.field import FieldError
 
 __all__ = ["NewObject"]
@@ -50,7 +49,7 @@ class NewObject:
 
     def default(self, now: str) -> None:
         """Fill in the defaults."""
-        defaults.default(self.document, self.served, now)
+        documents.default(self.document, self.served, now)
 
     def own(self, manager: str, now: str) -> None:
         """Write down that *manager* owns the fields."""
@@ -80,10 +79,10 @@ class NewObject:
         """Prepare the object; return what its strategy finds wrong, and how to find the rest."""
         kind, new, strategy = self.kind, self.document, for_kind(self.kind)
         strategy.prepare_create(kind, new, context)
-        if kind.has_status and "status" not in new and "status" in (empty := zero(kind)):
+        if kind.has_status and "status" not in new and "status" in (empty := documents.zero_fields(kind)):
             new["status"] = dict(empty["status"])
         relaxed = self.served.version == v1alpha4.VERSION or strategy.relaxes(kind, new, context)
-        validate = partial(validate_served, new, None, kind, context.gates, relaxed=relaxed)
+        validate = partial(documents.validate, new, None, kind, context.gates, relaxed=relaxed)
         return [*strategy.problems(kind, new, None, context)], validate
 
     def _judge(self, problems: list[FieldError]) -> Iterable[str]:
@@ -99,5 +98,5 @@ class NewObject:
 
     def encode(self) -> bytes:
         """Return the value to store."""
-        defaults.settle(self.document, self.kind)
+        documents.settle(self.document, self.kind)
         return codec.encode(self.document, self.kind)

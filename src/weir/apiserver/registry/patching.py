@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from weir import errors
+from weir.apiserver import documents
 from weir.apiserver.patches import apply as server_side
 from weir.apiserver.patches import converter
 from weir.apiserver.patches import json as json_patch
@@ -24,7 +25,8 @@ from weir.apiserver.strategies import for_kind
 from weir.apiserver.transport.bodies import media_type, relaxed
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
-from weir.objects import defaults, document, schema, v1alpha4
+from weir.customresources.served import CustomResourceKind
+from weir.objects import schema, v1alpha4
 from weir.objects.document import may_have_duplicates, root_of
 from weir.objects.jsontext import duplicate_fields, parse_json
 from weir.objects.kinds import Kind
@@ -39,6 +41,11 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+#: Nobody says how custom resources merge by strategy.
+NO_STRATEGY = (
+    "the body of the request was in an unknown format - accepted media types include: "
+    f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+)
 PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
 
 
@@ -69,6 +76,9 @@ class Patching:
     ) -> WriteResult:
         """Change the object as the patch in the body says."""
         media = media_type(request)
+        custom = isinstance(kind, CustomResourceKind)
+        if custom and (media not in PATCHES or media == STRATEGIC_PATCH):
+            raise errors.UnsupportedMediaType(NO_STRATEGY)
         if media not in PATCHES:
             raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
         apply = media == APPLY_PATCH
@@ -101,7 +111,7 @@ class Patching:
             warnings.extend(found)
             check_patched_identity(new, kind, namespace, name)
             for_kind(kind).recall(new, old)
-            defaults.default(new, kind, self._verbs.now)
+            documents.default(new, kind, self._verbs.now)
             return new
 
         return await self._verbs.change(write, compute)
@@ -139,7 +149,7 @@ class Patching:
                 metadata["namespace"] = namespace
             if live is not None:
                 for_kind(kind).recall(new, live)
-            defaults.default(new, kind, now)
+            documents.default(new, kind, now)
             return new
 
         key = kind.key(namespace, name)
@@ -191,7 +201,7 @@ def check_patched(
             kind.api_version,
         ):
             raise errors.DecodeError(unknown_kind(new, kind))
-        read, found = document.check(new, kind, field_validation=field_validation)
+        read, found = documents.check(new, kind, field_validation=field_validation)
         if doubled and field_validation == "Strict":
             raise errors.DecodeError("strict decoding error: " + ", ".join(doubled))
         return read, [*(doubled or ()), *found]

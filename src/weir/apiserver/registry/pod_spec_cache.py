@@ -24,7 +24,8 @@ import msgspec
 from weir import errors
 from weir.apiserver.patches.compare import created
 from weir.apiserver.patches.fieldset import FieldSet
-from weir.apiserver.patches.managedfields import NEVER_OWNED_ON_CREATE, own_all, zero_document
+from weir.apiserver.patches.kind_form import zero_document
+from weir.apiserver.patches.managedfields import NEVER_OWNED_ON_CREATE, own_all
 from weir.apiserver.patches.structure import Unkeyed, root_node
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.new_object import NewObject

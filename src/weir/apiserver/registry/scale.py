@@ -35,9 +35,12 @@ from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.transport.bodies import media_type
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
+from weir.customresources.resource_rules import find_at
+from weir.customresources.served import CustomResourceKind
 from weir.objects.kinds import Kind, by_kind
 from weir.selectors import labels
 from weir.validate.field import invalid
+from weir.values.quoting import quote
 
 __all__ = ["Scales", "scale_of"]
 
@@ -55,6 +58,14 @@ class Scales:
     def get(self, kind: Kind, namespace: str, name: str) -> WriteResult:
         """Return the Scale of a workload."""
         workload = codec.decode(kind, self._verbs.find(kind, namespace, name).value)
+        if isinstance(kind, CustomResourceKind) and _replicas_of(kind, workload) is None:
+            raise errors.InternalError(
+                f"Internal error occurred: the spec replicas field {quote(_path(kind))} does not exist",
+                details={
+                    "causes": [{"message": f"the spec replicas field {quote(_path(kind))} does not exist"}]
+                },
+                reason="InternalError",
+            )
         return WriteResult(200, body_of(scale_of(kind, workload)))
 
     async def set(
@@ -113,13 +124,13 @@ class Scales:
             write_managed(current, owners_in_scale(managed, kind))
             scale = wanted(current)
             replicas = (scale.get("spec") or {}).get("replicas", 0)
-            if replicas < 0:
+            if replicas < 0 and not isinstance(kind, CustomResourceKind):
                 problem = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
                 raise errors.Invalid.of("autoscaling", "Scale", name, [problem])
             metadata = scale["metadata"]
             if metadata.get("uid") not in (None, "", was["uid"]):
                 raise _other_object(kind, name, metadata["uid"], was["uid"])
-            new = {**old, "metadata": dict(was), "spec": {**old["spec"], "replicas": replicas}}
+            new = _scaled(kind, old, replicas)
             version = metadata.get("resourceVersion")
             if not version or (patching and version == was["resourceVersion"]):
                 new["metadata"].pop("resourceVersion")
@@ -133,6 +144,39 @@ class Scales:
 
         outcome = await self._verbs.change(write, compute)
         return WriteResult(outcome.code, body_of(scale_of(kind, msgspec.json.decode(outcome.body))))
+
+
+def _scaled(kind: Kind, old: Document, replicas: int) -> Document:
+    """Return *old* with as many replicas."""
+    new = {**old, "metadata": dict(old["metadata"])}
+    if not isinstance(kind, CustomResourceKind):
+        return {**new, "spec": {**old["spec"], "replicas": replicas}}
+    inside = new
+    *way, last = _path(kind).removeprefix(".").split(".")
+    for name in way:
+        inside[name] = dict(inside.get(name) or {})
+        inside = inside[name]
+    inside[last] = replicas
+    return new
+
+
+def _path(kind: CustomResourceKind) -> str:
+    return kind.says.scale.get("specReplicasPath") or ""
+
+
+def _replicas_of(kind: CustomResourceKind, workload: Document) -> int | None:
+    found = find_at(workload, _path(kind))
+    return found if isinstance(found, int) else None
+
+
+def _replicas_fields(kind: Kind) -> fieldset.FieldSet:
+    """Return where the replicas of a workload stand, as a set of fields."""
+    if not isinstance(kind, CustomResourceKind):
+        return REPLICAS
+    found: fieldset.FieldSet = {}
+    for name in reversed(_path(kind).removeprefix(".").split(".")):
+        found = {f"f:{name}": found}
+    return found
 
 
 def _other_object(kind: Kind, name: str, given: str, uid: str) -> errors.Conflict:
@@ -150,7 +194,7 @@ def owners_in_scale(managed: Managed, kind: Kind) -> Managed:
             REPLICAS, entry.time
         )
         for owner, entry in managed.items()
-        if means_the_same(owner.api_version, kind.api_version) and _has_replicas(entry)
+        if means_the_same(owner.api_version, kind.api_version) and _has_replicas(entry, kind)
     }
 
 
@@ -162,25 +206,34 @@ def owners_in_workload(managed: Managed, in_scale: Managed, kind: Kind) -> Itera
         if not means_the_same(owner.api_version, kind.api_version):
             continue
         same = Owner(owner.manager, "Apply", SCALE.api_version, owner.subresource)
-        if not _has_replicas(entry):
+        if not _has_replicas(entry, kind):
             result.append((owner, entry))
         elif owner.operation == "Apply" and same in left:  # only appliers are known without their apiVersion
             del left[same]
             result.append((owner, entry))
-        elif rest := fieldset.difference(entry.fields, REPLICAS):
+        elif rest := fieldset.difference(entry.fields, _replicas_fields(kind)):
             result.append((owner, Entry(rest, entry.time)))
     for owner in left:
         known = Owner(owner.manager, owner.operation, kind.api_version, owner.subresource)
-        result.append((known, Entry(REPLICAS, "")))
+        result.append((known, Entry(_replicas_fields(kind), "")))
     return result
 
 
-def _has_replicas(entry: Entry) -> bool:
-    return "f:replicas" in (entry.fields.get("f:spec") or {})
+def _has_replicas(entry: Entry, kind: Kind | None = None) -> bool:
+    wanted = REPLICAS if kind is None else _replicas_fields(kind)
+    fields = entry.fields
+    while wanted:
+        (name,) = wanted
+        if name not in fields:
+            return False
+        fields, wanted = fields[name], wanted[name]
+    return True
 
 
 def scale_of(kind: Kind, workload: Document) -> Document:
     """Return the Scale of a workload."""
+    if isinstance(kind, CustomResourceKind):
+        return _custom_scale(kind, workload)
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     status: Document = {"replicas": (workload.get("status") or {}).get("replicas", 0)}
     selector = spec.get("selector")
@@ -189,14 +242,27 @@ def scale_of(kind: Kind, workload: Document) -> Document:
     text = str(labels.from_object(selector) or "")
     if text:
         status["selector"] = text
+    return _shown(metadata, spec.get("replicas"), status)
+
+
+def _shown(metadata: Document, replicas: int | None, status: Document) -> Document:
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    shown: Document = {}
-    if spec.get("replicas"):
-        shown["replicas"] = spec["replicas"]
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in names if key in metadata},
-        "spec": shown,
+        "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
+
+
+def _custom_scale(kind: CustomResourceKind, found: Document) -> Document:
+    """Return the Scale of a custom resource, whose definition says where the counts stand."""
+    paths = kind.says.scale
+    replicas, selector = find_at(found, paths.get("statusReplicasPath") or ""), ""
+    if paths.get("labelSelectorPath"):
+        selector = find_at(found, paths["labelSelectorPath"])
+    status: Document = {"replicas": replicas if isinstance(replicas, int) else 0}
+    if isinstance(selector, str) and selector:
+        status["selector"] = selector
+    return _shown(found["metadata"], _replicas_of(kind, found), status)

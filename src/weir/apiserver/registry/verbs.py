@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from weir import errors
+from weir.apiserver import documents
 from weir.apiserver.admission.attributes import CREATE, UPDATE, Attributes
 from weir.apiserver.off_loop import LARGE_BYTES, OffLoop
 from weir.apiserver.patches import apply as server_side
@@ -43,13 +44,13 @@ from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
 from weir.apiserver.transport.warnings import first_warnings
 from weir.clock import Clock
+from weir.customresources.served import CustomResourceKind
 from weir.gates import Gates
-from weir.objects import defaults, v1alpha4
+from weir.objects import v1alpha4
 from weir.objects.kinds import Kind, hub_of
 from weir.objects.times import format_time
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
-from weir.validate import validate_served
 from weir.validate.field import invalid
 from weir.values.names import generate_name
 
@@ -173,6 +174,9 @@ class Verbs:
     async def _create(self, write: WriteRequest, new: NewObject) -> WriteResult:
         served, kind, namespace, metadata = new.served, new.kind, write.namespace, new.metadata
         check_namespace(served, metadata, namespace)
+        if isinstance(kind, CustomResourceKind) and kind.terminating:
+            reason = "create not allowed while custom resource definition is terminating"
+            raise errors.Forbidden.admission(kind, metadata.get("name") or "", reason)
         if metadata.get("resourceVersion"):
             raise errors.InternalError("resourceVersion should not be set on objects to be created")
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
@@ -246,9 +250,9 @@ class Verbs:
         if live is not None and strategy.remembers:
             strategy.recall(new, codec.decode(kind, live.value))
         if write.turn is None:
-            defaults.default(new, kind, self.now)
+            documents.default(new, kind, self.now)
         else:
-            await self.off_loop.run(write.turn, defaults.default, new, kind, self.now)
+            await self.off_loop.run(write.turn, documents.default, new, kind, self.now)
 
         if live is None:
             if not (kind.create_on_update and subresource == ""):
@@ -331,7 +335,7 @@ class Verbs:
             """Return the warnings about the object; raises 422."""
             problems = [
                 *found_problems,
-                *validate_served(new, old, kind, self.gates, subresource=subresource, relaxed=relaxed),
+                *documents.validate(new, old, kind, self.gates, subresource=subresource, relaxed=relaxed),
             ]
             if problems:
                 raise errors.Invalid.from_field_errors(kind, metadata.get("name") or name, problems)
@@ -342,9 +346,9 @@ class Verbs:
         if pending is not None:
             await pending
         if write.turn is None:
-            defaults.settle(new, kind)
+            documents.settle(new, kind)
         else:
-            await self.off_loop.run(write.turn, defaults.settle, new, kind)
+            await self.off_loop.run(write.turn, documents.settle, new, kind)
         if new == old and (write.dry_run or not await self.store.stale(found.key)):
             return WriteResult(200, codec.served(served, found.value))
         shown = new if served is kind else conversion.from_storage(served, new)

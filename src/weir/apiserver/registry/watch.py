@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from weir import errors
+from weir.apiserver import documents
 from weir.apiserver.metrics import Metrics, WatchMetrics
 from weir.apiserver.printers import tables
 from weir.apiserver.registry import codec
@@ -24,7 +25,6 @@ from weir.apiserver.transport.http import Sink, Stream
 from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
 from weir.objects.kinds import Kind
-from weir.objects.zero_value import zero
 from weir.store import Compacted, Event, KeyValue, Store, StoreError
 from weir.values.integer import IntegerError, parse_uint64
 from weir.values.quoting import quote
@@ -91,7 +91,7 @@ class View:
         if self.shape:
             return _encode(tables.partial({"metadata": metadata}))
         head = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
-        return _encode({**head, **zero(self.kind)})
+        return _encode({**head, **documents.zero_fields(self.kind)})
 
 
 def frame(type: str, shown: bytes) -> bytes:
@@ -103,7 +103,8 @@ class _Watcher:
     """One open watch."""
 
     def __init__(self, view: View, matches: Matcher | None, share: object, sink: Sink, clock: Clock) -> None:
-        self._view, self._matches, self._share = view, matches, share
+        self.view = self._view = view
+        self._matches, self._share = matches, share
         self._sink, self._clock = sink, clock
         self._columns_sent = view.shape != "Table"
         #: how a reader in the same process is told; tables are for people, and come as lines to everybody
@@ -224,6 +225,13 @@ class Watches:
         """End every watch, and begin none any more: it would wait on a store that is closed."""
         self._stopped = True
         self.close()
+
+    def end(self, kind: Kind) -> None:
+        """End the watches of a kind that is no longer served."""
+        for watcher in tuple(self._open):
+            watched = watcher.view.kind
+            if (watched.prefix, watched.version) == (kind.prefix, kind.version):
+                watcher.finish()
 
     def close(self) -> None:
         """End every watch; clients watch again."""

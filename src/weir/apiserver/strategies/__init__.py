@@ -7,6 +7,8 @@ Not here: defaults every client sees owned by its manager (weir.objects.defaults
 
 from __future__ import annotations
 
+from weir.apiserver.strategies.custom_resource import CustomResourceStrategy
+from weir.apiserver.strategies.custom_resource_definition import CustomResourceDefinitionStrategy
 from weir.apiserver.strategies.devices import (
     DeviceClassStrategy,
     DeviceTaintRuleStrategy,
@@ -36,11 +38,12 @@ from weir.apiserver.strategies.workloads import (
     StatefulSetStrategy,
     TemplateStrategy,
 )
+from weir.customresources.served import CustomResourceKind
 from weir.objects.kinds import Kind
 
 __all__ = ["Context", "Document", "Strategy", "for_kind"]
 
-_PLAIN = Strategy()
+_PLAIN, _CUSTOM = Strategy(), CustomResourceStrategy()
 _BY_KIND: dict[tuple[str, str], Strategy] = {
     ("", "Pod"): PodStrategy(),
     ("", "LimitRange"): LimitRangeStrategy(),
@@ -58,6 +61,7 @@ _BY_KIND: dict[tuple[str, str], Strategy] = {
     ("", "PodTemplate"): PodTemplateStrategy(),
     ("batch", "CronJob"): CronJobStrategy(),
     ("batch", "Job"): JobStrategy(),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): CustomResourceDefinitionStrategy(),
     ("discovery.k8s.io", "EndpointSlice"): EndpointSliceStrategy(),
     ("networking.k8s.io", "Ingress"): IngressStrategy(),
     ("networking.k8s.io", "NetworkPolicy"): NetworkPolicyStrategy(),
@@ -72,4 +76,6 @@ _BY_KIND: dict[tuple[str, str], Strategy] = {
 
 def for_kind(kind: Kind) -> Strategy:
     """Return the strategy of *kind*."""
+    if isinstance(kind, CustomResourceKind):
+        return _CUSTOM
     return _BY_KIND.get((kind.group, kind.kind), _PLAIN)

@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 from weir import errors
+from weir.apiserver import documents
 from weir.apiserver.transport import protobuf
 from weir.apiserver.transport.http import Request
 from weir.caches import bounded
-from weir.objects import document, v1alpha4
+from weir.customresources.served import CustomResourceKind
+from weir.objects import v1alpha4
 from weir.objects.kinds import Kind
 from weir.objects.manifest import ManifestError, read_values
 
@@ -29,22 +31,28 @@ UNKNOWN_BODY = (
     "the body of the request was in an unknown format - accepted media types include: "
     "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 )
+#: The group whose schemas are messages of their own in protobuf, which nobody here reads.
+EXTENSIONS = "apiextensions.k8s.io"
+UNKNOWN_CUSTOM_BODY = UNKNOWN_BODY.removesuffix(", application/vnd.kubernetes.protobuf")
 _encode = msgspec.json.Encoder().encode
 
 
 def decode(request: Request, kind: Kind, field_validation: str) -> tuple[Document, list[str]]:
     """Return the body as a checked document with the warnings it earned."""
     media = media_type(request)
+    if media == protobuf.MEDIA_TYPE and (isinstance(kind, CustomResourceKind) or kind.group == EXTENSIONS):
+        raise errors.UnsupportedMediaType(UNKNOWN_CUSTOM_BODY)
     if media == protobuf.MEDIA_TYPE:
         body = _encode(protobuf.to_document(request.body))
-        return document.decode(body, kind, field_validation=field_validation)
+        return documents.decode(body, kind, field_validation=field_validation)
     yaml = media in YAML_TYPES
     if not yaml and media not in JSON_TYPES:
-        raise errors.UnsupportedMediaType(UNKNOWN_BODY)
+        custom = isinstance(kind, CustomResourceKind)
+        raise errors.UnsupportedMediaType(UNKNOWN_CUSTOM_BODY if custom else UNKNOWN_BODY)
     if kind.version == v1alpha4.VERSION:
         body = relaxed(request.body, kind, yaml=yaml)
-        return document.decode(body, kind, field_validation=field_validation)
-    return document.decode(request.body, kind, yaml=yaml, field_validation=field_validation)
+        return documents.decode(body, kind, field_validation=field_validation)
+    return documents.decode(request.body, kind, yaml=yaml, field_validation=field_validation)
 
 
 def relaxed(body: bytes, kind: Kind, *, yaml: bool, partial: bool = False) -> bytes:

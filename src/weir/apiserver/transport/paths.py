@@ -8,14 +8,16 @@ Not here: what a verb does (weir.apiserver.registry.verbs).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from weir.caches import bounded
 from weir.objects import kinds
 from weir.objects.kinds import Kind
+from weir.objects.served_kinds import ServedKinds
 
-__all__ = ["RequestInfo", "parse"]
+__all__ = ["RequestInfo", "parse", "parse_served"]
 
 _VERBS = {
     "POST": "create",
@@ -57,6 +59,18 @@ def parse(method: str, path: str, watch: bool = False) -> RequestInfo:
     >>> parse("GET", "/api/v1/nodes").verb, parse("GET", "/api/v1/nodes", watch=True).verb
     ('list', 'watch')
     """
+    return _parse(method, path, watch, kinds.find)
+
+
+def parse_served(method: str, path: str, watch: bool, served: ServedKinds) -> RequestInfo:
+    """Return what *method* on *path* asks for, custom kinds included."""
+    info = parse(method, path, watch)
+    if info.kind is None and info.is_resource and served:
+        return _parse(method, path, watch, served.find)
+    return info
+
+
+def _parse(method: str, path: str, watch: bool, find: Callable[[str, str, str], Kind | None]) -> RequestInfo:
     parts = unquote(path).rstrip("/").removeprefix("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -75,7 +89,7 @@ def parse(method: str, path: str, watch: bool = False) -> RequestInfo:
             namespace = rest[1]  # a namespace lies in itself, as authorization sees it
     resource, name = rest[0], rest[1] if len(rest) > 1 else ""
     subresource = "/".join(rest[2:3])
-    kind = kinds.find(group, version, resource)
+    kind = find(group, version, resource)
     if len(rest) > 3 and subresource != "proxy":
         kind = None
     if kind is not None and namespace and not kind.namespaced and resource != "namespaces":

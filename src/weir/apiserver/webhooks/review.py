@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 
 from weir.apiserver.admission.attributes import Attributes
+from weir.apiserver.documents import zero_fields
 from weir.errors import ApiError, BadRequest, InternalError, from_status
 from weir.objects.document import yaml_to_json
 from weir.objects.jsontext import JsonError, parse_json, plain
 from weir.objects.kinds import Kind, by_kind
-from weir.objects.zero_value import zero
 from weir.values.quoting import quote
 
 Document = Mapping[str, Any]
@@ -112,7 +112,7 @@ def printed(a: Attributes) -> Document | None:
     """Return the object as it is sent: a status that is still empty is printed too."""
     if a.object is None or a.subresource or "status" in a.object or not a.kind.has_status:
         return a.object
-    empty = zero(a.kind)
+    empty = zero_fields(a.kind)
     return {**a.object, "status": empty["status"]} if "status" in empty else a.object
 
 

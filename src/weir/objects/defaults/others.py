@@ -56,6 +56,25 @@ def token_request_spec(spec: dict[str, Any]) -> None:
     fill(spec, "expirationSeconds", 3600)
 
 
+def custom_resource_definition(definition: dict[str, Any]) -> None:
+    spec = definition.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    if not names.get("singular") and kind:
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    fill(spec, "conversion", {"strategy": "None"})
+    status = definition.get("status")
+    if status is not None and not status.get("storedVersions"):
+        stored = [one["name"] for one in spec.get("versions") or () if one.get("storage")]
+        status["storedVersions"] = stored[:1] or None
+
+
+def conversion_service(service: dict[str, Any]) -> None:
+    fill(service, "port", 443)
+
+
 def webhook(webhook: dict[str, Any]) -> None:
     fill(webhook, "failurePolicy", "Fail")
     fill(webhook, "matchPolicy", "Equivalent")
@@ -200,6 +219,8 @@ RULES: Final = {
     "admissionregistration.v1.ValidatingAdmissionPolicySpec": admission_policy_spec,
     "admissionregistration.v1.ServiceReference": service_reference,
     "discovery.v1.EndpointPort": endpoint_slice_port,
+    "apiextensions.v1.CustomResourceDefinition": custom_resource_definition,
+    "apiextensions.v1.ServiceReference": conversion_service,
     "autoscaling.v1.HorizontalPodAutoscaler": autoscaler_v1,
     "autoscaling.v2.HorizontalPodAutoscaler": autoscaler_v2,
     "flowcontrol.v1.FlowSchemaSpec": flow_schema_spec,

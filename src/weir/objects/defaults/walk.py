@@ -33,6 +33,7 @@ class Visitors:
     def of(self, name: str) -> Visitor | None:
         """Return the visitor of the struct *name*, or None when nothing in it has a rule."""
         if name not in self._known:
+            self._known[name] = None  # of a struct within itself; no such struct has rules
             self._known[name] = self._struct(schema.struct(name))
         return self._known[name]
 

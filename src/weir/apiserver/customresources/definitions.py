@@ -1,0 +1,80 @@
+"""Which custom kinds does this server serve? Those of the stored definitions, as soon as their names are accepted.
+
+The store says so itself: definitions are followed like any other object, so that a server among several learns of what
+another one wrote in the same way as of its own.
+Not here: accepting names (.keeper), what a definition means (weir.customresources.served).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from weir.apiserver.registry import codec
+from weir.customresources.served import rows_of
+from weir.objects.kinds import Kind, by_kind
+from weir.objects.served_kinds import ServedKinds
+from weir.observe.logs import Log
+from weir.store import Store, StoreError
+
+__all__ = ["DEFINITIONS", "Definitions"]
+
+DEFINITIONS: Final = by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+log = Log("weir.apiserver.customresources")
+Document = dict[str, Any]
+
+
+class Definitions:
+    """Keeps a registry of kinds in step with the stored definitions."""
+
+    def __init__(self, store: Store, served: ServedKinds) -> None:
+        self._store, self._served = store, served
+        self._gone: list[Callable[[Kind], None]] = []
+        self._changed: list[Callable[[str], None]] = []
+        self._follow()
+
+    def when_gone(self, hook: Callable[[Kind], None]) -> None:
+        """Call *hook* with every kind that is no longer served."""
+        self._gone.append(hook)
+
+    def when_changed(self, hook: Callable[[str], None]) -> None:
+        """Call *hook* with the name of every definition that is written or deleted."""
+        self._changed.append(hook)
+
+    def _follow(self) -> None:
+        under = DEFINITIONS.prefix
+        page = self._store.range(under)
+        there = {item.key[len(under) :]: item.value for item in page.items}
+        for name in {kind.definition for kind in self._served.joined() if hasattr(kind, "definition")}:
+            if name not in there:
+                self._set(name, None)
+        for name, value in there.items():
+            self._set(name, value)
+
+        def deliver(events: Iterable[Any]) -> None:
+            for event in events:
+                self._set(event.key[len(under) :], None if event.now is None else event.now.value)
+
+        def lost(reason: StoreError) -> None:
+            self._follow()
+
+        self._store.watch(under, page.revision, deliver, lost)
+
+    def _set(self, name: str, value: bytes | None) -> None:
+        """Serve what a definition says now; None: it is gone."""
+        known = self._served.under(name)
+        rows: list[Any] = []
+        if value is not None:
+            try:
+                rows = list(rows_of(codec.decode(DEFINITIONS, value), known))
+            except (KeyError, TypeError, ValueError) as error:  # written past this server
+                log.error("a definition in the store cannot be served", name=name, err=error)
+        if rows or known:
+            self._served.join(name, rows)
+        left = {(kind.group, kind.version) for kind in rows}
+        for kind in known:
+            if (kind.group, kind.version) not in left:
+                for gone in self._gone:
+                    gone(kind)
+        for changed in self._changed:
+            changed(name)

@@ -1,0 +1,139 @@
+"""What is served here, custom kinds included? Discovery documents of the table's kinds with those that joined.
+
+Made when first asked for after something joined or left. Groups of definitions stand behind the others, by name.
+Not here: the documents of the table (weir.apiserver.discovery), OpenAPI (.openapi).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from weir.apiserver import discovery
+from weir.apiserver.discovery import Off
+from weir.customresources.served import shown_kinds
+from weir.objects import kinds
+from weir.objects.kinds import Kind
+from weir.objects.served_kinds import ServedKinds
+
+__all__ = ["ServedDiscovery"]
+
+Document = dict[str, Any]
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class ServedDiscovery:
+    """The discovery documents of one server."""
+
+    def __init__(self, served: ServedKinds, off: Off) -> None:
+        self._served, self._off = served, off
+        self._version = served.version
+        self._made: dict[tuple[str, ...], Any] = {}
+        self._shown: list[Kind] = []
+
+    def _kept(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+        if self._version != self._served.version or not self._made:
+            self._made.clear()
+            self._version = self._served.version
+            self._shown = shown_kinds(self._served)
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def groups(self) -> dict[str, list[str]]:
+        """Return the groups of custom kinds with their versions, the newest first."""
+        found: dict[str, list[str]] = self._kept(("groups",), lambda: self._served.groups(self._shown))
+        return found
+
+    def group_list(self) -> bytes:
+        """Return /apis."""
+        found: bytes = self._kept(("group list",), self._group_list)
+        return found
+
+    def _group_list(self) -> bytes:
+        document = _decode(discovery.group_list(self._off))
+        known = {group["name"] for group in document["groups"]}
+        document["groups"] += [
+            discovery.group_document(name, versions)
+            for name, versions in self.groups().items()
+            if name not in known
+        ]
+        return _encode(document)
+
+    def group(self, name: str) -> bytes | None:
+        """Return /apis/<group>, None when it is not served."""
+        static = discovery.group(name, self._off)
+        versions = self.groups().get(name)
+        if static is not None or versions is None:
+            return static
+        return _encode({"kind": "APIGroup", "apiVersion": "v1", **discovery.group_document(name, versions)})
+
+    def resource_list(self, group: str, version: str) -> bytes | None:
+        """Return /apis/<group>/<version>, None when it is not served."""
+        if not self._served:
+            return discovery.resource_list(group, version, self._off)
+        self.groups()
+        found = [kind for kind in self._shown if (kind.group, kind.version) == (group, version)]
+        static = discovery.resource_list(group, version, self._off)
+        if not found:
+            return static
+        document = _decode(static) if static is not None else None
+        if document is None:
+            document = {
+                "kind": "APIResourceList",
+                "apiVersion": "v1",
+                "groupVersion": f"{group}/{version}",
+                "resources": [],
+            }
+        document["resources"] += [one for kind in found for one in discovery.resources_of(kind)]
+        return _encode(document)
+
+    def aggregated(self, core: bool) -> tuple[bytes, bytes]:
+        """Return the aggregated document of /api (core) or /apis, and its ETag."""
+        if core or not self._served:
+            return discovery.aggregated(core, self._off)
+        found: tuple[bytes, bytes] = self._kept(("aggregated",), self._aggregated)
+        return found
+
+    def _aggregated(self) -> tuple[bytes, bytes]:
+        document = _decode(discovery.aggregated(False, self._off)[0])
+        known = {item["metadata"].get("name") for item in document["items"]}
+        by_version: dict[tuple[str, str], list[Kind]] = {}
+        for kind in self._shown:
+            by_version.setdefault((kind.group, kind.version), []).append(kind)
+        for name, versions in self.groups().items():
+            if name not in known:
+                document["items"].append(
+                    {
+                        "metadata": {"name": name},
+                        "versions": [
+                            {
+                                "version": version,
+                                "resources": [
+                                    discovery.aggregated_resource(kind, named=True)
+                                    for kind in by_version[name, version]
+                                ],
+                                "freshness": "Current",
+                            }
+                            for version in versions
+                        ],
+                    }
+                )
+        body = _encode(document)
+        return body, f'"{hashlib.sha512(body).hexdigest().upper()}"'.encode()
+
+    def root_paths(self) -> bytes:
+        """Return the paths of /."""
+        document = _decode(discovery.root_paths(self._off))
+        for name, versions in self.groups().items():
+            document["paths"] += [f"/apis/{name}", *(f"/apis/{name}/{version}" for version in versions)]
+        document["paths"] = sorted(set(document["paths"]))
+        return _encode(document)
+
+    def knows(self, group: str) -> bool:
+        """Return whether *group* is one of the table's: what is missing there is told with a Status."""
+        return group in kinds.groups() and group not in self._off

@@ -1,0 +1,165 @@
+"""The OpenAPI documents of one server: those of the table's kinds, and one for every version of custom kinds.
+
+What `kubectl explain` and `apply` read. Made when first asked for after something joined or left.
+Not here: documents of the table (weir.apiserver.openapi.documents).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from weir.apiserver.openapi import documents
+from weir.apiserver.openapi.paths import paths_of, structs_of, to_version_2
+from weir.apiserver.openapi.protobuf import encode
+from weir.apiserver.openapi.schemas import custom_model, reference, with_references
+from weir.customresources.served import CustomResourceKind, shown_kinds
+from weir.objects.served_kinds import ServedKinds
+
+__all__ = ["ServedOpenApi"]
+
+Json = dict[str, Any]
+_VERSION_TEXT: Final = "APIVersion defines the versioned schema of this representation of an object."
+_KIND_TEXT: Final = "Kind is a string value representing the REST resource this object represents."
+_META, _LIST_META = "meta.v1.ObjectMeta", "meta.v1.ListMeta"
+#: what version 2 cannot say of values
+_NOT_IN_2: Final = ("nullable", "default", "anyOf", "oneOf", "allOf", "not", "x-kubernetes-validations")
+
+
+class ServedOpenApi:
+    """The documents of one server."""
+
+    def __init__(self, served: ServedKinds, off: frozenset[str]) -> None:
+        self._served, self._off = served, off
+        self._version = -1
+        self._made: dict[str, Any] = {}
+        self._groups: dict[str, list[CustomResourceKind]] = {}
+
+    def _kept(self, key: str, make: Callable[[], Any]) -> Any:
+        if self._version != self._served.version:
+            self._version, self._made, self._groups = self._served.version, {}, {}
+            for kind in shown_kinds(self._served):
+                if isinstance(kind, CustomResourceKind):
+                    self._groups.setdefault(f"apis/{kind.group}/{kind.version}", []).append(kind)
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def v3_index(self) -> Json:
+        """Return the index of `/openapi/v3`."""
+        found: Json = self._kept("index", self._index)
+        return found
+
+    def _index(self) -> Json:
+        paths = dict(documents.v3_index(self._off)["paths"])
+        for path, kinds in self._groups.items():
+            state = hashlib.sha512(b"".join(kind.says.text for kind in kinds))
+            state.update(msgspec.json.encode([[kind.kind, kind.plural, kind.verbs] for kind in kinds]))
+            paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={state.hexdigest().upper()}"}
+        return {"paths": dict(sorted(paths.items()))}
+
+    def v3(self, path: str) -> bytes | None:
+        """Return the document at `/openapi/v3/<path>`, or None when there is none."""
+        self.v3_index()
+        if path not in self._groups:
+            return documents.v3(path, self._off)
+        found: bytes = self._kept(path, lambda: self._document_3(self._groups[path]))
+        return found
+
+    def _document_3(self, kinds: list[CustomResourceKind]) -> bytes:
+        structs = {name for name in structs_of([*kinds]) if not name.startswith(".")} | {_META, _LIST_META}
+        schemas = with_references(structs, 3)
+        for kind in kinds:
+            schemas |= _models(kind, 3)
+        return msgspec.json.encode(
+            {
+                "openapi": "3.0.0",
+                "info": documents.INFO,
+                "paths": paths_of([*kinds]),
+                "components": {
+                    "schemas": dict(sorted(schemas.items())),
+                    "securitySchemes": documents.SECURITY,
+                },
+            }
+        )
+
+    def v2(self) -> bytes:
+        """Return the document of `/openapi/v2` as JSON."""
+        self.v3_index()
+        if not self._groups:
+            return documents.v2(self._off)
+        found: bytes = self._kept("v2", lambda: msgspec.json.encode(self._document_2()))
+        return found
+
+    def v2_protobuf(self) -> bytes:
+        """Return the document of `/openapi/v2` in the form older clients ask for."""
+        self.v3_index()
+        if not self._groups:
+            return documents.v2_protobuf(self._off)
+        found: bytes = self._kept("v2 protobuf", lambda: encode(self._document_2()))
+        return found
+
+    def _document_2(self) -> Json:
+        whole: Json = msgspec.json.decode(documents.v2(self._off))
+        for kinds in self._groups.values():
+            whole["paths"] |= to_version_2(paths_of([*kinds]))
+            for kind in kinds:
+                whole["definitions"] |= _models(kind, 2)
+        return whole
+
+
+def _models(kind: CustomResourceKind, version: int) -> Json:
+    """Return the schemas of a kind and of its list, by model name."""
+    found = _published(kind.says.schema_document() or {"type": "object"}, version)
+    gvk = {"group": kind.group, "kind": kind.kind, "version": kind.version}
+    properties = {
+        "apiVersion": {"description": _VERSION_TEXT, "type": "string"},
+        "kind": {"description": _KIND_TEXT, "type": "string"},
+        "metadata": _referring(_META, version),
+    }
+    model = {**found, "x-kubernetes-group-version-kind": [gvk]}
+    if "properties" in found or not found.get("x-kubernetes-preserve-unknown-fields"):
+        model["properties"] = {**found.get("properties", {}), **properties}
+    name = custom_model(kind)
+    items = reference(name, version)
+    listed: Json = {
+        "description": f"{kind.list_kind} is a list of {kind.kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            **properties,
+            "metadata": _referring(_LIST_META, version),
+            "items": {"type": "array", "items": items, "description": f"List of {kind.plural}."},
+        },
+        "x-kubernetes-group-version-kind": [{**gvk, "kind": kind.list_kind}],
+    }
+    return {name[1:]: model, name[1:].removesuffix(kind.kind) + kind.list_kind: listed}
+
+
+def _referring(struct: str, version: int) -> Json:
+    found = reference(struct, version)
+    return found if version == 2 else {"allOf": [found]}
+
+
+def _published(found: Json, version: int) -> Json:
+    """Return a schema as clients read it: in version 2 without what that cannot say."""
+    out = dict(found)
+    if version == 2:
+        for name in _NOT_IN_2:
+            out.pop(name, None)
+        if found.get("nullable") or found.get("x-kubernetes-preserve-unknown-fields"):
+            for name in ("type", "items", "properties", "additionalProperties"):
+                if found.get("nullable") or name in ("items", "properties"):
+                    out.pop(name, None)
+            return out
+    if isinstance(out.get("properties"), dict):
+        out["properties"] = {name: _published(one, version) for name, one in out["properties"].items()}
+    for name in ("items", "additionalProperties"):
+        if isinstance(out.get(name), dict):
+            out[name] = _published(out[name], version)
+    if out.get("x-kubernetes-embedded-resource") and isinstance(out.get("properties"), dict):
+        out["properties"] = {**out["properties"], "metadata": _referring(_META, version)}
+    return out

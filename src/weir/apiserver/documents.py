@@ -1,0 +1,77 @@
+"""What makes a document one of its kind? Reading, defaults, zero values and rules, for kinds of the table and for
+custom ones alike.
+
+One place tells the two apart; whoever writes objects asks here.
+Not here: how the two do it (weir.objects, weir.validate; weir.customresources), how fields are owned
+(weir.apiserver.patches.kind_form), stored values (weir.apiserver.registry.conversion).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weir.customresources.reading import check_custom, decode_custom, default_custom
+from weir.customresources.served import CustomResourceKind
+from weir.gates import Gates
+from weir.objects import defaults, document
+from weir.objects.kinds import Kind
+from weir.objects.zero_value import zero
+from weir.validate import validate_served
+from weir.validate.context import context_for
+from weir.validate.field import FieldError
+
+__all__ = ["check", "decode", "default", "settle", "validate", "zero_fields"]
+
+Document = dict[str, Any]
+
+
+def decode(
+    body: bytes, kind: Kind, *, yaml: bool = False, field_validation: str = "Warn"
+) -> tuple[Document, list[str]]:
+    """Return the document *body* holds and its warnings; raises BadRequest."""
+    if isinstance(kind, CustomResourceKind):
+        return decode_custom(body, kind, yaml=yaml, field_validation=field_validation)
+    return document.decode(body, kind, yaml=yaml, field_validation=field_validation)
+
+
+def check(found: Document, kind: Kind, *, field_validation: str = "Warn") -> tuple[Document, list[str]]:
+    """Return an already parsed document read as its kind, and its warnings; raises DecodeError."""
+    if isinstance(kind, CustomResourceKind):
+        return check_custom(found, kind, field_validation)
+    return document.check(found, kind, field_validation=field_validation)
+
+
+def default(found: Document, kind: Kind, now: str = "") -> None:
+    """Fill in the defaults, in place."""
+    if isinstance(kind, CustomResourceKind):
+        default_custom(found, kind)
+    else:
+        defaults.default(found, kind, now)
+
+
+def settle(found: Document, kind: Kind) -> None:
+    """Make of a document what storing leaves of it."""
+    if not isinstance(kind, CustomResourceKind):
+        defaults.settle(found, kind)
+
+
+def zero_fields(kind: Kind) -> Document:
+    """Return the fields an empty object prints besides kind, apiVersion and metadata; do not change them."""
+    return {} if isinstance(kind, CustomResourceKind) else zero(kind)
+
+
+def validate(
+    new: Document,
+    old: Document | None,
+    kind: Kind,
+    gates: Gates,
+    *,
+    subresource: str = "",
+    relaxed: bool = False,
+) -> list[FieldError]:
+    """Return what is wrong with *new* replacing *old*; None for *old* means a create."""
+    if isinstance(kind, CustomResourceKind):
+        from weir.customresources.resource_rules import validate_resource
+
+        return validate_resource(new, old, kind, context_for(gates, subresource, kind.namespaced, False))
+    return validate_served(new, old, kind, gates, subresource=subresource, relaxed=relaxed)

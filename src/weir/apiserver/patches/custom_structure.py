@@ -1,0 +1,156 @@
+"""How is each part of a custom resource owned and merged, as the schema of its definition says?
+
+Lists that are maps or sets are merged by key or value, other lists are owned whole; objects are owned by field unless
+they are atomic. What a schema keeps without describing it is taken for what it looks like: objects by field, lists
+whole.
+Not here: kinds of the table (.structure), comparing (.compare).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weir.apiserver.patches.configuration import element_text, scalar_problem
+from weir.apiserver.patches.strategic import go_text
+from weir.apiserver.patches.structure import (
+    ATOMIC,
+    DEDUCED,
+    LEAF,
+    SET,
+    Node,
+    Relation,
+    Unkeyed,
+    item_key,
+    value_key,
+)
+from weir.customresources.schema import Schema
+from weir.customresources.served import CustomResourceKind
+
+__all__ = ["custom_node", "custom_problems"]
+
+_META: Final = Node(Relation.STRUCT, struct_name="meta.v1.ObjectMeta")
+_RESOURCE: Final = {"apiVersion": LEAF, "kind": LEAF, "metadata": _META}
+
+
+def custom_node(kind: CustomResourceKind) -> Node:
+    """Return the node of a whole kind, made once for its version."""
+    kept = kind.says.kept
+    if "node" not in kept:
+        kept["node"] = _object(kind.schema, embedded=True)
+    node: Node = kept["node"]
+    return node
+
+
+def _node(schema: Schema) -> Node:
+    kind = schema.types[0] if len(schema.types) == 1 else ""
+    if kind == "array":
+        if schema.list_type == "set":
+            return SET
+        if schema.list_type == "map" and schema.items is not None:
+            return Node(Relation.KEYED, item=_node(schema.items), keys=_keys(schema))
+        return ATOMIC
+    if kind == "object":
+        return ATOMIC if schema.map_type == "atomic" else _object(schema, embedded=schema.embedded)
+    if not schema.types and schema.preserves_unknown:
+        return DEDUCED
+    return LEAF
+
+
+def _object(schema: Schema, *, embedded: bool) -> Node:
+    if isinstance(schema.additional, Schema) and not schema.properties:
+        return Node(Relation.MAP, item=_node(schema.additional))
+    fields = {name: _node(one) for name, one in schema.properties.items()}
+    if embedded:
+        fields |= _RESOURCE
+    if not fields:
+        return DEDUCED
+    return Node(Relation.STRUCT, fields=fields, other=DEDUCED if schema.preserves_unknown else None)
+
+
+def _keys(schema: Schema) -> tuple[tuple[str, Any], ...]:
+    properties = schema.items.properties if schema.items is not None else {}
+    return tuple(
+        (key, properties[key].default if key in properties else None) for key in sorted(schema.map_keys)
+    )
+
+
+# ── does a configuration fit? ────────────────────────────────────────────────────────────────────
+
+
+def custom_problems(configuration: Any, kind: CustomResourceKind) -> list[str]:
+    """Return what is wrong with the shape of an applied configuration, in the words of server-side apply."""
+    found: list[str] = []
+    _look_at_object(configuration, kind.schema, "", found, embedded=True)
+    return found
+
+
+def _told(at: str, problem: str) -> str:
+    return f"{at}: {problem}" if at else problem
+
+
+def _look_at(value: Any, schema: Schema, at: str, found: list[str]) -> None:
+    if value is None:
+        return
+    kind = schema.types[0] if len(schema.types) == 1 else ""
+    if kind == "object":
+        _look_at_object(value, schema, at, found, embedded=schema.embedded)
+    elif kind == "array":
+        _look_at_list(value, schema, at, found)
+    elif schema.types:
+        shapes = {"string": "string", "boolean": "bool", "integer": "int64", "number": "float64"}
+        if problem := scalar_problem(value, shapes.get(kind, "IntOrString")):
+            found.append(_told(at, problem))
+
+
+def _look_at_object(value: Any, schema: Schema, at: str, found: list[str], *, embedded: bool) -> None:
+    if value is None:
+        return
+    if not isinstance(value, dict):
+        found.append(_told(at, f"expected map, got &{{{go_text(value)}}}"))
+        return
+    described = schema.properties or embedded
+    if not schema.preserves_unknown and schema.additional in (None, False) and described:
+        known = {*schema.properties, *(_RESOURCE if embedded else ())}
+        unknown = min((key for key in value if key not in known), default=None)
+        if unknown is not None:
+            found.append(_told(f"{at}.{unknown}", "field not declared in schema"))
+            return
+    for key in sorted(value):
+        if embedded and key in _RESOURCE:
+            continue
+        one = schema.properties.get(key)
+        if one is None and isinstance(schema.additional, Schema):
+            one = schema.additional
+        if one is not None:
+            _look_at(value[key], one, f"{at}.{key}", found)
+
+
+def _look_at_list(value: Any, schema: Schema, at: str, found: list[str]) -> None:
+    if not isinstance(value, list):
+        found.append(_told(at, f"expected list, got &{{{go_text(value)}}}"))
+        return
+    keys, seen = _keys(schema), set()
+    for index, entry in enumerate(value):
+        where = f"[{index}]"
+        if schema.list_type in ("map", "set"):
+            try:
+                element = item_key(entry, keys) if schema.list_type == "map" else _member(entry)
+            except Unkeyed as problem:
+                found.append(_told(at, f"element {index}: {problem}"))
+                return
+            where = element_text(element)
+            if element in seen:
+                found.append(_told(at, f"duplicate entries for key {where}"))
+            seen.add(element)
+        if schema.items is not None:
+            _look_at(entry, schema.items, at + where, found)
+
+
+def _member(entry: Any) -> str:
+    if isinstance(entry, dict):
+        raise Unkeyed("associative list without keys has an element that's a map type")
+    if isinstance(entry, list):
+        raise Unkeyed("not supported: associative list with lists as elements")
+    if entry is None:
+        raise Unkeyed("associative list without keys has an element that's an explicit null")
+    return value_key(entry)

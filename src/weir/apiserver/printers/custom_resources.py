@@ -1,0 +1,99 @@
+"""The cells of custom resource definitions and of what they define."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weir.apiserver.patches.strategic import go_text
+from weir.apiserver.printers.values import since
+from weir.customresources.served import CustomResourceKind
+from weir.objects.kinds import Kind
+from weir.objects.times import TimeError, parse_time
+from weir.values.json_path import JsonPath, JsonPathError
+from weir.values.quoting import compact_json
+
+Document = dict[str, Any]
+
+
+def is_definition(kind: Kind) -> bool:
+    """Return whether *kind* is that of custom resource definitions."""
+    return kind.kind == "CustomResourceDefinition" and kind.group == "apiextensions.k8s.io"
+
+
+def definition_cells(found: Document) -> list[Any]:
+    """Return the cells of a definition."""
+    spec, metadata = found.get("spec") or {}, found["metadata"]
+    names = spec.get("names") or {}
+    served = sorted(
+        version["name"] + ("(storage)" if version.get("storage") else "")
+        for version in spec.get("versions") or ()
+        if version.get("served")
+    )
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return [
+        metadata.get("name", ""),
+        spec.get("scope") or "",
+        ",".join(served),
+        metadata.get("creationTimestamp"),
+        spec.get("group") or "",
+        names.get("kind") or "",
+        ",".join(names.get("shortNames") or ()),
+        any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions),
+    ]
+
+
+# ── what a definition defines ────────────────────────────────────────────────────────────────────
+
+
+def custom_columns(kind: CustomResourceKind) -> list[Document]:
+    """Return the columns a definition adds to the name."""
+    return [
+        {
+            "name": column["name"],
+            "type": column["type"],
+            "format": column.get("format") or "",
+            "description": column.get("description")
+            or f"Custom resource definition column (in JSONPath format): {column['jsonPath']}",
+            "priority": column.get("priority") or 0,
+        }
+        for column in kind.says.columns
+    ]
+
+
+def custom_cells(kind: CustomResourceKind, found: Document, now: float) -> list[Any]:
+    """Return the cells of a custom resource."""
+    kept = kind.says.kept
+    if "cells" not in kept:
+        kept["cells"] = [(column["type"], _path(column["jsonPath"])) for column in kind.says.columns]
+    return [
+        found["metadata"].get("name", ""),
+        *(_cell(form, path, found, now) for form, path in kept["cells"]),
+    ]
+
+
+def _path(text: str) -> JsonPath | None:
+    try:
+        return JsonPath(text)
+    except JsonPathError:
+        return None
+
+
+def _cell(form: str, path: JsonPath | None, found: Document, now: float) -> Any:
+    values = path.find(found) if path is not None else []
+    value = values[0] if values else None
+    if value is None:
+        return None
+    if form == "string":
+        return compact_json(value) if isinstance(value, dict | list) else go_text(value)
+    if form == "integer" and isinstance(value, int | float) and not isinstance(value, bool):
+        return int(value)
+    if form == "number" and isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    if form == "boolean" and isinstance(value, bool):
+        return value
+    if form == "date" and isinstance(value, str):
+        try:
+            return since(parse_time(value), now)
+        except TimeError:
+            return "<invalid>"
+    return None

@@ -1,0 +1,139 @@
+"""What is left of a custom resource once its schema has been applied: unknown fields go, defaults come.
+
+In the order of the API server: unknown fields are dropped, then nulls where null may not be and no default waits, then
+defaults are filled in, also in what a default brought. Documents are changed in place.
+Not here: which fields are unknown, for those who want to tell (.unknown_fields), whether values are right (.values).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from weir.customresources.schema import Schema
+
+_META: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def prune(value: Any, schema: Schema | None, *, root: bool = False) -> None:
+    """Drop the fields of *value* that *schema* does not have; `metadata` of resources stays.
+
+    >>> found = {"a": 1, "b": {"c": 2}}
+    >>> prune(found, Schema(properties={"a": Schema()}))
+    >>> found
+    {'a': 1}
+    """
+    if isinstance(value, dict):
+        if schema is None:
+            value.clear()
+            return
+        keeps, properties, additional = schema.preserves_unknown, schema.properties, schema.additional
+        embedded = root or schema.embedded
+        gone = []
+        for key, item in value.items():
+            if embedded and key in _META:
+                continue
+            child = properties.get(key)
+            if child is not None:
+                if item.__class__ in _NESTED:
+                    prune(item, child)
+            elif additional is not None and additional is not False:
+                if item.__class__ in _NESTED:
+                    prune(item, additional if isinstance(additional, Schema) else None)
+            elif not keeps:
+                gone.append(key)
+        for key in gone:
+            del value[key]
+    elif isinstance(value, list):
+        items = schema.items if schema is not None else None
+        for item in value:
+            if item.__class__ in _NESTED:
+                if schema is not None and schema.preserves_unknown:
+                    if items is not None:
+                        _prune_kept(item, items)
+                else:
+                    prune(item, items)
+
+
+def _prune_kept(value: Any, schema: Schema) -> None:
+    """Look below a value that is kept whole for what is named again."""
+    if isinstance(value, dict):
+        embedded = schema.embedded
+        for key, item in value.items():
+            if item.__class__ not in _NESTED or (embedded and key in _META):
+                continue
+            child = schema.properties.get(key)
+            if child is not None:
+                prune(item, child)
+            elif schema.additional is not None and schema.additional is not False:
+                prune(item, schema.additional if isinstance(schema.additional, Schema) else None)
+    elif isinstance(value, list) and schema.items is not None:
+        for item in value:
+            _prune_kept(item, schema.items)
+
+
+_NESTED: Final = (dict, list)
+
+
+def drop_nulls(value: Any, schema: Schema | None) -> None:
+    """Drop nulls of fields that are not nullable and have no default.
+
+    >>> found = {"a": None, "b": None}
+    >>> drop_nulls(found, Schema(properties={"a": Schema(), "b": Schema(nullable=True)}))
+    >>> found
+    {'b': None}
+    """
+    if schema is None:
+        return
+    if isinstance(value, dict):
+        gone = []
+        for key, item in value.items():
+            child = schema.properties.get(key)
+            if child is None and isinstance(schema.additional, Schema):
+                child = schema.additional
+            if child is None:
+                continue
+            if item is None:
+                if not child.nullable and child.default is None:
+                    gone.append(key)
+            elif item.__class__ in _NESTED:
+                drop_nulls(item, child)
+        for key in gone:
+            del value[key]
+    elif isinstance(value, list) and schema.items is not None:
+        for item in value:
+            if item.__class__ in _NESTED:
+                drop_nulls(item, schema.items)
+
+
+def fill_defaults(value: Any, schema: Schema | None) -> None:
+    """Fill in the defaults of *schema*.
+
+    >>> found = {"a": {}}
+    >>> fill_defaults(found, Schema(properties={"a": Schema(properties={"b": Schema(default=5)})}))
+    >>> found
+    {'a': {'b': 5}}
+    """
+    if schema is None or not schema.has_defaults:
+        return
+    if isinstance(value, dict):
+        for name, child in schema.properties.items():
+            if child.default is not None and (
+                name not in value or (value[name] is None and not child.nullable)
+            ):
+                value[name] = msgspec.to_builtins(child.default)
+        for key, item in value.items():
+            one = schema.properties.get(key)
+            if one is None and isinstance(schema.additional, Schema):
+                one = schema.additional
+                if item is None and not one.nullable:
+                    item = value[key] = msgspec.to_builtins(one.default)
+            if one is not None and item.__class__ in _NESTED:
+                fill_defaults(item, one)
+    elif isinstance(value, list) and schema.items is not None:
+        for i, item in enumerate(value):
+            if item is None and not schema.items.nullable:
+                item = value[i] = msgspec.to_builtins(schema.items.default)
+            if item.__class__ in _NESTED:
+                fill_defaults(item, schema.items)

@@ -1,0 +1,93 @@
+"""Would the API server take this custom resource?
+
+Metadata, then values, replica counts, embedded resources, lists that are sets or maps. On an update, values that were
+wrong already and did not change are let be (ratcheting).
+Not here: `x-kubernetes-validations`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weir.customresources.embedded import validate_embedded
+from weir.customresources.ratcheting import without_unchanged
+from weir.customresources.schema import Schema
+from weir.customresources.served import CustomResourceKind
+from weir.customresources.values import validate_lists, validate_value
+from weir.validate.context import Context
+from weir.validate.field import Document, Errors, FieldError, invalid
+from weir.validate.meta import validate_generic_meta
+
+_INT32_MAX: Final = 2**31 - 1
+
+
+def validate_resource(
+    new: Document, old: Document | None, kind: CustomResourceKind, context: Context
+) -> list[FieldError]:
+    """Return what is wrong with *new*, which replaces *old*."""
+    found = list(validate_generic_meta(new, old, context))
+    schema, status_only = kind.schema, context.subresource == "status"
+    if status_only:
+        inner = schema.properties.get("status")
+        if "status" in new and inner is not None:
+            found += _values(new["status"], None if old is None else old.get("status"), inner, "status")
+    else:
+        found += _values(new, old, schema, "")
+    if scale := kind.says.scale:
+        paths = ("statusReplicasPath",) if status_only else ("specReplicasPath", "statusReplicasPath")
+        for name in paths:
+            found += _replicas(new, scale.get(name) or "")
+        found += _selector(new, scale.get("labelSelectorPath") or "")
+    if not status_only:
+        found += validate_embedded(new, schema)
+    if old is None or not any(validate_lists(old, schema)):
+        found += validate_lists(new, schema)
+    return found
+
+
+def _values(new: Any, old: Any, schema: Schema, at: str) -> list[FieldError]:
+    wrong = validate_value(new, schema)
+    if wrong and old is not None:
+        wrong = without_unchanged(wrong, new, old, schema)
+    return [_below(error, at) for error in wrong] if at else wrong
+
+
+def _below(error: FieldError, at: str) -> FieldError:
+    field = at if error.field == "<nil>" else f"{at}.{error.field}"
+    return FieldError(error.type, field, error.value, error.detail)
+
+
+def find_at(document: Any, path: str) -> Any:
+    """Return what lies at a dotted path, None when nothing does.
+
+    >>> find_at({"spec": {"replicas": 3}}, ".spec.replicas")
+    3
+    """
+    for name in path.removeprefix(".").split("."):
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
+
+
+def _replicas(new: Document, path: str) -> Errors:
+    value = find_at(new, path)
+    if value is None:
+        return
+    if type(value) is not int:
+        yield invalid(path, 0, f"{path} accessor error: {value} is of the type {_go(value)}, expected int64")
+    elif value < 0:
+        yield invalid(path, value, "should be a non-negative integer")
+    elif value > _INT32_MAX:
+        yield invalid(path, value, f"should be less than or equal to {_INT32_MAX}")
+
+
+def _selector(new: Document, path: str) -> Errors:
+    value = find_at(new, path) if path else None
+    if value is not None and not isinstance(value, str):
+        yield invalid(
+            path, "", f"{path} accessor error: {value} is of the type {_go(value)}, expected string"
+        )
+
+
+def _go(value: Any) -> str:
+    names = {bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
+    return names.get(type(value), "map[string]interface {}")

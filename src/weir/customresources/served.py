@@ -1,0 +1,186 @@
+"""A kind that a CustomResourceDefinition makes, as a server serves it.
+
+A `CustomResourceKind` is a row like those of the table (weir.objects.kinds) that also knows what its definition says:
+schema, columns, subresources, conversion. What it says is read when it is first needed: of hundreds of definitions most
+are never written to. Rows are immutable; a changed definition makes new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from weir.customresources.conditions import is_true
+from weir.customresources.schema import Schema, read_schema
+from weir.objects.kinds import SCALE, STATUS, Kind, Subresource
+from weir.objects.served_kinds import ServedKinds
+from weir.values.kube_version import kube_version_order
+
+Document = dict[str, Any]
+
+_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
+_ANYTHING: Final = Schema(("object",), preserves_unknown=True)
+#: the column of definitions that name none
+AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+class Version:
+    """What a definition says of one version; parts are read when they are first asked for."""
+
+    def __init__(self, text: bytes) -> None:
+        """*text* is the JSON of one of `spec.versions`: far smaller than what it is decoded to."""
+        self.text = text
+
+    def document(self) -> Document:
+        """Return the version as the definition has it."""
+        found: Document = msgspec.json.decode(self.text)
+        return found
+
+    def schema_document(self) -> Document | None:
+        """Return `openAPIV3Schema`."""
+        found: Document | None = (self.document().get("schema") or {}).get("openAPIV3Schema")
+        return found
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema; anything goes without one."""
+        found = self.schema_document()
+        return _ANYTHING if found is None else read_schema(found)
+
+    @cached_property
+    def columns(self) -> Sequence[Document]:
+        """The additional printer columns."""
+        return self.document().get("additionalPrinterColumns") or (AGE,)
+
+    @cached_property
+    def selectable(self) -> tuple[tuple[str, ...], ...]:
+        """The paths of the fields that select objects."""
+        found = self.document().get("selectableFields") or ()
+        return tuple(tuple(one["jsonPath"].removeprefix(".").split(".")) for one in found)
+
+    @cached_property
+    def scale(self) -> Mapping[str, str]:
+        """The paths of the subresource scale."""
+        return (self.document().get("subresources") or {}).get("scale") or {}
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What others derive from this version, by their own names: kept as long as it is."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CustomResourceKind(Kind):
+    """One served version of a kind that a definition makes."""
+
+    definition: str = ""  #: the name of the definition
+    list_kind: str = ""
+    says: Version = field(default_factory=lambda: Version(b"{}"))
+    #: every version, also those that are not served: objects may be stored in them
+    versions: Mapping[str, Version] = field(default_factory=dict)
+    storage: str = ""  #: the version that objects are stored in
+    established: bool = True  #: discovery shows it
+    terminating: bool = False
+    warning: str = ""  #: what every request is told, where the version is deprecated
+    conversion: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        Kind.__post_init__(self)
+        object.__setattr__(self, "converted", True)  # read with the defaults of today
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of this version."""
+        return self.says.schema
+
+
+def rows_of(definition: Document, known: Sequence[Kind] = ()) -> list[CustomResourceKind]:
+    """Return the kinds that *definition* makes now; what did not change is taken from *known*, its last ones.
+
+    >>> spec = {"group": "example.com", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
+    ...         "versions": [{"name": "v1", "served": True, "storage": True}]}
+    >>> status = {"acceptedNames": spec["names"], "conditions": [{"type": "NamesAccepted", "status": "True"}]}
+    >>> rows_of({"metadata": {"name": "widgets.example.com"}, "spec": spec, "status": status})
+    [Kind(example.com/v1 Widget)]
+    """
+    spec, names = definition["spec"], (definition.get("status") or {}).get("acceptedNames") or {}
+    established = is_true(definition, "Established")
+    if not (established or is_true(definition, "NamesAccepted")):
+        return []
+    were = {
+        name: version
+        for kind in known
+        if isinstance(kind, CustomResourceKind)
+        for name, version in kind.versions.items()
+    }
+    versions: dict[str, Version] = {}
+    for version in spec["versions"]:
+        text = msgspec.json.encode(version)
+        last = were.get(version["name"])
+        versions[version["name"]] = last if last is not None and last.text == text else Version(text)
+    storage = next((one["name"] for one in spec["versions"] if one.get("storage")), "")
+    terminating = bool(definition["metadata"].get("deletionTimestamp")) or is_true(definition, "Terminating")
+    return [
+        CustomResourceKind(
+            spec["group"],
+            version["name"],
+            spec["names"]["kind"],
+            spec["names"]["plural"],
+            namespaced=spec.get("scope") != "Cluster",
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            subresources=_subresources(version),
+            verbs=_TERMINATING_VERBS if is_true(definition, "Terminating") else _VERBS,
+            generation=True,
+            unconditional_update=False,
+            singular=names.get("singular") or "",
+            storage_version=storage,
+            definition=definition["metadata"]["name"],
+            list_kind=spec["names"].get("listKind") or f"{spec['names']['kind']}List",
+            says=versions[version["name"]],
+            versions=versions,
+            storage=storage,
+            established=established,
+            terminating=terminating,
+            warning=_warning(spec, version),
+            conversion=spec.get("conversion") or {},
+        )
+        for version in spec["versions"]
+        if version.get("served")
+    ]
+
+
+def _subresources(version: Document) -> tuple[Subresource, ...]:
+    found = version.get("subresources") or {}
+    return (
+        *((STATUS,) if found.get("status") is not None else ()),
+        *((SCALE,) if found.get("scale") is not None else ()),
+    )
+
+
+def _warning(spec: Document, version: Document) -> str:
+    """Return what is said about a deprecated version: the author's words, or which version to use."""
+    if not version.get("deprecated"):
+        return ""
+    if version.get("deprecationWarning"):
+        text: str = version["deprecationWarning"]
+        return text
+    group, kind = spec["group"], spec["names"]["kind"]
+    order = kube_version_order(version["name"])
+    newer = [
+        one["name"]
+        for one in spec["versions"]
+        if one.get("served") and not one.get("deprecated") and kube_version_order(one["name"]) > order
+    ]
+    text = f"{group}/{version['name']} {kind} is deprecated"
+    return f"{text}; use {group}/{max(newer, key=kube_version_order)} {kind}" if newer else text
+
+
+def shown_kinds(served: ServedKinds) -> list[Kind]:
+    """Return the joined kinds that discovery shows."""
+    return [kind for kind in served.joined() if not isinstance(kind, CustomResourceKind) or kind.established]

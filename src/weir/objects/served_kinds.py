@@ -1,0 +1,67 @@
+"""Which kinds does a server serve now? The rows of the table, and those that joined while it runs.
+
+The table (weir.objects.kinds) never changes. What a CustomResourceDefinition makes joins a registry that belongs to one
+server and leaves it with the definition. Nothing here is global: two servers of one process know nothing of each other.
+Whoever keeps something that depends on what is served remembers `version` with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from weir.objects import kinds
+from weir.objects.kinds import Kind
+from weir.values.kube_version import kube_version_order
+
+__all__ = ["ServedKinds"]
+
+
+class ServedKinds:
+    """The kinds of one server."""
+
+    def __init__(self) -> None:
+        self.version = 0  #: grows with every change
+        self._joined: dict[str, tuple[Kind, ...]] = {}
+        self._found: dict[tuple[str, str, str], Kind] = {}
+
+    def join(self, name: str, rows: Sequence[Kind]) -> None:
+        """Serve *rows* under *name*, in place of what was served under it."""
+        for kind in self._joined.pop(name, ()):
+            self._found.pop((kind.group, kind.version, kind.plural), None)
+        if rows:
+            self._joined[name] = tuple(rows)
+        for kind in rows:
+            self._found[kind.group, kind.version, kind.plural] = kind
+        self.version += 1
+
+    def leave(self, name: str) -> None:
+        """Serve nothing under *name* any more."""
+        if name in self._joined:
+            self.join(name, ())
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        """Return the kind served at this group, version and plural; one of the table goes first."""
+        return kinds.find(group, version, plural) or self._found.get((group, version, plural))
+
+    def under(self, name: str) -> Sequence[Kind]:
+        """Return what is served under *name*."""
+        return self._joined.get(name, ())
+
+    def joined(self) -> Iterable[Kind]:
+        """Return the kinds that are not in the table, by their names in the API."""
+        return sorted(self._found.values(), key=lambda kind: (kind.group, kind.plural, kind.version))
+
+    def groups(self, shown: Iterable[Kind] | None = None) -> dict[str, list[str]]:
+        """Return the groups beside those of the table with their versions, the newest first."""
+        found: dict[str, list[str]] = {}
+        for kind in self.joined() if shown is None else shown:
+            versions = found.setdefault(kind.group, [])
+            if kind.version not in versions:
+                versions.append(kind.version)
+        return {
+            group: sorted(versions, key=kube_version_order, reverse=True)
+            for group, versions in sorted(found.items())
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self._found)

@@ -1,0 +1,13 @@
+"""Is this CustomResourceDefinition sound? The rules are those of weir.customresources.definition_rules."""
+
+from __future__ import annotations
+
+from weir.validate.context import Context
+from weir.validate.field import Document, Errors
+
+
+def validate_custom_resource_definition(new: Document, old: Document | None, context: Context) -> Errors:
+    """Yield what is wrong with a definition; what reads schemas is loaded by the first one."""
+    from weir.customresources.definition_rules import validate_definition
+
+    return validate_definition(new, old, context)

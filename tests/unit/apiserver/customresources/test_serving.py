@@ -1,0 +1,149 @@
+"""Custom resources on a server in this process: what joins, what leaves, what is read and written.
+
+Whole answers are held against a real server's in tests/kubernetes/test_same_custom_resources.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.apiserver.customresources.world import CRDS, WIDGETS, definition, server, widget
+
+SPEC = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "minimum": 1, "default": 3},
+        "name": {"type": "string", "maxLength": 5},
+        "rows": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["key"],
+            "items": {
+                "type": "object",
+                "required": ["key"],
+                "properties": {"key": {"type": "string"}, "value": {"type": "integer", "maximum": 5}},
+            },
+        },
+    },
+}
+MERGE = "application/merge-patch+json"
+
+
+@pytest.fixture
+async def world(tmp_path):
+    async with server(tmp_path) as found:
+        await found.define(definition(SPEC))
+        yield found
+
+
+async def test_a_definition_makes_a_kind_that_is_discovered(world):
+    code, listed = await world.ask("GET", "/apis/example.com/v1")
+    assert code == 200
+    assert [one["name"] for one in listed["resources"]] == ["widgets"]
+    _, groups = await world.ask("GET", "/apis")
+    assert groups["groups"][-1]["name"] == "example.com"
+    aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    _, whole = await world.ask("GET", "/apis", accept=aggregated)
+    assert whole["items"][-1]["versions"][0]["resources"][0]["responseKind"]["kind"] == "Widget"
+
+
+async def test_openapi_describes_it(world):
+    _, index = await world.ask("GET", "/openapi/v3")
+    assert "apis/example.com/v1" in index["paths"]
+    _, document = await world.ask("GET", "/openapi/v3/apis/example.com/v1")
+    model = document["components"]["schemas"]["com.example.v1.Widget"]
+    assert model["properties"]["spec"]["properties"]["size"]["minimum"] == 1
+    assert "/apis/example.com/v1/namespaces/{namespace}/widgets/{name}" in document["paths"]
+    _, old = await world.ask("GET", "/openapi/v2")
+    assert "com.example.v1.WidgetList" in old["definitions"]
+
+
+async def test_an_object_is_pruned_and_defaulted(world):
+    code, made = await world.ask("POST", WIDGETS, widget("a", name="n", bogus=1))
+    assert code == 201
+    assert made["spec"] == {"name": "n", "size": 3}
+    assert made["metadata"]["generation"] == 1
+
+
+async def test_defaults_of_today_are_read_with_what_was_stored(world):
+    await world.ask("POST", WIDGETS, widget("a"))
+    more = {**SPEC, "properties": {"mode": {"type": "string", "default": "Fast"}}}
+    patch = [
+        {
+            "op": "replace",
+            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec",
+            "value": more,
+        }
+    ]
+    code, _ = await world.ask("PATCH", f"{CRDS}/widgets.example.com", patch, "application/json-patch+json")
+    assert code == 200
+    _, found = await world.ask("GET", f"{WIDGETS}/a")
+    assert found["spec"] == {"mode": "Fast"}
+
+
+async def test_an_update_counts_and_keeps_what_was_wrong_already(world):
+    _, made = await world.ask("POST", WIDGETS, widget("a", size=9, rows=[{"key": "x", "value": 5}]))
+    tighter = {**SPEC, "properties": {**SPEC["properties"], "size": {"type": "integer", "maximum": 5}}}
+    patch = [
+        {
+            "op": "replace",
+            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec",
+            "value": tighter,
+        }
+    ]
+    await world.ask("PATCH", f"{CRDS}/widgets.example.com", patch, "application/json-patch+json")
+    made["spec"]["name"] = "new"
+    code, answer = await world.ask("PUT", f"{WIDGETS}/a", made)
+    assert (code, answer["metadata"]["generation"]) == (200, 2)
+    code, answer = await world.ask("PATCH", f"{WIDGETS}/a", {"spec": {"size": 8}}, MERGE)
+    assert (code, answer["reason"]) == (422, "Invalid")
+
+
+async def test_names_that_are_taken_are_refused_until_they_are_free(world):
+    second = definition(SPEC, "gadgets")
+    second["spec"]["names"]["kind"] = "Widget"
+    await world.ask("POST", CRDS, second)
+
+    def refused(code, found):
+        conditions = {one["type"]: one for one in found["status"].get("conditions") or ()}
+        return conditions.get("NamesAccepted", {}).get("status") == "False"
+
+    found = await world.until(f"{CRDS}/gadgets.example.com", refused)
+    said = next(one for one in found["status"]["conditions"] if one["type"] == "NamesAccepted")
+    assert (said["reason"], said["message"]) == ("ListKindConflict", '"WidgetList" is already in use')
+    assert (await world.ask("GET", "/apis/example.com/v1/gadgets"))[0] == 404
+    await world.ask("DELETE", f"{CRDS}/widgets.example.com")
+    await world.until("/apis/example.com/v1/gadgets", lambda code, _: code == 200)
+
+
+async def test_a_deleted_definition_takes_its_objects_with_it(world):
+    held = widget("held")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await world.ask("POST", WIDGETS, held)
+    await world.ask("POST", WIDGETS, widget("free"))
+    code, answer = await world.ask("DELETE", f"{CRDS}/widgets.example.com")
+    assert code == 200
+    assert answer["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    await world.until(f"{WIDGETS}/free", lambda code, _: code == 404)
+    code, answer = await world.ask("POST", WIDGETS, widget("late"))
+    assert code == 403
+    assert answer["message"].endswith("create not allowed while custom resource definition is terminating")
+    assert (await world.ask("GET", f"{CRDS}/widgets.example.com"))[0] == 200
+    await world.ask("PATCH", f"{WIDGETS}/held", {"metadata": {"finalizers": None}}, MERGE)
+    await world.until(f"{CRDS}/widgets.example.com", lambda code, _: code == 404)
+    assert (await world.ask("GET", WIDGETS))[0] == 404
+    assert (await world.ask("GET", "/apis/example.com"))[0] == 404
+
+
+async def test_definitions_are_served_again_after_a_restart(tmp_path):
+    async with server(tmp_path, "sqlite") as first:
+        await first.define(definition(SPEC))
+        await first.ask("POST", WIDGETS, widget("kept"))
+    async with server(tmp_path, "sqlite") as second:
+        code, found = await second.ask("GET", f"{WIDGETS}/kept")
+        assert (code, found["spec"]) == (200, {"size": 3})
+
+
+async def test_two_servers_of_one_process_do_not_share_kinds(world, tmp_path):
+    async with server(tmp_path / "other") as other:
+        assert (await other.ask("GET", WIDGETS))[0] == 404
