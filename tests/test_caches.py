@@ -27,7 +27,6 @@ FINITE = {
     "weir.apiserver.openapi": "kinds, schemas and groups that are served",
     "weir.apiserver.patches": "kinds and their schemas",
     "weir.apiserver.printers.tables": "kinds",
-    "weir.apiserver.registry.codec.prefix": "kinds",
     "weir.apiserver.transport.protobuf": "message types",
     "weir.devices.expression": "environments of the language, which gates make",
     "weir.objects": "kinds, schemas and view types",

@@ -92,7 +92,7 @@ class Handlers:
         #: what is served besides the kinds of the table: those that definitions make
         self.served = ServedKinds()
         self.definitions = Definitions(parts.store, self.served)
-        self.definitions.when_gone(self.watches.end)
+        self.definitions.when_gone = self.watches.end
         self._after_create: list[Callable[[Kind, str], Awaitable[None]]] = []
 
     def after_create(self, hook: Callable[[Kind, str], Awaitable[None]]) -> None:

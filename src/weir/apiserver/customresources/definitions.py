@@ -29,17 +29,11 @@ class Definitions:
 
     def __init__(self, store: Store, served: ServedKinds) -> None:
         self._store, self._served = store, served
-        self._gone: list[Callable[[Kind], None]] = []
-        self._changed: list[Callable[[str], None]] = []
+        #: called with every kind that is no longer served
+        self.when_gone: Callable[[Kind], None] = _nothing
+        #: called with the name of every definition that is written or deleted
+        self.when_changed: Callable[[str], None] = _nothing
         self._follow()
-
-    def when_gone(self, hook: Callable[[Kind], None]) -> None:
-        """Call *hook* with every kind that is no longer served."""
-        self._gone.append(hook)
-
-    def when_changed(self, hook: Callable[[str], None]) -> None:
-        """Call *hook* with the name of every definition that is written or deleted."""
-        self._changed.append(hook)
 
     def _follow(self) -> None:
         under = DEFINITIONS.prefix
@@ -74,7 +68,9 @@ class Definitions:
         left = {(kind.group, kind.version) for kind in rows}
         for kind in known:
             if (kind.group, kind.version) not in left:
-                for gone in self._gone:
-                    gone(kind)
-        for changed in self._changed:
-            changed(name)
+                self.when_gone(kind)
+        self.when_changed(name)
+
+
+def _nothing(what: object) -> None:
+    """Nobody asked to be told."""

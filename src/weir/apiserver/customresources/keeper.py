@@ -46,7 +46,7 @@ class DefinitionKeeper:
         self._working: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._stopped = False
-        definitions.when_changed(self._changed)
+        definitions.when_changed = self._changed
         for found in verbs.store.range(DEFINITIONS.prefix).items:
             self._changed(found.key[len(DEFINITIONS.prefix) :])
 

@@ -53,7 +53,7 @@ def patched_parts(
 
     *merge* lays a patch over a part of the object and may change both.
     """
-    if not _separable(kind):
+    if kind.converted or not _separable(kind):
         return None
     try:
         overlay = msgspec.json.decode(body)
@@ -88,7 +88,7 @@ def applied_parts(
 ) -> Document | None:
     """Return what the first apply of *manager* to the status makes of *old*; None: look at the whole object."""
     entries = old["metadata"].get("managedFields")
-    if not entries or manager == KUBECTL or not _separable(kind):
+    if not entries or manager == KUBECTL or kind.converted or not _separable(kind):
         return None
     if any(entry.get("manager") == manager and entry.get("operation") == "Apply" for entry in entries):
         return None  # what it no longer names has to go
@@ -138,8 +138,8 @@ def _separable(kind: Kind) -> bool:
     """Whether the status of an object of this kind can be looked at without the rest.
 
     Not when a default of one part depends on another, except where all of them lie in the spec; nor when the stored
-    object says what the defaults are, nor when it is stored otherwise than served.
+    object says what the defaults are. What is stored otherwise than served is not asked for here.
     """
-    if kind.converted or for_kind(kind).remembers:
+    if for_kind(kind).remembers:
         return False
     return not defaults.spans_parts(kind) or (kind.group, kind.kind) in _DEFAULTS_IN_SPEC

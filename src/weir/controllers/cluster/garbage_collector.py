@@ -9,7 +9,7 @@ is deleted because of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -18,11 +18,13 @@ import msgspec
 from weir.client.events import ObjectReference
 from weir.controllers.runtime.actions import Action, Delete, Patch, Record, WakeAt
 from weir.controllers.runtime.controller import Controller
+from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.views import Node, Pod
 from weir.gates import Gates
 from weir.objects.kinds import KINDS, Kind, by_kind, find_kind
 
+FindKind = Callable[[str, str], Kind | None]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 SECOND_LOOK: Final = timedelta(seconds=1)
 NAMESPACES: Final = by_kind("v1", "Namespace")
@@ -53,12 +55,14 @@ class Item(msgspec.Struct, frozen=True):
     finalizers: tuple[str, ...]
     owners: tuple[Owner, ...]
     version: str
+    written: tuple[Mapping[str, Any], ...] = ()  # the owners as the object has them
 
 
 class GarbageCollector(Controller):
     """The garbage collector."""
 
     name = "garbage-collector-controller"
+    custom = True
     kinds: Sequence[Kind] = tuple(
         kind
         for kind in KINDS
@@ -70,14 +74,22 @@ class GarbageCollector(Controller):
     def __init__(self, gates: Gates) -> None:
         self._dependents: dict[str, set[ItemKey]] = {}  # uid of an owner → those that name it
         self._doubted: dict[ItemKey, datetime] = {}  # objects whose owners seem gone → since when
+        self._find: FindKind = find_kind
+
+    def know(self, kinds: CustomKinds) -> None:
+        """Find owners among custom kinds too."""
+        self._find = kinds.find
+
+    def _read(self, found: Any) -> Item:
+        return read_item(found, self._find)
 
     def changed(self, kind: Kind, old: Any, new: Any) -> Iterator[ItemKey]:
         """Yield the object itself if it has owners or waits for dependents, and those that wait for it."""
         if old is not None and new is not None and _same_owners(old, new):
             return  # nothing of what is kept here, and nothing that is waited for
         key = _key(kind, new if new is not None else old)
-        before = read_item(old) if old is not None else None
-        after = read_item(new) if new is not None else None
+        before = self._read(old) if old is not None else None
+        after = self._read(new) if new is not None else None
         for owner in before.owners if before is not None else ():
             there = self._dependents.get(owner.uid, set())
             there.discard(key)
@@ -105,7 +117,7 @@ class GarbageCollector(Controller):
         found = listers.get(key.kind, key.name, key.namespace)
         if found is None:
             return
-        item = read_item(found)
+        item = self._read(found)
         if item.deleting and ORPHAN in item.finalizers:
             yield from self._release(key, item, listers)
         elif item.deleting and FOREGROUND in item.finalizers:
@@ -119,7 +131,7 @@ class GarbageCollector(Controller):
         for dependent in sorted(self._dependents.get(item.uid, ()), key=_order):
             other = listers.get(dependent.kind, dependent.name, dependent.namespace)
             if other is not None:
-                yield _without_owners(dependent, read_item(other), {item.uid})
+                yield _without_owners(dependent, self._read(other), {item.uid})
         yield _without_finalizer(key, item, ORPHAN)
 
     def _wait(self, key: ItemKey, item: Item, listers: Listers) -> Iterator[Action]:
@@ -128,7 +140,7 @@ class GarbageCollector(Controller):
             other = listers.get(dependent.kind, dependent.name, dependent.namespace)
             if other is None:
                 continue
-            inner = read_item(other)
+            inner = self._read(other)
             blocking = blocking or any(o.uid == item.uid and o.blocks for o in inner.owners)
             if not inner.deleting and all(owner.uid == item.uid for owner in inner.owners):
                 has_own = bool(self._dependents.get(inner.uid))
@@ -146,6 +158,11 @@ class GarbageCollector(Controller):
     # ── an object with owners ────────────────────────────────────────────────────────────────────
 
     def _owned(self, key: ItemKey, item: Item, listers: Listers, now: datetime) -> Iterator[Action]:
+        if any(
+            owner.kind in listers.caches and not listers.caches[owner.kind].synced for owner in item.owners
+        ):
+            yield WakeAt(key, now + SECOND_LOOK)  # a kind that just came: its objects are being read
+            return
         gone = [owner for owner in item.owners if _is_gone(owner, key.namespace, listers)]
         if not gone:
             self._doubted.pop(key, None)
@@ -202,12 +219,12 @@ def _same_owners(old: Any, new: Any) -> bool:
     )
 
 
-def read_item(found: Any) -> Item:
+def read_item(found: Any, find: FindKind = find_kind) -> Item:
     """Return what the collector reads of an object, whatever its kind."""
     if isinstance(found, Pod | Node):
         metadata = found.metadata
         owners = tuple(
-            Owner(find_kind(o.api_version, o.kind), o.name, o.uid, bool(o.block_owner_deletion))
+            Owner(find(o.api_version, o.kind), o.name, o.uid, bool(o.block_owner_deletion))
             for o in metadata.owner_references or ()
         )
         return Item(
@@ -220,7 +237,7 @@ def read_item(found: Any) -> Item:
     document = found["metadata"]
     owners = tuple(
         Owner(
-            find_kind(o.get("apiVersion", ""), o.get("kind", "")),
+            find(o.get("apiVersion", ""), o.get("kind", "")),
             o.get("name", ""),
             o.get("uid", ""),
             bool(o.get("blockOwnerDeletion")),
@@ -233,6 +250,7 @@ def read_item(found: Any) -> Item:
         tuple(document.get("finalizers") or ()),
         owners,
         document.get("resourceVersion", ""),
+        tuple(document.get("ownerReferences") or ()),
     )
 
 
@@ -265,6 +283,11 @@ def _without_finalizer(key: ItemKey, item: Item, finalizer: str) -> Patch:
 
 def _without_owners(key: ItemKey, item: Item, uids: set[str]) -> Patch:
     """Return the change that makes an object forget these owners, whatever else it has."""
+    if key.kind.group and find_kind(key.kind.api_version, key.kind.kind) is None:
+        # Custom resources do not merge by strategy: what is left is written, if nobody wrote meanwhile.
+        left = [owner for owner in item.written if owner.get("uid") not in uids]
+        kept = {"uid": item.uid, "resourceVersion": item.version, "ownerReferences": left or None}
+        return Patch(key.kind, key.name, key.namespace, {"metadata": kept})
     gone = [{"$patch": "delete", "uid": uid} for uid in sorted(uids)]
     patch = {"metadata": {"uid": item.uid, "ownerReferences": gone}}
     return Patch(key.kind, key.name, key.namespace, patch, "application/strategic-merge-patch+json")

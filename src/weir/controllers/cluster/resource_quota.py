@@ -93,9 +93,9 @@ class ResourceQuotas(Controller):
         for kind in KNOWN:
             if listers.serves(kind):
                 _count(used, quota, kind, map(_document, listers.within(kind, key.namespace)))
-        others = tuple(_others(hard))
-        if others:
-            yield Recount(quota, used, others)
+        others, unknown = tuple(_others(hard)), tuple(_unknown(hard))
+        if others or unknown:
+            yield Recount(quota, used, others, unknown)
             yield WakeAt(key, now + AGAIN)
         else:
             yield from _status(quota, used)
@@ -108,10 +108,11 @@ class Recount(Steps):
     quota: Document
     used: Amounts
     kinds: tuple[Kind, ...]
+    unknown: tuple[tuple[str, str], ...] = ()  # group and plural of what may be custom resources
 
     async def carry_out(self, context: ActionContext) -> None:
         used, namespace = dict(self.used), self.quota["metadata"]["namespace"]
-        for kind in self.kinds:
+        for kind in (*self.kinds, *await _served(context, self.unknown)):
             try:
                 listed = await context.client.list(kind, namespace)
             except NotFound:
@@ -124,6 +125,18 @@ class Recount(Steps):
                 )
             except NotFound:
                 return
+
+
+async def _served(context: ActionContext, wanted: Iterable[tuple[str, str]]) -> list[Kind]:
+    """Return rows for the groups and plurals that the API serves, in the version it prefers."""
+    found = []
+    for group, plural in wanted:
+        try:
+            page = msgspec.json.decode(await context.client.call("GET", f"/apis/{group}"))
+        except NotFound:
+            continue
+        found.append(Kind(group, page["preferredVersion"]["version"], plural, plural))
+    return found
 
 
 def _count(used: Amounts, quota: Document, kind: Kind, documents: Iterable[Document]) -> None:
@@ -141,6 +154,15 @@ def _others(hard: Iterable[str]) -> Iterator[Kind]:
         named = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         if kind.stored and kind.namespaced and "list" in kind.verbs and kind not in KNOWN and named in wanted:
             yield kind
+
+
+def _unknown(hard: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield group and plural of what a quota counts and the table of kinds does not have."""
+    known = {(kind.group, kind.plural) for kind in KINDS}
+    for name in hard:
+        plural, _, group = name.removeprefix("count/").partition(".")
+        if name.startswith("count/") and group and (group, plural) not in known:
+            yield group, plural
 
 
 def _status(quota: Document, used: Amounts) -> Iterator[Patch]:

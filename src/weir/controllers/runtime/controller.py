@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.controllers.runtime.actions import Action, Evict, Steps
+from weir.controllers.runtime.custom_kinds import CustomKinds
 from weir.controllers.runtime.listers import Listers
 from weir.controllers.runtime.metrics import ControllerMetrics
 from weir.objects.kinds import Kind
@@ -25,6 +26,7 @@ class Controller(abc.ABC):
 
     name: str  #: in metrics and logs, and as the source of events unless `event_source` is set
     kinds: Sequence[Kind]  #: the collections it reads, in the order in which they are first delivered
+    custom: bool = False  #: whether it also reads every collection that custom resource definitions make
     event_source: str = ""
     first_keys: Sequence[Hashable] = ()  #: reconciled once when the controller starts
     workers: int = WORKERS  #: how many keys are reconciled at the same time
@@ -37,6 +39,10 @@ class Controller(abc.ABC):
     @abc.abstractmethod
     def reconcile(self, key: Any, listers: Listers, now: datetime) -> Iterable[Action]:
         """Return what must happen; safe to repeat."""
+
+    def know(self, kinds: CustomKinds) -> None:
+        """Be told which custom kinds there are, from now on; called before the controller starts."""
+        return
 
     # ── optional ─────────────────────────────────────────────────────────────────────────────────
 

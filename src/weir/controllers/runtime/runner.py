@@ -38,6 +38,7 @@ from weir.controllers.runtime.actions import (
 )
 from weir.controllers.runtime.controller import Controller
 from weir.controllers.runtime.create_backoff import CreateBackoff
+from weir.controllers.runtime.custom_kinds import DEFINITIONS, CustomKinds
 from weir.controllers.runtime.expectations import Expectations, is_deleting, key_of
 from weir.controllers.runtime.listers import PODS, Listers, decoder, prepare
 from weir.controllers.runtime.metrics import ControllerMetrics
@@ -89,6 +90,12 @@ class Controllers:
     def _prepare(self) -> None:
         """Begin with nothing known, as every term of office does."""
         kinds = list(dict.fromkeys(kind for controller in self._controllers for kind in controller.kinds))
+        self.custom_kinds = CustomKinds()
+        self._custom_tasks: dict[Kind, asyncio.Task[None]] = {}
+        for controller in self._controllers:
+            controller.know(self.custom_kinds)
+        if any(controller.custom for controller in self._controllers) and DEFINITIONS not in kinds:
+            kinds.append(DEFINITIONS)
         self.informers: dict[Kind, Informer[Any]] = {}
         for number, kind in enumerate(kinds):
             informer = Informer(self.client, kind, self.clock, decoder(kind), seed=self._seed + number)
@@ -142,13 +149,32 @@ class Controllers:
             for worker in self.workers:
                 worker.start()
                 tasks += worker.tasks
+            if DEFINITIONS in self.informers:
+                self.informers[DEFINITIONS].cache.listen(self._defined)
             await asyncio.gather(*tasks)
         finally:
+            tasks += self._custom_tasks.values()
             for task in tasks:
                 task.cancel()
             for worker in self.workers:
                 worker.stop()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _defined(self, old: Any, new: Any) -> None:
+        """Watch the objects of a definition that is established, and no longer those of one that is gone."""
+        gone, came = self.custom_kinds.set((new or old)["metadata"]["name"], new)
+        if gone is not None:
+            self._custom_tasks.pop(gone).cancel()
+            self.listers.caches.pop(gone, None)
+            self.informers.pop(gone, None)
+        if came is None:
+            return
+        informer = Informer(self.client, came, self.clock, decoder(came), seed=self._seed)
+        self.informers[came], self.listers.caches[came] = informer, informer.cache
+        for worker in self.workers:
+            if worker.controller.custom:
+                worker.follow(came)
+        self._custom_tasks[came] = asyncio.ensure_future(informer.run())
 
     async def _leave_out_unserved(self) -> None:
         """Do without kinds that this server does not serve: another version's, or a feature's that is off."""
@@ -204,12 +230,16 @@ class _Worker:
         self.controller.register_metrics(self._owner.metrics)
         for kind in self.controller.kinds:
             if kind in self._owner.informers:
-                self._owner.informers[kind].cache.listen(self._listener(kind))
+                self.follow(kind)
         for key in self.controller.first_keys:
             self.queue.add(key)
         self.tasks.append(asyncio.ensure_future(self.recorder.run()))
         for _ in range(self.controller.workers):
             self.tasks.append(asyncio.ensure_future(work(self.queue, self._reconcile, failed=self._failed)))
+
+    def follow(self, kind: Kind) -> None:
+        """Be told of changes of *kind*."""
+        self._owner.informers[kind].cache.listen(self._listener(kind))
 
     def stop(self) -> None:
         self.queue.close()
