@@ -70,9 +70,9 @@ HEAD = """# Kinds
 Every kind the API of `weir up` serves, and what acts on it there. Written by `make docs`.
 
 A kind that nothing acts on is stored, defaulted, checked and printed all the same: manifests apply, and controllers of
-your own find it as on any cluster. Beside these there are the kinds your CustomResourceDefinitions make
-([use custom resources](../howto/use-custom-resources.md)). Kinds that are neither are refused with `no matches for kind`;
-above all admission policies and certificate requests are not served yet.
+your own find it as on any cluster. Beside these there are the kinds your CustomResourceDefinitions make: see
+[use custom resources](../howto/use-custom-resources.md). Kinds that are neither are refused with
+`no matches for kind`; above all mutating admission policies and certificate requests are not served yet.
 
 | Kind | Versions | Short | Scope | Subresources | What acts on it |
 |---|---|---|---|---|---|
