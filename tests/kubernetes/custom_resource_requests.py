@@ -77,7 +77,19 @@ def refused() -> Iterator[Asked]:
     ask("no scope", crd(scope=""))
     ask("odd scope", crd(scope="Galaxy"))
     ask("no names", crd(names={}))
-    ask("odd names", crd(names={"plural": "Gad_gets", "kind": "9", "singular": "-a", "listKind": "B!", "shortNames": ["X"], "categories": ["All"]}))
+    ask(
+        "odd names",
+        crd(
+            names={
+                "plural": "Gad_gets",
+                "kind": "9",
+                "singular": "-a",
+                "listKind": "B!",
+                "shortNames": ["X"],
+                "categories": ["All"],
+            }
+        ),
+    )
     ask("kind is list", crd(names={"plural": "gadgets", "kind": "Gadget", "listKind": "Gadget"}))
     ask("no versions", crd(versions=[]))
     ask("no storage", crd("gadgets", version(objects(), storage=False)))
@@ -93,18 +105,51 @@ def refused() -> Iterator[Asked]:
     ask("empty warning", crd("gadgets", version(objects(), deprecated=True, deprecationWarning="")))
     ask("long warning", crd("gadgets", version(objects(), deprecated=True, deprecationWarning="x\n" * 200)))
     ask("protected", crd(group="example.k8s.io"))
-    ask("protected odd", crd(group="example.k8s.io", metadata={"annotations": {"api-approved.kubernetes.io": "yes"}}))
-    ask("unapproved", crd(group="example.k8s.io", metadata={"annotations": {"api-approved.kubernetes.io": "unapproved, test"}}))
+    ask(
+        "protected odd",
+        crd(group="example.k8s.io", metadata={"annotations": {"api-approved.kubernetes.io": "yes"}}),
+    )
+    ask(
+        "unapproved",
+        crd(
+            group="example.k8s.io",
+            metadata={"annotations": {"api-approved.kubernetes.io": "unapproved, test"}},
+        ),
+    )
     for name, conversion in {
         "odd": {"strategy": "Magic"},
         "none": {"strategy": ""},
         "webhook": {"strategy": "Webhook"},
         "without": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}},
-        "both": {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://a", "service": {"name": "a", "namespace": "b"}}, "conversionReviewVersions": ["v1"]}},
-        "http": {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "http://a"}, "conversionReviewVersions": ["v3", "v3", "V"]}},
-        "service": {"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"name": "", "namespace": "b", "port": 0, "path": "x"}}, "conversionReviewVersions": []}},
-        "unneeded": {"strategy": "None", "webhook": {"clientConfig": {"url": "https://a"}, "conversionReviewVersions": ["v1"]}},
-        "fine": {"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"name": "a", "namespace": "b"}}, "conversionReviewVersions": ["v1"]}},
+        "both": {
+            "strategy": "Webhook",
+            "webhook": {
+                "clientConfig": {"url": "https://a", "service": {"name": "a", "namespace": "b"}},
+                "conversionReviewVersions": ["v1"],
+            },
+        },
+        "http": {
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": {"url": "http://a"}, "conversionReviewVersions": ["v3", "v3", "V"]},
+        },
+        "service": {
+            "strategy": "Webhook",
+            "webhook": {
+                "clientConfig": {"service": {"name": "", "namespace": "b", "port": 0, "path": "x"}},
+                "conversionReviewVersions": [],
+            },
+        },
+        "unneeded": {
+            "strategy": "None",
+            "webhook": {"clientConfig": {"url": "https://a"}, "conversionReviewVersions": ["v1"]},
+        },
+        "fine": {
+            "strategy": "Webhook",
+            "webhook": {
+                "clientConfig": {"service": {"name": "a", "namespace": "b"}},
+                "conversionReviewVersions": ["v1"],
+            },
+        },
     }.items():
         ask(f"conversion {name}", crd(conversion=conversion))
     for name, columns in {
@@ -115,8 +160,20 @@ def refused() -> Iterator[Asked]:
         ask(f"column {name}", crd("gadgets", version(objects(), additionalPrinterColumns=columns)))
     for name, found in {
         "empty": {"scale": {}},
-        "relative": {"scale": {"specReplicasPath": "spec.n", "statusReplicasPath": "status.n", "labelSelectorPath": "a"}},
-        "elsewhere": {"scale": {"specReplicasPath": ".status.n", "statusReplicasPath": ".spec.n", "labelSelectorPath": ".a"}},
+        "relative": {
+            "scale": {
+                "specReplicasPath": "spec.n",
+                "statusReplicasPath": "status.n",
+                "labelSelectorPath": "a",
+            }
+        },
+        "elsewhere": {
+            "scale": {
+                "specReplicasPath": ".status.n",
+                "statusReplicasPath": ".spec.n",
+                "labelSelectorPath": ".a",
+            }
+        },
         "status": {"status": {}},
     }.items():
         ask(f"subresource {name}", crd("gadgets", version(root(n=INTEGER), subresources=found)))
@@ -145,7 +202,10 @@ def refused() -> Iterator[Asked]:
     schema("nullable root", {"type": "object", "nullable": True})
     schema("additional at root", {"type": "object", "additionalProperties": STRING})
     schema("both", root(a={"type": "object", "properties": {"b": STRING}, "additionalProperties": STRING}))
-    schema("forbidden additional", root(a={"type": "object", "properties": {"b": STRING}, "additionalProperties": False}))
+    schema(
+        "forbidden additional",
+        root(a={"type": "object", "properties": {"b": STRING}, "additionalProperties": False}),
+    )
     schema("allowed additional", root(a={"type": "object", "additionalProperties": True}))
     schema("unique", root(a={"type": "array", "items": STRING, "uniqueItems": True}))
     schema("ref", root(a={"$ref": "#/a"}))
@@ -158,36 +218,138 @@ def refused() -> Iterator[Asked]:
     schema("preserve false", root(a={"type": "object", "x-kubernetes-preserve-unknown-fields": False}))
     schema("preserve", root(a={"x-kubernetes-preserve-unknown-fields": True}))
     schema("int or string", root(a={"x-kubernetes-int-or-string": True, "anyOf": [INTEGER, STRING]}))
-    schema("int or string deep", root(a={"x-kubernetes-int-or-string": True, "allOf": [{"anyOf": [INTEGER, STRING]}, {"pattern": "^a"}]}))
+    schema(
+        "int or string deep",
+        root(
+            a={"x-kubernetes-int-or-string": True, "allOf": [{"anyOf": [INTEGER, STRING]}, {"pattern": "^a"}]}
+        ),
+    )
     schema("int or string typed", root(a={"x-kubernetes-int-or-string": True, "type": "string"}))
-    schema("int or string kept", root(a={"x-kubernetes-int-or-string": True, "x-kubernetes-preserve-unknown-fields": True}))
+    schema(
+        "int or string kept",
+        root(a={"x-kubernetes-int-or-string": True, "x-kubernetes-preserve-unknown-fields": True}),
+    )
     schema("any of types", root(a={"type": "string", "anyOf": [INTEGER, STRING, BOOLEAN]}))
-    schema("nested", root(a={"type": "object", "properties": {"b": STRING}, "anyOf": [{"properties": {"b": {"description": "x", "default": "y", "nullable": True, "title": "t"}, "c": {"minLength": 1}}, "required": ["b"]}]}))
+    schema(
+        "nested",
+        root(
+            a={
+                "type": "object",
+                "properties": {"b": STRING},
+                "anyOf": [
+                    {
+                        "properties": {
+                            "b": {"description": "x", "default": "y", "nullable": True, "title": "t"},
+                            "c": {"minLength": 1},
+                        },
+                        "required": ["b"],
+                    }
+                ],
+            }
+        ),
+    )
     schema("nested additional", root(a={"type": "object", "not": {"additionalProperties": STRING}}))
-    schema("nested extensions", root(a={"type": "array", "items": STRING, "oneOf": [{"x-kubernetes-list-type": "set", "x-kubernetes-map-type": "atomic", "x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-int-or-string": True, "x-kubernetes-embedded-resource": True, "x-kubernetes-list-map-keys": ["a"], "x-kubernetes-validations": [{"rule": "true"}]}]}))
+    schema(
+        "nested extensions",
+        root(
+            a={
+                "type": "array",
+                "items": STRING,
+                "oneOf": [
+                    {
+                        "x-kubernetes-list-type": "set",
+                        "x-kubernetes-map-type": "atomic",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                        "x-kubernetes-int-or-string": True,
+                        "x-kubernetes-embedded-resource": True,
+                        "x-kubernetes-list-map-keys": ["a"],
+                        "x-kubernetes-validations": [{"rule": "true"}],
+                    }
+                ],
+            }
+        ),
+    )
     schema("nested metadata", {**objects(), "allOf": [{"properties": {"metadata": {"minProperties": 1}}}]})
     schema("missing items", root(a={"type": "string", "allOf": [{"items": {"minLength": 1}}]}))
     schema("embedded", root(a={"type": "object", "x-kubernetes-embedded-resource": True}))
     schema("embedded string", root(a={"type": "string", "x-kubernetes-embedded-resource": True}))
-    schema("embedded map", root(a={"type": "object", "x-kubernetes-embedded-resource": True, "additionalProperties": STRING}))
-    schema("embedded odd", root(a={"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"kind": INTEGER, "apiVersion": INTEGER, "metadata": STRING}}))
+    schema(
+        "embedded map",
+        root(a={"type": "object", "x-kubernetes-embedded-resource": True, "additionalProperties": STRING}),
+    )
+    schema(
+        "embedded odd",
+        root(
+            a={
+                "type": "object",
+                "x-kubernetes-embedded-resource": True,
+                "properties": {"kind": INTEGER, "apiVersion": INTEGER, "metadata": STRING},
+            }
+        ),
+    )
     schema("metadata described", objects(metadata=objects(name=STRING)))
-    schema("metadata too much", objects(metadata=objects(name=STRING, labels={"type": "object", "additionalProperties": STRING})))
+    schema(
+        "metadata too much",
+        objects(metadata=objects(name=STRING, labels={"type": "object", "additionalProperties": STRING})),
+    )
     schema("metadata no object", objects(metadata=STRING, kind=INTEGER))
-    schema("metadata default", objects(metadata={**objects(name={**STRING, "default": "x"})}, kind={**STRING, "default": "Gadget"}))
+    schema(
+        "metadata default",
+        objects(metadata={**objects(name={**STRING, "default": "x"})}, kind={**STRING, "default": "Gadget"}),
+    )
     for name, found in {
         "set of objects": {"type": "array", "x-kubernetes-list-type": "set", "items": objects(a=STRING)},
-        "set of atoms": {"type": "array", "x-kubernetes-list-type": "set", "items": {**objects(a=STRING), "x-kubernetes-map-type": "atomic"}},
-        "set of lists": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "array", "items": STRING, "x-kubernetes-list-type": "set"}},
+        "set of atoms": {
+            "type": "array",
+            "x-kubernetes-list-type": "set",
+            "items": {**objects(a=STRING), "x-kubernetes-map-type": "atomic"},
+        },
+        "set of lists": {
+            "type": "array",
+            "x-kubernetes-list-type": "set",
+            "items": {"type": "array", "items": STRING, "x-kubernetes-list-type": "set"},
+        },
         "set on string": {"type": "string", "x-kubernetes-list-type": "set"},
         "odd list": {"type": "array", "x-kubernetes-list-type": "bag", "items": STRING},
-        "map without keys": {"type": "array", "x-kubernetes-list-type": "map", "items": objects("a", a=STRING)},
-        "map of strings": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"], "items": STRING},
-        "map with odd keys": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "a", "b", "c"], "items": objects("a", a=STRING, b=objects())},
-        "keys may be absent": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"], "items": objects(a=STRING, b={**STRING, "default": "x", "nullable": True})},
-        "nullable items": {"type": "array", "x-kubernetes-list-type": "set", "items": {**STRING, "nullable": True}},
-        "keys without type": {"type": "array", "x-kubernetes-list-map-keys": ["a"], "items": objects(a=STRING)},
-        "keys of a set": {"type": "array", "x-kubernetes-list-type": "set", "x-kubernetes-list-map-keys": ["a"], "items": STRING},
+        "map without keys": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "items": objects("a", a=STRING),
+        },
+        "map of strings": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["a"],
+            "items": STRING,
+        },
+        "map with odd keys": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["a", "a", "b", "c"],
+            "items": objects("a", a=STRING, b=objects()),
+        },
+        "keys may be absent": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["a", "b"],
+            "items": objects(a=STRING, b={**STRING, "default": "x", "nullable": True}),
+        },
+        "nullable items": {
+            "type": "array",
+            "x-kubernetes-list-type": "set",
+            "items": {**STRING, "nullable": True},
+        },
+        "keys without type": {
+            "type": "array",
+            "x-kubernetes-list-map-keys": ["a"],
+            "items": objects(a=STRING),
+        },
+        "keys of a set": {
+            "type": "array",
+            "x-kubernetes-list-type": "set",
+            "x-kubernetes-list-map-keys": ["a"],
+            "items": STRING,
+        },
         "odd map": {"type": "object", "x-kubernetes-map-type": "loose"},
         "map on string": {"type": "string", "x-kubernetes-map-type": "atomic"},
         "map on nothing": {"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-map-type": "atomic"},
@@ -202,7 +364,10 @@ def refused() -> Iterator[Asked]:
         schema(name, root(a=found))
     status = {"subresources": {"status": {}}}
     ask("status with anyOf", crd("gadgets", version({**objects(), "anyOf": [{"required": ["a"]}]}, **status)))
-    ask("status with map", crd("gadgets", version({"type": "object", "x-kubernetes-map-type": "atomic"}, **status)))
+    ask(
+        "status with map",
+        crd("gadgets", version({"type": "object", "x-kubernetes-map-type": "atomic"}, **status)),
+    )
     for name, rule in {
         "empty": {"rule": " "},
         "blank message": {"rule": "true", "message": " "},
@@ -243,8 +408,16 @@ SPEC = objects(
     plain={"type": "array", "items": objects(a=STRING)},
     labels={"type": "object", "additionalProperties": STRING},
     atom={"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": STRING, "b": STRING}},
-    free={"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"known": objects(a=STRING)}},
-    pod={"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
+    free={
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {"known": objects(a=STRING)},
+    },
+    pod={
+        "type": "object",
+        "x-kubernetes-embedded-resource": True,
+        "x-kubernetes-preserve-unknown-fields": True,
+    },
     inner={**objects(a={**STRING, "default": "x"}, b=STRING), "default": {}},
 )
 STATUS = objects(
@@ -313,7 +486,9 @@ def resources() -> Iterator[Asked]:
     q.ask("get", "GET", f"{WIDGETS}/one")
     q.ask("missing", "GET", f"{WIDGETS}/none")
     q.ask("missing subresource", "GET", f"{WIDGETS}/one/logs")
-    q.ask("with status", "POST", WIDGETS, widget("two", spec={"flag": True, "size": 5}, status={"phase": "Up"}))
+    q.ask(
+        "with status", "POST", WIDGETS, widget("two", spec={"flag": True, "size": 5}, status={"phase": "Up"})
+    )
     q.ask("no spec", "POST", WIDGETS, widget("bare"))
     q.ask("generate", "POST", WIDGETS, {**widget("x"), "metadata": {"generateName": "made-"}})
     q.ask("odd name", "POST", WIDGETS, widget("Odd_"))
@@ -324,7 +499,13 @@ def resources() -> Iterator[Asked]:
     q.ask("no version", "POST", WIDGETS, {"kind": "Widget", "metadata": {"name": "a"}})
     q.ask("no json", "POST", WIDGETS, "{")
     q.ask("a list", "POST", WIDGETS, "[1]")
-    q.ask("yaml", "POST", WIDGETS, "apiVersion: stable.example.com/v1\nkind: Widget\nmetadata: {name: yaml}\nspec: {size: 4}\n", "application/yaml")
+    q.ask(
+        "yaml",
+        "POST",
+        WIDGETS,
+        "apiVersion: stable.example.com/v1\nkind: Widget\nmetadata: {name: yaml}\nspec: {size: 4}\n",
+        "application/yaml",
+    )
     for name, spec in {
         "values": {"size": 11, "name": "much too long", "mode": "Odd", "ratio": "x", "flag": 1},
         "sets": {"tags": ["a", "b", "a"]},
@@ -334,7 +515,9 @@ def resources() -> Iterator[Asked]:
         "port": {"port": "http"},
         "wrong port": {"port": 1.5},
         "whole float": {"size": 4.0, "ratio": 2.0},
-        "embedded": {"pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "bogus": 1}, "x": 1}},
+        "embedded": {
+            "pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "bogus": 1}, "x": 1}
+        },
         "embedded odd": {"pod": {"metadata": {"name": "A", "labels": {"a b": "c"}}, "x": 1}},
         "free": {"free": {"known": {"a": "b", "c": "d"}, "else": {"x": [1]}}},
         "negative": {"replicas": -1},
@@ -345,11 +528,31 @@ def resources() -> Iterator[Asked]:
         q.ask(f"{name}", "POST", f"{WIDGETS}?dryRun=All", body)
         q.ask(f"{name} strict", "POST", f"{WIDGETS}?dryRun=All&fieldValidation=Strict", body)
     q.ask("unknown metadata", "POST", f"{WIDGETS}?dryRun=All", widget("dry", {"bogus": 1}, more=1))
-    q.ask("unknown warned", "POST", f"{WIDGETS}?dryRun=All&fieldValidation=Warn", widget("dry", {"bogus": 1}, more=1))
-    q.ask("unknown refused", "POST", f"{WIDGETS}?dryRun=All&fieldValidation=Strict", widget("dry", {"bogus": 1}, more=1))
+    q.ask(
+        "unknown warned",
+        "POST",
+        f"{WIDGETS}?dryRun=All&fieldValidation=Warn",
+        widget("dry", {"bogus": 1}, more=1),
+    )
+    q.ask(
+        "unknown refused",
+        "POST",
+        f"{WIDGETS}?dryRun=All&fieldValidation=Strict",
+        widget("dry", {"bogus": 1}, more=1),
+    )
     q.ask("wrong metadata", "POST", f"{WIDGETS}?dryRun=All", widget("dry", {"labels": 5}))
-    q.ask("odd finalizers", "POST", f"{WIDGETS}?dryRun=All", widget("dry", {"finalizers": ["a", "b.c", "d.e/f"]}))
-    q.ask("duplicates", "POST", f"{WIDGETS}?dryRun=All&fieldValidation=Strict", '{"apiVersion":"stable.example.com/v1","kind":"Widget","metadata":{"name":"dry"},"spec":{"size":1,"size":2}}')
+    q.ask(
+        "odd finalizers",
+        "POST",
+        f"{WIDGETS}?dryRun=All",
+        widget("dry", {"finalizers": ["a", "b.c", "d.e/f"]}),
+    )
+    q.ask(
+        "duplicates",
+        "POST",
+        f"{WIDGETS}?dryRun=All&fieldValidation=Strict",
+        '{"apiVersion":"stable.example.com/v1","kind":"Widget","metadata":{"name":"dry"},"spec":{"size":1,"size":2}}',
+    )
     yield from q.asked
     yield from changes()
 
@@ -367,40 +570,120 @@ def changes() -> Iterator[Asked]:
     q.ask("by name", "GET", f"{WIDGETS}?fieldSelector=metadata.name%3Done")
     q.ask("by label", "GET", f"{WIDGETS}?labelSelector=a%3Db")
     q.ask("watch", "GET", f"{WIDGETS}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Done")
-    q.ask("watch a table", "GET", f"{WIDGETS}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Done", accept=TABLE)
+    q.ask(
+        "watch a table",
+        "GET",
+        f"{WIDGETS}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Done",
+        accept=TABLE,
+    )
     q.ask("put without version", "PUT", f"{WIDGETS}/one", widget("one", spec={"size": 7}))
     q.ask("put", "PUT", f"{WIDGETS}/one", widget("one", {"resourceVersion": "0"}, spec={"size": 7}))
     q.ask("put missing", "PUT", f"{WIDGETS}/none", widget("none", spec={"size": 7}))
-    q.ask("merge", "PATCH", f"{WIDGETS}/one", {"spec": {"size": 6, "name": None}, "status": {"phase": "x"}}, MERGE)
+    q.ask(
+        "merge",
+        "PATCH",
+        f"{WIDGETS}/one",
+        {"spec": {"size": 6, "name": None}, "status": {"phase": "x"}},
+        MERGE,
+    )
     q.ask("merge nothing", "PATCH", f"{WIDGETS}/one", {"spec": {"size": 6}}, MERGE)
     q.ask("merge wrong", "PATCH", f"{WIDGETS}/one", {"spec": {"size": 66}}, MERGE)
     q.ask("merge unknown", "PATCH", f"{WIDGETS}/one?fieldValidation=Strict", {"spec": {"bogus": 1}}, MERGE)
     q.ask("merge labels", "PATCH", f"{WIDGETS}/one", {"metadata": {"labels": {"a": "b"}}}, MERGE)
-    q.ask("json patch", "PATCH", f"{WIDGETS}/one", [{"op": "replace", "path": "/spec/size", "value": 2}], JSON_PATCH)
+    q.ask(
+        "json patch",
+        "PATCH",
+        f"{WIDGETS}/one",
+        [{"op": "replace", "path": "/spec/size", "value": 2}],
+        JSON_PATCH,
+    )
     q.ask("json patch wrong", "PATCH", f"{WIDGETS}/one", [{"op": "remove", "path": "/spec/none"}], JSON_PATCH)
     q.ask("strategic", "PATCH", f"{WIDGETS}/one", {"spec": {"size": 1}}, STRATEGIC)
-    q.ask("status", "PATCH", f"{WIDGETS}/one/status", {"spec": {"size": 9}, "metadata": {"labels": {"x": "y"}}, "status": {"phase": "Up", "replicas": 2, "selector": "a=b", "conditions": [{"type": "Ready", "status": "True"}]}}, MERGE)
+    q.ask(
+        "status",
+        "PATCH",
+        f"{WIDGETS}/one/status",
+        {
+            "spec": {"size": 9},
+            "metadata": {"labels": {"x": "y"}},
+            "status": {
+                "phase": "Up",
+                "replicas": 2,
+                "selector": "a=b",
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        },
+        MERGE,
+    )
     q.ask("status wrong", "PATCH", f"{WIDGETS}/one/status", {"status": {"phase": 5}}, MERGE)
-    q.ask("status put", "PUT", f"{WIDGETS}/two/status", widget("two", {"resourceVersion": "0"}, status={"phase": "Up"}))
+    q.ask(
+        "status put",
+        "PUT",
+        f"{WIDGETS}/two/status",
+        widget("two", {"resourceVersion": "0"}, status={"phase": "Up"}),
+    )
     q.ask("table again", "GET", WIDGETS, accept=TABLE)
     q.ask("no scale", "GET", f"{WIDGETS}/one/scale")
     q.ask("replicas", "PATCH", f"{WIDGETS}/one", {"spec": {"replicas": 2}}, MERGE)
     q.ask("scale", "GET", f"{WIDGETS}/one/scale")
-    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "one", "namespace": "default"}}
+    scale = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "one", "namespace": "default"},
+    }
     q.ask("scale up", "PUT", f"{WIDGETS}/one/scale", {**scale, "spec": {"replicas": 4}})
     q.ask("scale patched", "PATCH", f"{WIDGETS}/one/scale", {"spec": {"replicas": 5}}, MERGE)
     q.ask("scale below", "PATCH", f"{WIDGETS}/one/scale", {"spec": {"replicas": -5}}, MERGE)
     q.ask("scaled", "GET", f"{WIDGETS}/one")
     apply = f"{WIDGETS}/applied?fieldManager=a"
     rows = [{"key": "a", "value": 1}, {"key": "b"}]
-    q.ask("apply", "PATCH", apply, widget("applied", spec={"rows": rows, "tags": ["x"], "atom": {"a": "1"}, "labels": {"l": "1"}, "free": {"some": {"thing": [1]}}}), APPLY)
-    q.ask("apply by another", "PATCH", f"{WIDGETS}/applied?fieldManager=b", widget("applied", spec={"rows": [{"key": "c"}], "tags": ["y"], "labels": {"m": "2"}}), APPLY)
-    q.ask("apply conflict", "PATCH", f"{WIDGETS}/applied?fieldManager=b", widget("applied", spec={"rows": [{"key": "a", "value": 2}], "atom": {"b": "2"}}), APPLY)
-    q.ask("apply forced", "PATCH", f"{WIDGETS}/applied?fieldManager=b&force=true", widget("applied", spec={"rows": [{"key": "a", "value": 2}], "atom": {"b": "2"}}), APPLY)
+    q.ask(
+        "apply",
+        "PATCH",
+        apply,
+        widget(
+            "applied",
+            spec={
+                "rows": rows,
+                "tags": ["x"],
+                "atom": {"a": "1"},
+                "labels": {"l": "1"},
+                "free": {"some": {"thing": [1]}},
+            },
+        ),
+        APPLY,
+    )
+    q.ask(
+        "apply by another",
+        "PATCH",
+        f"{WIDGETS}/applied?fieldManager=b",
+        widget("applied", spec={"rows": [{"key": "c"}], "tags": ["y"], "labels": {"m": "2"}}),
+        APPLY,
+    )
+    q.ask(
+        "apply conflict",
+        "PATCH",
+        f"{WIDGETS}/applied?fieldManager=b",
+        widget("applied", spec={"rows": [{"key": "a", "value": 2}], "atom": {"b": "2"}}),
+        APPLY,
+    )
+    q.ask(
+        "apply forced",
+        "PATCH",
+        f"{WIDGETS}/applied?fieldManager=b&force=true",
+        widget("applied", spec={"rows": [{"key": "a", "value": 2}], "atom": {"b": "2"}}),
+        APPLY,
+    )
     q.ask("apply less", "PATCH", apply, widget("applied", spec={"rows": [{"key": "b"}]}), APPLY)
     q.ask("apply unknown", "PATCH", apply, widget("applied", spec={"bogus": 1}), APPLY)
     q.ask("apply wrong", "PATCH", apply, widget("applied", spec={"size": "x"}), APPLY)
-    q.ask("apply status", "PATCH", f"{WIDGETS}/applied/status?fieldManager=c", widget("applied", status={"phase": "Up"}), APPLY)
+    q.ask(
+        "apply status",
+        "PATCH",
+        f"{WIDGETS}/applied/status?fieldManager=c",
+        widget("applied", status={"phase": "Up"}),
+        APPLY,
+    )
     q.ask("delete", "DELETE", f"{WIDGETS}/two")
     q.ask("delete again", "DELETE", f"{WIDGETS}/two")
     q.ask("hold", "PATCH", f"{WIDGETS}/yaml", {"metadata": {"finalizers": ["example.com/hold"]}}, MERGE)
@@ -409,7 +692,13 @@ def changes() -> Iterator[Asked]:
     q.ask("gone", "GET", f"{WIDGETS}/yaml")
     q.ask("several", "DELETE", f"{WIDGETS}?labelSelector=a%3Db")
     for name in ("v1", "v2", "v1beta1"):
-        body = {"apiVersion": f"stable.example.com/{name}", "kind": "Planet", "metadata": {"name": f"p-{name}"}, "spec": {"a": "x", "b": "y", "c": "z"}, "status": {"x": 1}}
+        body = {
+            "apiVersion": f"stable.example.com/{name}",
+            "kind": "Planet",
+            "metadata": {"name": f"p-{name}"},
+            "spec": {"a": "x", "b": "y", "c": "z"},
+            "status": {"x": 1},
+        }
         q.ask(f"planet {name}", "POST", PLANETS.format(name), body)
         q.ask(f"planets {name}", "GET", PLANETS.format(name))
     q.ask("planet table", "GET", PLANETS.format("v1"), accept=TABLE)
@@ -417,9 +706,21 @@ def changes() -> Iterator[Asked]:
     q.ask("planet status", "GET", f"{PLANETS.format('v1')}/p-v1/status")
     q.ask("planet changed", "PATCH", f"{PLANETS.format('v2')}/p-v1", {"spec": {"a": "new"}}, MERGE)
     q.ask("planet as v1", "GET", f"{PLANETS.format('v1')}/p-v1")
-    q.ask("rename", "PATCH", f"{CRDS}/widgets.stable.example.com", {"spec": {"names": {"kind": "Other"}, "scope": "Cluster", "group": "x.y"}}, MERGE)
+    q.ask(
+        "rename",
+        "PATCH",
+        f"{CRDS}/widgets.stable.example.com",
+        {"spec": {"names": {"kind": "Other"}, "scope": "Cluster", "group": "x.y"}},
+        MERGE,
+    )
     q.ask("crd without version", "PUT", f"{CRDS}/widgets.stable.example.com", WIDGET_CRD)
-    q.ask("drop a stored version", "PATCH", f"{CRDS}/planets.stable.example.com", [{"op": "remove", "path": "/spec/versions/0"}], JSON_PATCH)
+    q.ask(
+        "drop a stored version",
+        "PATCH",
+        f"{CRDS}/planets.stable.example.com",
+        [{"op": "remove", "path": "/spec/versions/0"}],
+        JSON_PATCH,
+    )
     yield from q.asked
 
 
