@@ -1,7 +1,5 @@
 """Requests about CustomResourceDefinitions and custom resources, asked of a real API server and of weir."""
 
-# ruff: noqa: E501  (tables read better on long lines)
-
 from __future__ import annotations
 
 from collections.abc import Iterator
