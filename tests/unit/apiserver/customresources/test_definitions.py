@@ -1,4 +1,4 @@
-"""Custom resources on a server in this process: what joins, what leaves, what is read and written.
+"""Definitions on a server in this process: which kinds join and leave, and what is read and written of them.
 
 Whole answers are held against a real server's in tests/kubernetes/test_same_custom_resources.py.
 """
