@@ -9,7 +9,7 @@ RELEASE := .venv-release
 PIP := -m pip install -q --disable-pip-version-check
 # What `make test` runs, for example TESTS=tests/unit/cel. In the order of the folders: xdist's own begins with the files
 # that have the most tests, and would leave the few long ones, which wait for whole clusters, to the end of one process.
-# Three processes for two cores: a test of a whole cluster waits for it a third of its time.
+# More processes than two cores need: a test of a whole cluster waits for it a third of its time.
 IN_PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 TESTS ?=
 export PYTHONHASHSEED ?= 0
@@ -59,6 +59,7 @@ demo-real-time: $(READY)
 	@$(BIN)/python -m tests.integration.paced_stories $(STORY)
 
 test: $(READY) tools
+	@$(BIN)/python -m compileall -q src  # once, not by every worker at the same time
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(TESTS)
 
 # Requests that want to break the server, beside what `make test` sends (N=count, SEED=number).
@@ -80,7 +81,7 @@ faults: $(READY) tools
 # Property tests on cases that no run has seen; what fails is repeated with the seed that is printed.
 test-fresh: $(READY)
 	@seed=$${SEED:-$$(date +%s)}; echo "fresh cases; these again: make test-fresh SEED=$$seed"; \
-	  timeout 900 $(BIN)/python -m pytest $(IN_PARALLEL) --hypothesis-profile=fresh --hypothesis-seed=$$seed tests/property
+	  timeout 900 $(BIN)/python -m pytest $(IN_PARALLEL) --hypothesis-profile=fresh --hypothesis-seed=$$seed -m hypothesis tests/property tests/unit
 
 # Would a test notice if this line were wrong? About an hour; NAME=module for one, WRITE=1 to list survivors.
 mutants: $(READY)

@@ -13,6 +13,9 @@ from typing import Any
 
 import yaml
 
+#: libyaml's where it is built in: reading all vectors takes a second less.
+FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 FOLDER = Path(__file__).parent / "vectors" / "validation"
 
 
@@ -101,7 +104,7 @@ def load() -> list[Vector]:
     """Return every vector of every file."""
     vectors = []
     for path in sorted(FOLDER.glob("*.yaml")):
-        document = yaml.safe_load(path.read_text())
+        document = yaml.load(path.read_text(), FastLoader)
         for row in document["vectors"]:
             old = row.get("old")
             vectors.append(

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.golden.cluster import GATES_ON, Cluster
 from weir.apiserver.openapi import documents
 
@@ -245,7 +246,7 @@ def server() -> Any:
 
 
 @settings(
-    max_examples=200,
+    max_examples=tries(80, 200),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

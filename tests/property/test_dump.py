@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.objects.block_yaml import Unusual, read_dump
 from weir.objects.manifest import ManifestError, plain_scalar, read_manifest, read_values
 
@@ -65,14 +66,14 @@ documents = st.dictionaries(keys, values, min_size=1, max_size=4) | st.lists(val
 
 
 @given(document=documents, width=st.sampled_from([40, 80, 1000]), indent=st.sampled_from([2, 4]))
-@settings(max_examples=150)
+@settings(max_examples=tries(60, 150))
 def test_what_is_written_is_read_alike(document, width, indent):
     text = yaml.dump(document, Dumper=Dumper, width=width, indent=indent, allow_unicode=True)
     assert read_values(text) == fully(text)
 
 
 @given(document=documents, seed=st.integers(0, 2**32))
-@settings(max_examples=100)
+@settings(max_examples=tries(40, 100))
 def test_damaged_text_is_read_alike_or_left_alone(document, seed):
     whole = yaml.dump(document, Dumper=Dumper, allow_unicode=True)
     chance = random.Random(seed)
@@ -87,7 +88,7 @@ def test_damaged_text_is_read_alike_or_left_alone(document, seed):
 
 
 @given(st.text(" \n-:#'\"|ab1{}[]", max_size=40))
-@settings(max_examples=500)
+@settings(max_examples=tries(200, 500))
 def test_any_text_is_read_alike_or_left_alone(text):
     found = fast(text)
     if found is not None:

@@ -10,6 +10,7 @@ from unittest import mock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.explain.edits import Edit
 from weir.explain.explanation import Explanation
 from weir.explain.fix import Fix, changed_node
@@ -205,7 +206,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 gates = st.sampled_from([ALL_FEATURES, ALL_FEATURES, KUBERNETES_DEFAULTS])
-slow = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=tries(50, 120), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def merged(document: Any, patch: Any) -> Any:

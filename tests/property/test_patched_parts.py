@@ -18,6 +18,7 @@ from unittest import mock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.apiserver.auth.authn import MASTERS, proven
 from weir.apiserver.patches import partial_patch
 from weir.apiserver.registry import patching
@@ -276,7 +277,7 @@ async def answers(requests: list[tuple[str, str, str, str, bytes]]) -> list[Any]
     return [*out, stored]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(30, 60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(patches(), min_size=1, max_size=12))
 def test_reading_only_the_parts_a_patch_names_changes_no_answer(
     requests: list[tuple[str, str, str, str, bytes]],

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.apiserver.auth.authn import MASTERS, proven
 from weir.apiserver.registry.pod_spec_cache import POD, PodSpecCache
 from weir.apiserver.run import Options, build, open_store
@@ -216,7 +217,7 @@ def several(draw: Any) -> list[tuple[str, bytes]]:
     return out
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(40, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(several(), st.sampled_from([ALL_FEATURES, KUBERNETES_DEFAULTS]))
 def test_what_is_remembered_changes_no_answer(requests: list[tuple[str, bytes]], gates: Gates) -> None:
     ask = partial(answers, gates, requests)

@@ -14,6 +14,7 @@ import msgspec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.simulation.cluster import NODES, Cluster
 from weir.simulation.kubelet.node_classes import FAILED
 
@@ -131,7 +132,7 @@ class TestPostponing:
 
     # No shrinking: an example takes a second, and a script says what happened as it is.
     @settings(
-        max_examples=5,
+        max_examples=tries(3, 5),
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.reuse, Phase.generate],

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.cli import inputs
 from weir.cli._dump_items import NotCut, cut
 
@@ -41,7 +42,7 @@ def pieces(content, chunk_bytes=1 << 20):
     return list(cut(io.BytesIO(content), len(content), lambda done, total: None, chunk_bytes))
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(60, 150))
 @given(LISTS, st.sampled_from([1, 2, 4, "\t"]), st.sampled_from([1, 5, 64, 1 << 20]))
 def test_the_pieces_are_the_objects_of_the_list(items, indent, chunk_bytes):
     _, *found = pieces(written(items, indent), chunk_bytes)

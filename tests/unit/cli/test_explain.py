@@ -16,6 +16,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.cli.inputs import Held
 from weir.cli.main import CANNOT_SAY, FINDINGS, FINE, INTERRUPTED, USAGE, run
 from weir.client.cluster_gates import KnownGates
@@ -308,7 +309,7 @@ DOCUMENTS = st.one_of(
 
 
 @given(pod=DOCUMENTS, cluster=DOCUMENTS)
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(60, 150), suppress_health_check=list(HealthCheck))
 def test_no_document_makes_a_traceback(here, capsys, pod, cluster):
     (here / "pod.yaml").write_text(json.dumps([pod]) if isinstance(pod, list) else yaml.safe_dump(pod))
     (here / "nodes.yaml").write_text(yaml.safe_dump(cluster))
@@ -319,7 +320,7 @@ def test_no_document_makes_a_traceback(here, capsys, pod, cluster):
 
 
 @given(content=st.binary(max_size=200))
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(60, 150), suppress_health_check=list(HealthCheck))
 def test_no_bytes_make_a_traceback(here, capsys, content):
     (here / "pod.yaml").write_bytes(content)
     assert run(["explain", "-f", "pod.yaml", "--cluster", "nodes.yaml"]) == USAGE

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.unit.devices.builders import DRIVER, allocated, device, device_class, rule, slice_of
 from weir.devices.allocation import Allocator
 from weir.devices.outcome import Allocation, AllocationError, Refusal, Unallocatable
@@ -430,7 +431,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(60, 150), deadline=None)
 @given(_steps)
 def test_an_allocator_that_follows_changes_answers_as_a_new_one_does(steps: list[Any]) -> None:
     tracker, in_use, held = Tracker(ALL_FEATURES), InUse(), []
@@ -491,7 +492,7 @@ _tolerations = st.lists(st.sampled_from("ab"), max_size=2, unique=True)
 _counts = st.lists(st.tuples(st.integers(1, 2), _tolerations), min_size=1, max_size=3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(80, 200), deadline=None)
 @given(_devices, _counts, st.sampled_from(["matchAttribute", "distinctAttribute", ""]))
 def test_there_is_an_allocation_if_and_only_if_trying_everything_finds_one(
     devices: list[tuple[int, str]], wanted: list[tuple[int, list[str]]], constraint: str

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of
 from weir.devices.expression import DeviceError, SelectorError, Selectors
 from weir.devices.selector import Candidate, Question, RuleOutcome, Selection, selects
@@ -71,7 +72,7 @@ _attributes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(80, 200), deadline=None)
 @given(
     _attributes,
     st.lists(st.sampled_from(TEXTS), max_size=3),

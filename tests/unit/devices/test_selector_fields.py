@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.devices.expression import Selectors, environment
 from weir.devices.selector import SELECTED, Candidate, Question, Selection
 from weir.devices.selector_fields import Read, find_reads, find_text_test
@@ -108,7 +109,7 @@ EXPRESSIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(120, 300), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([D, "other.example.com"]), ATTRIBUTES, CAPACITY), min_size=1, max_size=6

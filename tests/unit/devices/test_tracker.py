@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of, taint_slice
 from weir.devices.selector import Question
 from weir.devices.tracker import RUNTIME_ERROR, Tracker
@@ -233,7 +234,7 @@ _removals = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(60, 150), deadline=None)
 @given(st.lists(_slices() | _rules | _classes | _removals, max_size=14))
 def test_any_history_ends_where_a_fresh_start_begins(events: list[object]) -> None:
     """Tracker: any permutation of slice, rule and class events ends in the same tracked state."""

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.explain.diff import MASK, own_diff
 from weir.explain.edits import ClearNodeName, DropPreferences, Edit, Ungate
 from weir.explain.edits.labels import ChangeRequirement, ChangeSelector, DropAffinity
@@ -255,7 +256,7 @@ OBJECTS = st.fixed_dictionaries({"kind": st.just("Pod"), "spec": VALUES})
 
 
 @given(OBJECTS, VALUES, st.sampled_from([True, False, None]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(120, 300), deadline=None)
 def test_whatever_is_shown_is_true_for_any_value(before, spec, flow):
     text = json.dumps(before) if flow else yaml.safe_dump(before, default_flow_style=flow, width=1000)
     (document,) = read_manifest(text)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.unit.objects.documents import documents
 from weir.objects import schema
 from weir.objects.defaults import default, settle
@@ -212,7 +213,7 @@ def test_a_device_toleration_with_an_expression_has_no_operator(
     assert claim["spec"]["devices"]["requests"][0]["exactly"]["tolerations"][0].get("operator") == operator
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(60, 150), deadline=None)
 @given(
     st.sampled_from(
         [(kind, root) for kind in KINDS if (root := schema.find_root(kind.api_version, kind.kind))]

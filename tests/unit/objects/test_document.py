@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.unit.objects.documents import documents
 from weir.errors import BadRequest, DecodeError
 from weir.objects import fast_decoder, schema
@@ -250,7 +251,7 @@ def test_bottomless_nesting_is_one_clear_error(depth: int) -> None:
 ROOTS = sorted({name for name in schema.roots().values() if not name.endswith("List")})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(120, 300), deadline=None)
 @given(st.sampled_from(ROOTS).flatmap(lambda name: st.tuples(st.just(name), documents(name, odd=True))))
 def test_what_the_fast_reader_accepts_the_exact_reader_reads_alike(
     sample: tuple[str, dict[str, Any]],
@@ -264,7 +265,7 @@ def test_what_the_fast_reader_accepts_the_exact_reader_reads_alike(
     assert decode_exactly(parse_json(json.dumps(document).encode()), root) == (fast, [])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(80, 200), deadline=None)
 @given(st.sampled_from(ROOTS).flatmap(lambda name: st.tuples(st.just(name), documents(name))))
 def test_reading_is_idempotent_and_the_fast_reader_takes_what_was_printed(
     sample: tuple[str, dict[str, Any]],

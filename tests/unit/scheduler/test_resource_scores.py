@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.gates import ALL_FEATURES
 from weir.objects.core import Node, Pod, read
 from weir.scheduler import feasibility, resource_scores
@@ -49,7 +50,7 @@ def pod(cpu: int, memory: int, **spec: Any) -> Pod:
     return read(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [container], **spec}})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(120, 300), deadline=None)
 @given(nodes, st.lists(pods, max_size=4), amounts)
 def test_one_node_alone_is_judged_as_among_many(
     shape: tuple[int, int, int], there: list[tuple[int, int]], wanted: Amounts

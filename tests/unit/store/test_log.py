@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.store import Compacted, Event, Write
 from weir.store.log import Log
 
@@ -26,7 +27,7 @@ def commit(log: Log, *writes: Write) -> list[Event]:
 
 
 @given(steps)
-@settings(max_examples=200)
+@settings(max_examples=tries(80, 200))
 def test_lists_and_watches_agree_with_a_copy_of_every_state(history: list[tuple[str, str | int]]) -> None:
     log = Log(1, 1)
     states: dict[int, dict[str, bytes]] = {1: {}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.store import order
 from weir.store.order import OrderedKeys, after_prefix
 
@@ -12,7 +13,7 @@ keys = st.text(alphabet="/abé\U0001f600\U0010ffff", max_size=6)
 
 
 @given(st.lists(st.tuples(st.booleans(), keys), max_size=80), keys, keys)
-@settings(max_examples=300)
+@settings(max_examples=tries(120, 300))
 def test_it_holds_what_a_sorted_set_holds(steps: list[tuple[bool, str]], start: str, stop: str) -> None:
     plain: set[str] = set()
     ordered = OrderedKeys()

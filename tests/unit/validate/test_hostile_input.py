@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.validation_vectors import load, pod
 from weir.errors import DecodeError
 from weir.gates import ALL_FEATURES
@@ -44,7 +45,7 @@ WHOLE = [vector.object for vector in load()] + [
     )
 ]
 EVERY_KIND = sorted({(kind.api_version, kind.kind) for kind in kinds.KINDS if kind.stored})
-brief = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+brief = settings(max_examples=tries(30, 60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -70,7 +71,7 @@ def test_any_value_as_a_document_gets_lines(document: Any) -> None:
     assert all(str(error) for error in validate(document))
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(160, 400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_sound_object_with_one_spoilt_place_gets_lines(data: st.DataObject) -> None:
     document = data.draw(st.sampled_from(WHOLE))
@@ -133,7 +134,7 @@ def test_a_missing_api_version_is_one_of_the_problems() -> None:
     assert "apiVersion: Required value" in map(str, validate({"kind": "Pod", "metadata": {"name": "p"}}))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(120, 300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_whatever_the_server_can_decode_and_default_it_can_validate(data: st.DataObject) -> None:
     whole = data.draw(st.sampled_from(WHOLE))

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
+from tests.cases import tries
 from tests.unit.apiserver.admission_world import Objects, create, stored, update
 from tests.unit.apiserver.auth.test_rbac import actions, rules
 from weir.apiserver.auth.authn import User
@@ -106,7 +107,7 @@ def test_verbs_of_one_object_are_told_together_and_lines_are_sorted():
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(120, 300), deadline=None)
 @given(rules, rules, actions)
 def test_what_is_covered_allows_nothing_new(held, wanted, action):
     if not uncovered([held], [wanted]) and Rule.of(wanted).allows(action):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from weir.apiserver.auth.authn import User
 from weir.apiserver.auth.rbac import Action, Compiled, Policy, Rule, aggregated
 
@@ -284,13 +285,13 @@ def oracle(world, who, action):
     return False
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(160, 400), deadline=None)
 @given(worlds, users, actions)
 def test_the_compiled_policy_agrees_with_reading_every_document(world, who, action):
     assert bool(Policy.build(*world).authorize(who, action)) is oracle(world, who, action)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(40, 100), deadline=None)
 @given(worlds, users, st.lists(actions, min_size=2, max_size=6))
 def test_asking_twice_gives_the_same_answer(world, who, asked):
     policy = Policy.build(*world)
@@ -298,7 +299,7 @@ def test_asking_twice_gives_the_same_answer(world, who, asked):
     assert [policy.authorize(who, action) for action in asked] == first
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(40, 100), deadline=None)
 @given(worlds, users, actions)
 def test_what_the_listed_rules_allow_is_what_is_allowed(world, who, action):
     policy = Policy.build(*world)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.unit.apiserver.patches.recorded import body_of, exchanges, timeless
 from tests.unit.objects.documents import documents
 from weir.apiserver.patches import fieldset
@@ -165,7 +166,7 @@ def test_items_without_their_key_leave_ownership_as_it_was() -> None:
 ROOTS = [k for k in kinds.KINDS if k.stored]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(60, 150), deadline=None)
 @given(
     st.sampled_from(ROOTS).flatmap(
         lambda k: st.tuples(st.just(k), documents(schema.find_root(k.api_version, k.kind).name))  # type: ignore[union-attr]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.unit.controllers.device_cluster import (
     DRIVER,
     VERSION,
@@ -320,7 +321,7 @@ def content(model):
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(60, 150), deadline=None)
 @given(changes)
 def test_following_changes_is_the_same_as_looking_at_the_end(history):
     """The whole point of the model: what it keeps is what somebody would find who comes now."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import tries
 from tests.unit.devices.builders import DRIVER, device, device_class, rule, slice_of
 from tests.unit.scheduler.claim_scene import Scene, allocation, ask, pod
 from weir.devices.allocation import Allocator
@@ -506,7 +507,7 @@ _SHAPES = [
 ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=tries(50, 120), deadline=None)
 @given(_moves)
 def test_kept_answers_are_those_of_the_plain_loop_over_all_nodes(moves: list[Any]) -> None:
     scene = Scene(nodes=3, gpus=2)
