@@ -301,7 +301,7 @@ def run(connections: int, seconds: float, folder: Path) -> Report:
     tokens = folder / "tokens.csv"
     tokens.write_text('alice,alice,1,"admins"\nmallory,mallory,2,"nobodies"\nroot,root,3,"system:masters"\n')
     options = ("--insecure-http", "--token-auth-file", str(tokens))
-    with running_server(folder, *options) as server:
+    with running_server(folder, *options, cold=True) as server:
         found = re.search(r"127\.0\.0\.1:(\d+)", (folder / "server.log").read_text())
         assert found is not None
         port = int(found[1])

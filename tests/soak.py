@@ -168,7 +168,7 @@ class Churn:
 
 async def run(folder: Path, seconds: float) -> int:
     (folder / "idle").mkdir()
-    with running_server(folder / "idle") as idle:
+    with running_server(folder / "idle", cold=True) as idle:
         return await soak(folder, seconds, Churn(connect(idle.kubeconfig)))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.e2e.warm import COLD, WARM
 
 
 @dataclass(frozen=True)
@@ -19,24 +20,17 @@ class Server:
 
     kubeconfig: Path
     data: Path
-    pid: int
+    pid: int  #: of what started it, unless it was started cold
 
 
 @contextmanager
-def running_server(folder: Path, *options: str, patience_seconds: float = 60.0) -> Iterator[Server]:
-    """Give a server that answers; its log lies in *folder*."""
+def running_server(
+    folder: Path, *options: str, cold: bool = False, patience_seconds: float = 60.0
+) -> Iterator[Server]:
+    """Give a server that answers; its log lies in *folder*. With *cold* its pid is its own."""
     kubeconfig = folder / "kubeconfig"
     log = (folder / "server.log").open("w")
-    command = [
-        sys.executable,
-        "-m",
-        "weir.cli.main",
-        "apiserver",
-        "--data-dir",
-        str(folder),
-        "--secure-port",
-        "0",
-    ]
+    command = [*(COLD if cold else WARM), "apiserver", "--data-dir", str(folder), "--secure-port", "0"]
     process = subprocess.Popen([*command, *options], stdout=log, stderr=subprocess.STDOUT, env={**os.environ})
     try:
         deadline = time.monotonic() + patience_seconds

@@ -6,11 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from tests.e2e.test_up import until, up
+from tests.e2e.warm import WARM
 
 POD = """
   - apiVersion: v1
@@ -84,7 +84,7 @@ def written(text: str) -> str:
 
 
 def weir(*words: str) -> list[str]:
-    return [sys.executable, "-m", "weir.cli.main", *words]
+    return [*WARM, *words]
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import termios
 import time
 from contextlib import suppress
 
 from tests.e2e.test_up import kubectl, until, up
+from tests.e2e.warm import COLD, WARM
 
 __all__ = ["kubectl"]
 
@@ -48,16 +48,8 @@ POD = {
 }
 
 
-def device(kubectl, *words):
-    return [
-        sys.executable,
-        "-m",
-        "weir.cli.main",
-        "device",
-        *words,
-        "--kubeconfig",
-        str(kubectl.kubeconfig),
-    ]
+def device(kubectl, *words, start=WARM):
+    return [*start, "device", *words, "--kubeconfig", str(kubectl.kubeconfig)]
 
 
 def test_an_interrupted_drain_says_who_is_left_and_how_to_stop_it(kubectl, tmp_path):
@@ -120,7 +112,7 @@ def test_ctrl_c_at_the_question_is_a_no_at_once(kubectl, tmp_path):
         kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=60s")
         terminal, its_end = pty.openpty()
         draining = subprocess.Popen(
-            device(kubectl, "drain", "pool=node-0"),
+            device(kubectl, "drain", "pool=node-0", start=COLD),
             stdin=its_end,
             stdout=its_end,
             stderr=its_end,

@@ -6,7 +6,6 @@ import base64
 import json
 import ssl
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import yaml
 from tests.contract.certificates import certificates
 from tests.contract.etcd_server import running_etcd
 from tests.e2e.server import running_server
+from tests.e2e.warm import WARM
 from weir.client.tls import trusting
 
 SECONDS = 60
@@ -103,16 +103,7 @@ def test_what_a_server_wrote_to_a_guarded_etcd_the_next_one_finds(etcd: Guarded,
 def test_a_wrong_flag_is_one_clear_line(
     etcd: Guarded, tmp_path: Path, command: str, wrong: dict[str, Any], told: str
 ) -> None:
-    asked = [
-        sys.executable,
-        "-m",
-        "weir.cli.main",
-        command,
-        "--data-dir",
-        str(tmp_path),
-        "--secure-port",
-        "0",
-    ]
+    asked = [*WARM, command, "--data-dir", str(tmp_path), "--secure-port", "0"]
     ended = subprocess.run(
         [*asked, *etcd.flags(**wrong)], capture_output=True, text=True, timeout=SECONDS, check=False
     )

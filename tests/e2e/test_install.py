@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 
@@ -18,6 +17,7 @@ import yaml
 
 from tests.e2e.kubectl import Kubectl, newest_kubectl
 from tests.e2e.test_up import up
+from tests.e2e.warm import COLD, WARM
 
 WEB = """\
 apiVersion: apps/v1
@@ -38,7 +38,7 @@ spec:
 
 def weir(kubeconfig, *words, code=0):
     done = subprocess.run(
-        [sys.executable, "-m", "weir.cli.main", *words],
+        [*WARM, *words],
         capture_output=True,
         text=True,
         timeout=120,
@@ -70,7 +70,7 @@ def operator(folder, kubeconfig, url, port):
     log = folder / "operator.log"
     with log.open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "weir.cli.main", "operator", "--url", url, "--secure-port", str(port)],
+            [*COLD, "operator", "--url", url, "--secure-port", str(port)],
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, "KUBECONFIG": str(kubeconfig)},
@@ -152,7 +152,7 @@ def test_from_nothing_to_a_numeric_toleration_and_back(tmp_path):
 
 def check(kubeconfig):
     done = subprocess.run(
-        [sys.executable, "-m", "weir.cli.main", "check", "-o", "json"],
+        [*COLD, "check", "-o", "json"],
         capture_output=True,
         text=True,
         timeout=120,

@@ -97,7 +97,7 @@ class Story:
 
 def test_a_component_that_is_held_up_holds_up_no_other(tmp_path):
     story = Story(tmp_path)
-    with up(tmp_path, "--nodes", "2", "--store", "memory") as process:
+    with up(tmp_path, "--nodes", "2", "--store", "memory", cold=True) as process:
         with held_up(component(process, "scheduler")):
             evicted = story.does(story.evicts)
         with held_up(component(process, "controllers")):
@@ -139,13 +139,13 @@ def test_leases_are_renewed_and_pods_evicted_while_the_server_is_flooded(tmp_pat
         ]
         assert ready == ["True", "True"]
 
-    with up(tmp_path, "--nodes", "2", "--store", "memory"):
+    with up(tmp_path, "--nodes", "2", "--store", "memory", cold=True):
         story.does(flooded)
 
 
 def test_a_component_that_dies_is_started_again_and_named(tmp_path):
     story = Story(tmp_path)
-    with up(tmp_path, "--nodes", "2", "--store", "memory", "--metrics-port", "0") as process:
+    with up(tmp_path, "--nodes", "2", "--store", "memory", "--metrics-port", "0", cold=True) as process:
         log = tmp_path / "up.log"
         for name in ("scheduler", "controllers", "kubelet"):
             os.kill(component(process, name), signal.SIGKILL)
@@ -167,7 +167,7 @@ def test_nobody_is_left_behind(tmp_path, who):
     """Neither when `weir up` is killed, nor when what looks after its components is."""
     folder = tmp_path / "there"
     folder.mkdir()
-    with suppress(AssertionError), up(folder, "--nodes", "1", "--store", "memory") as process:
+    with suppress(AssertionError), up(folder, "--nodes", "1", "--store", "memory", cold=True) as process:
         component(process, "kubelet")
         all_of_them = family(process.pid)
         victim = process.pid if who == "weir" else component(process, "components")

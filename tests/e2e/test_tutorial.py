@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.e2e.kubectl import newest_kubectl
 from tests.e2e.test_up import up
+from tests.e2e.warm import WARM
 
 FOLDER = Path(__file__).parents[2] / "docs"
 PAGES = ("tutorial/living-cluster", "tutorial/devices", "howto/find-stuck-workloads", "howto/let-people-in")
@@ -44,7 +46,7 @@ def test_every_command_of_a_page_prints_what_it_shows(page, tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "kubectl").symlink_to(kubectl.path)
-    (programs / "weir").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m weir.cli.main "$@"\n')
+    (programs / "weir").write_text(f'#!/bin/sh\nexec {shlex.join(WARM)} "$@"\n')
     (programs / "weir").chmod(0o755)
     environment = {
         **os.environ,

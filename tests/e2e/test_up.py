@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,14 +15,15 @@ import pytest
 
 from tests.contract.etcd_server import running_etcd
 from tests.e2e.kubectl import Kubectl, newest_kubectl
+from tests.e2e.warm import COLD, WARM
 from weir.gates import FEATURES
 
 
 @contextmanager
-def up(folder, *options, environment=None):
-    """Give a running `weir up`; it must stop cleanly when it is interrupted."""
+def up(folder, *options, cold=False, environment=None):
+    """Give a running `weir up`; it must stop cleanly when it is interrupted. *cold*: the process itself is weir."""
     log = folder / "up.log"
-    command = [sys.executable, "-m", "weir.cli.main", "up", "--data-dir", str(folder / "data")]
+    command = [*(COLD if cold else WARM), "up", "--data-dir", str(folder / "data")]
     with log.open("w") as out:
         process = subprocess.Popen(
             [*command, "--secure-port", "0", *options],
@@ -90,7 +90,7 @@ def test_a_deployment_lives_through_rollout_scaling_taint_and_restart(kubectl, t
 
 def test_nodes_come_fail_and_go_on_command(kubectl, tmp_path):
     def weir(*arguments):
-        command = [sys.executable, "-m", "weir.cli.main", "node", *arguments]
+        command = [*WARM, "node", *arguments]
         return subprocess.run(
             [*command, "--kubeconfig", str(kubectl.kubeconfig)], capture_output=True, text=True, check=True
         ).stdout
@@ -112,7 +112,7 @@ def test_nodes_come_fail_and_go_on_command(kubectl, tmp_path):
 
 def weir(*words):
     """Run a command of weir to its end; return its exit code and all it printed."""
-    command = [sys.executable, "-m", "weir.cli.main", *map(str, words)]
+    command = [*WARM, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout + done.stderr
 
@@ -121,7 +121,7 @@ def weir(*words):
 def test_status_down_and_a_second_one_know_who_runs(tmp_path, store):
     where = ("--data-dir", tmp_path / "data")
     before = weir("status", *where)[0]
-    with up(tmp_path, "--nodes", "2", "--store", store) as process:
+    with up(tmp_path, "--nodes", "2", "--store", store, cold=True) as process:
         until(lambda: "nodes: 2 of 2 ready" in weir("status", *where)[1])
         second = weir("up", *where, "--secure-port", "0", "--store", store)[1]
         stopped = weir("down", *where)[1]
@@ -141,12 +141,12 @@ def test_status_down_and_a_second_one_know_who_runs(tmp_path, store):
 def test_a_cluster_in_etcd_survives_a_restart_and_lets_no_second_one_in(kubectl, tmp_path):
     with running_etcd() as etcd:
         store = f"etcd={etcd.endpoint}"
-        with up(tmp_path, "--nodes", "2", "--store", store) as first:
+        with up(tmp_path, "--nodes", "2", "--store", store, cold=True) as first:
             kubectl("create", "deployment", "web", "--image=web:1", "--replicas=2")
             kubectl("rollout", "status", "deployment/web", "--timeout=60s")
             elsewhere = ("--data-dir", tmp_path / "other", "--secure-port", "0", "--store", store)
             code, second = weir("up", *elsewhere)
-        with up(tmp_path, "--nodes", "2", "--store", store) as process:
+        with up(tmp_path, "--nodes", "2", "--store", store, cold=True) as process:
             again = kubectl("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}")
             process.kill()
             process.wait()
@@ -176,8 +176,11 @@ def test_a_hundred_nodes_are_up_within_two_seconds_and_two_hundred_mebibytes(tmp
     for turn in range(3):  # the first one may have to compile weir's modules
         folder = tmp_path / str(turn)
         folder.mkdir()
-        cache = {"PYTHONPYCACHEPREFIX": str(tmp_path / "pyc"), "PYTHONDONTWRITEBYTECODE": ""}
-        with up(folder, "--nodes", "100", environment=cache) as process:
+        # the second time in a folder of its own, should the checkout's not be writable
+        cache = {"PYTHONDONTWRITEBYTECODE": ""} | (
+            {"PYTHONPYCACHEPREFIX": str(tmp_path / "pyc")} if turn else {}
+        )
+        with up(folder, "--nodes", "100", cold=True, environment=cache) as process:
             ticks = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
             seconds.append(sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"))
             until(lambda data=folder / "data": "100 of 100 ready" in weir("status", "--data-dir", data)[1])

@@ -13,13 +13,14 @@ import sys
 import pytest
 
 from tests.e2e.test_up import until, up
+from tests.e2e.warm import WARM
 from weir.client.tls import trusting
 
 
 def weir(*words, cwd=None, **environment):
     """Run a command of weir to its end; return its exit code, what it printed and what it said."""
     done = subprocess.run(
-        [sys.executable, "-m", "weir", *words],
+        [*WARM, *words],
         capture_output=True,
         text=True,
         timeout=120,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import urllib.request
 
 from tests.e2e.test_up import kubectl, until, up
+from tests.e2e.warm import COLD, WARM
 
 __all__ = ["kubectl"]
 
@@ -83,7 +83,7 @@ def test_lint_names_the_workloads_of_a_running_cluster_that_are_refused(kubectl,
         kubectl("rollout", "status", "deployment/fine", "--timeout=60s")
         kubectl("apply", "-f", "-", stdin=REFUSED)
         until(lambda: "ReplicaFailure" in kubectl("get", "deployment", "stuck", "-o", "yaml"))
-        command = [sys.executable, "-m", "weir.cli.main", "lint", "--cluster"]
+        command = [*WARM, "lint", "--cluster"]
         found = subprocess.run(
             [*command, "--kubeconfig", str(kubectl.kubeconfig)], capture_output=True, text=True, timeout=60
         )
@@ -96,15 +96,7 @@ def test_lint_names_the_workloads_of_a_running_cluster_that_are_refused(kubectl,
 
 
 def test_lint_of_a_cluster_that_does_not_answer_says_so(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "weir.cli.main",
-        "lint",
-        "--cluster",
-        "--kubeconfig",
-        str(tmp_path / "none"),
-    ]
+    command = [*WARM, "lint", "--cluster", "--kubeconfig", str(tmp_path / "none")]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (found.returncode in (2, 3), "Traceback" in found.stderr, len(found.stderr.splitlines())) == (
         True,
@@ -116,7 +108,7 @@ def test_lint_of_a_cluster_that_does_not_answer_says_so(tmp_path):
 def test_a_controller_manager_of_its_own_serves_what_it_counts(kubectl, tmp_path):
     with up(tmp_path, "--nodes", "1", "--store", "memory"):
         words = ["controller-manager", "--controllers=pod-gc", "--metrics-port", "0"]
-        command = [sys.executable, "-m", "weir.cli.main", *words, "--kubeconfig", str(kubectl.kubeconfig)]
+        command = [*COLD, *words, "--kubeconfig", str(kubectl.kubeconfig)]
         log = tmp_path / "manager.log"
         with log.open("w") as out:
             process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)

@@ -6,12 +6,12 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.e2e.warm import WARM
 from weir.cli.main import weir
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def place(tmp_path):
     """A checkout with manifests, and weir on the path."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "weir").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m weir "$@"\n')
+    (programs / "weir").write_text(f'#!/bin/sh\nexec {shlex.join(WARM)} "$@"\n')
     (programs / "python").write_text('#!/bin/sh\necho "$@"\n')
     for program in programs.iterdir():
         program.chmod(0o755)
