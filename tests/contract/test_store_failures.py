@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -109,25 +107,22 @@ async def test_everybody_in_a_refused_group_is_told(tmp_path: Path) -> None:
 
 
 def child(body: str, path: Path, *, as_nobody: bool = False, file_bytes: int = 0) -> str:
-    """Run *body* (an async function's, with `path` and `SqliteStore`) in a process of its own."""
+    """Run *body* (an async function's, with `path` and `SqliteStore`) in a process of its own.
 
-    def limit() -> None:
-        if file_bytes:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-
+    It limits itself: a function called between fork and exec would meet gRPC's threads, which earlier tests started.
+    """
+    limit = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({file_bytes}, {file_bytes}))\n"
     drop = "import os\nif os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n" if as_nobody else ""
     lines = "\n".join("    " + line for line in body.strip().splitlines())
     code = (
         "import asyncio, sys\nfrom weir.store import Write, StoreUnavailable\n"
-        f"from weir.store.sqlite import SqliteStore\n{drop}"
+        f"from weir.store.sqlite import SqliteStore\n{drop}{limit if file_bytes else ''}"
         f"async def main(path):\n{lines}\nasyncio.run(main(sys.argv[1]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
-        preexec_fn=limit,
         capture_output=True,
         text=True,
     )
