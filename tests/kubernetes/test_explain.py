@@ -34,6 +34,7 @@ from weir.world import World
 
 CASES = int(os.environ.get("WEIR_EXPLAIN_CASES", "300"))
 SEED = int(os.environ.get("WEIR_EXPLAIN_SEED", "1"))
+MANY_NODES, MANY_CASES = 150, 24
 GATES = Gates({"TaintTolerationComparisonOperators": True, "TaintTolerationCEL": False})
 PODS, NODES = by_kind("v1", "Pod"), by_kind("v1", "Node")
 CLAIMS, VOLUMES = by_kind("v1", "PersistentVolumeClaim"), by_kind("v1", "PersistentVolume")
@@ -148,9 +149,10 @@ class Arena:
         metadata = {"name": "gpus", "namespace": "x"}
         await self.make(DEVICE_CLAIMS, {"metadata": metadata, "spec": {"devices": {"requests": requests}}})
 
-    async def build(self, rng, number):
+    async def build(self, rng, number, size=0):
+        """Make a cluster of *size* nodes, or of a few; return their names."""
         busy = rng.random() < 0.5
-        names = [f"c{number}-n{index}" for index in range(rng.randrange(1, 6))]
+        names = [f"c{number}-n{index}" for index in range(size or rng.randrange(1, 6))]
         for name in names:
             await self.make(NODES, rc.node(rng, name, busy))
         if rng.random() < 0.2:
@@ -208,11 +210,14 @@ class Played:
         return self.false_fit is None and self.other is None and self.unbound is None
 
 
-async def play(arena, seed, number, pause):
-    """Return what case *number* shows; *pause* lets the scheduler's watches catch up."""
+async def play(arena, seed, number, pause, there=()):
+    """Return what case *number* shows, on the nodes *there* or a cluster of its own.
+
+    *pause* lets the scheduler's watches catch up.
+    """
     rng, client = random.Random(f"{seed}/{number}"), arena.client
     try:
-        names = await arena.build(rng, number)
+        names = there or await arena.build(rng, number)
         pod = arena.asked(rng, number, names)
         await asyncio.sleep(pause)
         held = await snapshot(client, KINDS)
@@ -257,12 +262,12 @@ def anonymous(said):
     return re.sub(r"device \S+/\S+/\S+", "device", said) if said.startswith("running ") else said
 
 
-async def play_all(arena, cases, seed):
+async def play_all(arena, cases, seed, there=()):
     """Return what every case showed; one that differs is played again with more patience."""
     found = {}
     for number in range(cases):
         for pause in (0.05, 0.5):
-            found[number] = await play(arena, seed, number, pause)
+            found[number] = await play(arena, seed, number, pause, there)
             if found[number].agrees:
                 break
     return found
@@ -279,18 +284,57 @@ async def compare(kubeconfig, cases, seed):
         await client.create(CLASSES, {"metadata": {"name": "fast"}, "provisioner": DRIVER,
                                       "volumeBindingMode": "WaitForFirstConsumer"})  # fmt: skip
         await client.create(DEVICE_CLASSES, {"metadata": {"name": "gpu"}})
-        return await play_all(Arena(client), cases, seed)
+        few = await play_all(Arena(client), cases, seed)
+        return few, await compare_many(client, seed)
     finally:
         await client.close()
 
 
-def test_explain_says_what_a_real_scheduler_does_and_its_fixes_bind(kubeconfig, tmp_path):
-    with scheduler(tmp_path, kubeconfig):
-        played = asyncio.run(compare(kubeconfig, CASES, SEED))
-    kinds = Counter(one.kind for one in played.values())
-    assert {number: one.false_fit for number, one in played.items() if one.false_fit is not None} == {}
-    assert {number: one.other for number, one in played.items() if one.other is not None} == {}
+class ManyNodes(Arena):
+    """Asks for pods on a cluster that stays; every other one is too large for any node."""
+
+    def asked(self, rng, number, names):
+        made = super().asked(rng, number, names)
+        made["spec"].pop(
+            "resourceClaims", None
+        )  # an allocation would outlive its pod: nobody takes it back here
+        if number % 2:
+            made["spec"].pop("resources", None)
+            made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "5"}}
+        return made
+
+
+async def compare_many(client, seed):
+    """Return what cases on more nodes show than the real scheduler looks at once enough of them fit (100)."""
+    cluster = Arena(client)
+    try:
+        names = await cluster.build(random.Random(f"{seed}/many"), "many", MANY_NODES)
+        return await play_all(ManyNodes(client), MANY_CASES, f"{seed}/many", names)
+    finally:
+        await cluster.clear()
+
+
+@pytest.fixture(scope="module")
+def played(kubeconfig, tmp_path_factory):
+    """What the cases on few nodes show, and what those on many do."""
+    with scheduler(tmp_path_factory.mktemp("scheduler"), kubeconfig):
+        return asyncio.run(compare(kubeconfig, CASES, SEED))
+
+
+def test_explain_says_what_a_real_scheduler_does_and_its_fixes_bind(played):
+    few, _ = played
+    kinds = Counter(one.kind for one in few.values())
+    assert {number: one.false_fit for number, one in few.items() if one.false_fit is not None} == {}
+    assert {number: one.other for number, one in few.items() if one.other is not None} == {}
     assert min(kinds["fits"], kinds["words"]) > CASES // 6 and kinds["refused"] > CASES // 40
-    fixes = [one for one in played.values() if one.fixed]
+    fixes = [one for one in few.values() if one.fixed]
     unbound = [one.unbound for one in fixes if one.unbound is not None]
     assert len(fixes) > CASES // 8 and len(unbound) <= len(fixes) // 20, unbound
+
+
+def test_explain_counts_every_node_of_a_cluster_of_which_a_real_scheduler_looks_at_some(played):
+    """Where none fits the real one has looked at all of them: its counts by reason are those of the answer."""
+    _, many = played
+    assert {number: one for number, one in many.items() if not one.agrees} == {}
+    kinds = Counter(one.kind for one in many.values())
+    assert min(kinds["fits"], kinds["words"]) > MANY_CASES // 6, kinds
