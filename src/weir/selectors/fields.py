@@ -180,6 +180,7 @@ class Selector:
 EVERYTHING = Selector()
 
 
+_ESCAPE_OR_COMMA: Final = re.compile(r"\\.?|,", re.DOTALL)
 _OPERATOR: Final = re.compile("!=|==|=")
 #: Whoever needs more lists all; each costs time before anybody else has a turn.
 MOST_REQUIREMENTS: Final = 4096
@@ -196,7 +197,10 @@ def parse(text: str) -> Selector:
     weir.selectors.fields.SelectorError: invalid selector: 'metadata.name'; can't understand 'metadata.name'
     """
     found: list[Requirement] = []
-    for part in _terms(text):
+    terms = _terms(text)
+    if len(terms) > MOST_REQUIREMENTS:
+        raise SelectorError(f"invalid selector: it has more than {MOST_REQUIREMENTS} requirements")
+    for part in terms:
         if not part:
             continue
         operator = _OPERATOR.search(part)
@@ -204,22 +208,18 @@ def parse(text: str) -> Selector:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
         value = _unescape(part[operator.end() :])
         found.append(Requirement(part[: operator.start()], operator[0] != "!=", value))
-        if len(found) > MOST_REQUIREMENTS:
-            raise SelectorError(f"invalid selector: it has more than {MOST_REQUIREMENTS} requirements")
     return Selector(tuple(found))
 
 
 def _terms(text: str) -> list[str]:
     """Split at commas that no backslash protects."""
-    terms, start, escaped = [], 0, False
-    for at, char in enumerate(text):
-        if escaped:
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        elif char == ",":
-            terms.append(text[start:at])
-            start = at + 1
+    if "\\" not in text:
+        return text.split(",")
+    terms, start = [], 0
+    for found in _ESCAPE_OR_COMMA.finditer(text):
+        if found[0] == ",":
+            terms.append(text[start : found.start()])
+            start = found.end()
     terms.append(text[start:])
     return terms
 

@@ -48,3 +48,25 @@ def test_a_field_the_kind_does_not_offer_is_refused():
 
 def test_escaped_commas_and_equal_signs_belong_to_the_value():
     assert fields.parse(r"a=1\,2\=3").value_of("a") == "1,2=3"
+
+
+def test_a_selector_of_too_many_requirements_is_not_read():
+    assert (
+        len(fields.parse("a=b," * (fields.MOST_REQUIREMENTS - 1)).requirements)
+        == fields.MOST_REQUIREMENTS - 1
+    )
+    with pytest.raises(fields.SelectorError, match="more than 4096 requirements"):
+        fields.parse("a=b," * fields.MOST_REQUIREMENTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (r"a=b\,c,d=e", ["b,c", "e"]),
+        (r"a=b\\,d=e", ["b\\", "e"]),
+        (r"a=\=\,\\,d=", ["=,\\", ""]),
+        (",,a=b,", ["b"]),
+    ],
+)
+def test_a_comma_behind_a_backslash_does_not_end_a_requirement(text, values):
+    assert [requirement.value for requirement in fields.parse(text).requirements] == values

@@ -12,7 +12,7 @@ Not here: the rules themselves (weir.apiserver.auth.rbac, weir.apiserver.auth.no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from weir.apiserver.admission.attributes import Reader
 from weir.apiserver.auth.authn import MASTERS, User
@@ -145,12 +145,15 @@ class Authorizer:
         return resource, plain, NODES_GROUP in user.groups
 
 
+_BY_SELECTOR: Final = frozenset({"list", "watch", "deletecollection"})
+
+
 def action_of(info: Info, field_selector: str = "") -> Action:
     """Return a request as an action; a list or watch of one name by field selector is about that name."""
     if not info.is_resource:
         return Action(info.verb, path=info.path)
     name = info.name
-    if field_selector and not name and info.verb in ("list", "watch", "deletecollection"):
+    if "metadata.name" in field_selector and not name and info.verb in _BY_SELECTOR:
         try:
             name = fields.parse(field_selector).value_of("metadata.name") or ""
         except fields.SelectorError:

@@ -17,6 +17,12 @@ from weir.errors import RequestTooLarge, Timeout, TooManyRequests
 
 BODY_BYTES = 3 * 1024 * 1024
 HEAD_BYTES = 64 * 1024
+HEADER_BYTES = (
+    32  # that each header counts beside its name and value, as in HTTP/2: many small ones are work too
+)
+PATH_BYTES = 8 * 1024  # of a path; the longest that names an object has less than two
+MOST_PARAMETERS = 1000  # of a query
+STRANGERS_TARGET_BYTES = 8 * 1024  # of path and query, looked at without a credential
 ARRIVAL_SECONDS = 30.0  # for a request to be here whole, from its first byte
 FIRST_REQUEST_SECONDS = 10.0  # for a connection that has not proven who it is to send a request
 IDLE_SECONDS = 180.0  # between requests of a connection

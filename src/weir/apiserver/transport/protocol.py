@@ -28,12 +28,15 @@ from weir.apiserver.auth.authn import User, is_health
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.answers import TransportSink, first_part, head_of_stream
 from weir.apiserver.transport.connections import Connections
-from weir.apiserver.transport.http import Request, Response, Stream
+from weir.apiserver.transport.heads import content_length, split_target, target_problem
+from weir.apiserver.transport.http import JSON, TEXT, Request, Response, Stream
+from weir.errors import Unauthorized
 
 __all__ = ["Connections", "HttpProtocol"]
 
 logger = logging.getLogger("weir.apiserver.transport.http")
 _TIMED_OUT = msgspec.json.encode(limits.timed_out().status())
+_UNAUTHORIZED = msgspec.json.encode(Unauthorized().status())
 _BUSY = msgspec.json.encode(limits.too_many().status())
 _BUSY_HEADERS = [(b"Retry-After", b"%d" % limits.RETRY_AFTER_SECONDS)]
 _BAD = b"400 Bad Request"
@@ -184,7 +187,10 @@ class HttpProtocol(asyncio.Protocol):
         """One header; of a repeated one the last counts, but every group a user speaks for (impersonation)."""
         if self._head_complete or self._over:
             return  # a trailer says nothing about who asks or what
-        self._head_bytes += len(name) + len(value)
+        self._head_bytes += len(name) + len(value) + limits.HEADER_BYTES
+        if self._head_bytes > limits.HEAD_BYTES:
+            self._refuse(431, _LONG_HEAD)
+            return
         name = name.lower()
         if name in self._headers:
             if name in _ONLY_ONCE:
@@ -202,21 +208,26 @@ class HttpProtocol(asyncio.Protocol):
         if self._head_bytes + len(self._url) > limits.HEAD_BYTES:  # it came in one piece with the rest
             self._refuse(431, _LONG_HEAD)
             return
-        target, _, query = self._url.partition(b"?")
-        if not target.startswith(b"/"):
-            target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
+        path, query = split_target(self._url)
+        problem = target_problem(path, query)
+        if problem is not None:
+            self._refuse(*problem)
+            return
         request = self._request = Request(
             self._parser.get_method().decode(),
-            target.decode("latin-1"),
+            path.decode("latin-1"),
             query.decode("latin-1"),
             self._headers,
             peer=self._peer,
             peer_certificate=self._certificate if self._whose is None else self._whose(),
         )
-        length = _length(self._headers.get(b"content-length"))
+        length = content_length(self._headers.get(b"content-length"))
         has_body = length > 0 or b"transfer-encoding" in self._headers
         if not self._is_proven(request):
             if self._over:
+                return
+            if request.proven is None and len(self._url) > limits.STRANGERS_TARGET_BYTES:
+                self._refuse(401, _UNAUTHORIZED, JSON)  # whatever it says
                 return
             if has_body:  # whatever the answer is, it does not need the body
                 request.unread = not is_health(request.path)
@@ -443,15 +454,15 @@ class HttpProtocol(asyncio.Protocol):
         finally:
             self._sink = None
 
-    def _refuse(self, code: int, text: bytes) -> None:
-        """End the connection with a plain text; what is being answered is not."""
+    def _refuse(self, code: int, text: bytes, content_type: bytes = TEXT) -> None:
+        """End the connection with a text; what is being answered is not."""
         if self._over:
             return  # it has been told
         self._connections.refused(code)
         self._stop_reading()
         if not self._transport.is_closing():
             if self._task is None:
-                self._write(Response(code, text, b"text/plain; charset=utf-8"), False)
+                self._write(Response(code, text, content_type), False)
             self._close()
 
     def _busy(self) -> None:
@@ -511,8 +522,3 @@ class HttpProtocol(asyncio.Protocol):
         if self._user is None and self._connections.authenticate is not None:
             return limits.FIRST_REQUEST_SECONDS
         return limits.IDLE_SECONDS
-
-
-def _length(header: bytes | None) -> int:
-    """Return what Content-Length says, 0 when it is absent (the parser has refused what is no number)."""
-    return int(header) if header is not None and header.isdigit() and len(header) < 20 else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -445,6 +446,43 @@ async def test_a_client_that_does_not_take_the_end_of_its_answer_is_cut_off():
     early = list(aborted)
     connections.sweep(now + limits.SENDING_SECONDS + 1)
     assert (transport.closed, early, aborted) == (True, [], [True])
+
+
+@pytest.mark.parametrize(
+    "head, code",
+    [
+        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 3000, b"431"),
+        (b"GET / HTTP/1.1\r\n" + b"Impersonate-Group: a\r\n" * 1500, b"431"),
+        (b"GET /" + b"%41" * 5000 + b" HTTP/1.1\r\n", b"414"),
+        (b"GET /a?" + b"&a" * 1500 + b" HTTP/1.1\r\n", b"400"),
+        (b"GET /healthz?" + b"&exclude=a" * 1500 + b" HTTP/1.1\r\n", b"400"),
+        (b"GET /a?a=" + b"%41" * 5000 + b" HTTP/1.1\r\n", b"401"),
+    ],
+)
+async def test_a_head_that_is_only_work_is_not_looked_at(head, code):
+    """All of them are shorter than a head may be, and none says who asks."""
+    asked = []
+
+    async def handle(request: Request) -> Response:
+        asked.append(request)
+        return Response(200, b"")
+
+    assert len(head) < HEAD_BYTES
+    transport = await converse(Connections(handle, users), head + b"\r\n")
+    assert (bytes(transport.sent[9:12]), asked, transport.ended) == (code, [], True)
+
+
+async def test_a_known_user_may_ask_with_a_long_query_and_in_many_groups():
+    head = b"GET /a?labelSelector=" + b"a" * 40_000 + b" HTTP/1.1\r\nAuthorization: jane\r\n"
+    head += b"Impersonate-Group: abc\r\n" * 400
+    transport = await converse(Connections(echo, users), head + b"\r\n")
+    assert transport.sent.startswith(b"HTTP/1.1 200")
+
+
+async def test_a_stranger_with_a_long_query_is_told_so_as_any_other():
+    transport = await converse(Connections(echo, users), b"GET /a?" + b"b" * 9000 + b" HTTP/1.1\r\n\r\n")
+    status = json.loads(transport.sent.partition(b"\r\n\r\n")[2])
+    assert (status["kind"], status["code"], status["reason"]) == ("Status", 401, "Unauthorized")
 
 
 async def test_an_upgrade_is_answered_as_an_ordinary_request_and_closed():
