@@ -5,7 +5,8 @@ turn is long when there is much to do. So the sockets are listened to here: ever
 `limits.MOST_ACCEPTED`).
 A connection that is agreeing on TLS has no protocol yet and is in no account of weir.apiserver.transport.connections;
 it is counted here. Beyond `limits.MOST_HANDSHAKES` the oldest of the address that has most is cut off, so that one
-machine that says nothing does not keep another out.
+machine that says nothing does not keep another out. A handshake takes a millisecond: few begin in one turn of the loop,
+and addresses take turns, so that a flood of one machine delays another's by a turn.
 When the system has no descriptor or memory for another connection, the door is shut for a moment instead of asked again
 and again.
 Not here: what happens on a connection (weir.apiserver.transport.protocol), certificates (weir.apiserver.auth.pki).
@@ -21,6 +22,7 @@ from typing import Any
 
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.connections import Connections
+from weir.apiserver.transport.fair_turns import FairTurns
 from weir.observe.logs import Log
 
 __all__ = ["Listener", "listen"]
@@ -76,6 +78,7 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._coming: dict[str, dict[Task, None]] = {}  # of each address, the oldest first
         self._count = 0
+        self._turns = FairTurns()  # of addresses, to agree on TLS
         self._closed = False
         for opened in sockets:
             self._loop.add_reader(opened, self._accept, opened)
@@ -135,14 +138,19 @@ class Listener:
             oldest = next(iter(self._coming[most]))
             self._forget(oldest, most)
             oldest.cancel()
-        task = self._loop.create_task(self._agree(connection))
+        task = self._loop.create_task(self._agree(connection, address))
         self._coming.setdefault(address, {})[task] = None
         self._count += 1
         task.add_done_callback(lambda done: self._done(done, connection, address))
 
-    async def _agree(self, connection: socket.socket) -> None:
+    async def _agree(self, connection: socket.socket, address: str) -> None:
         """Hand a connection to the loop, and wait until the client has agreed on TLS where there is any."""
-        timeout = None if self._context is None else limits.HANDSHAKE_SECONDS
+        timeout = None
+        if self._context is not None:
+            timeout = limits.HANDSHAKE_SECONDS
+            waiting = self._turns.wait(address)
+            if waiting is not None:
+                await waiting
         await self._loop.connect_accepted_socket(
             self._connections.protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout
         )

@@ -14,6 +14,7 @@ import pytest
 from weir.apiserver.auth import pki
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.connections import Connections
+from weir.apiserver.transport.fair_turns import REQUESTS_A_TURN
 from weir.apiserver.transport.http import Request, Response
 from weir.apiserver.transport.listener import Listener, listen
 
@@ -106,6 +107,25 @@ async def test_whoever_agrees_on_nothing_makes_room_by_address(monkeypatch, cont
         for opened in (*silent, other):
             opened.close()
         await until(lambda: listener.coming == 0)
+
+
+async def test_addresses_take_turns_to_agree_on_tls(monkeypatch, context):
+    """Behind two hundred connections of one machine, another's handshake begins within two turns of the loop."""
+    begun: list[str] = []
+    loop = asyncio.get_running_loop()
+
+    async def begin(protocol, connection, *, ssl, ssl_handshake_timeout):
+        begun.append(connection.getpeername()[0])
+        connection.close()
+
+    monkeypatch.setattr(loop, "connect_accepted_socket", begin)
+    async with listening(context=context) as (listener, _):
+        flood = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(200)]
+        other = socket.create_connection(("127.0.0.1", listener.port), source_address=("127.0.0.2", 0))
+        await until(lambda: len(begun) == 201)
+        assert begun.index("127.0.0.2") < 3 * REQUESTS_A_TURN
+        for opened in (*flood, other):
+            opened.close()
 
 
 def _is_cut_off(client: socket.socket) -> bool:
