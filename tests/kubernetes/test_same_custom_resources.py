@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kubernetes.custom_resource_requests import CASES, CRDS, SETUP
+from tests.kubernetes.custom_rule_requests import RATCHETED, RULE_CASES, RULE_SETUP
 from tests.kubernetes.requests import Asked
 from tests.kubernetes.test_same_requests import both_servers, call, masked
 
@@ -17,6 +18,8 @@ DIFFERENT = {
     for name in ("58: planet changed", "59: planet as v1")
 }
 SETTLE_SECONDS = 20.0
+NOTICE_SECONDS = 2.0  # until a real server serves by a changed definition
+EVERYTHING = [*SETUP, *RULE_SETUP, *CASES, *RULE_CASES, *RATCHETED]
 
 
 def wait_established(server: str, name: str) -> None:
@@ -56,16 +59,19 @@ def answers(tmp_path_factory) -> dict[str, tuple[Any, Any]]:
     """What both servers say to every case, in order."""
     with both_servers(tmp_path_factory.mktemp("custom")) as servers:
         found = {}
-        for case in SETUP:
+        for case in [*SETUP, *RULE_SETUP]:
             found[case.name] = tuple(ask(server, case) for server in servers)
             for server in servers:
                 wait_established(server, case.body["metadata"]["name"])
-        for case in CASES:
+        for case in [*CASES, *RULE_CASES]:
+            found[case.name] = tuple(ask(server, case) for server in servers)
+        time.sleep(NOTICE_SECONDS)
+        for case in RATCHETED:
             found[case.name] = tuple(ask(server, case) for server in servers)
         return found
 
 
-@pytest.mark.parametrize("name", [case.name for case in [*SETUP, *CASES] if case.name not in DIFFERENT])
+@pytest.mark.parametrize("name", [case.name for case in EVERYTHING if case.name not in DIFFERENT])
 def test_both_servers_answer_the_same(answers, name):
     real, weir = answers[name]
     assert weir == real

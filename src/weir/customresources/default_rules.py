@@ -23,8 +23,25 @@ def validate_defaults(schema: Document, at: str, *, pruned: bool = True) -> Erro
             prune(left, Schema(properties={"": read}))
             if left[""] != default:
                 yield invalid(place, default, "must not have unknown fields")
-        wrong = [_moved(error, place) for error in validate_embedded(default, read, "")]
-        yield from wrong or (_moved(error, place) for error in validate_value(default, read))
+        wrong = list(validate_embedded(default, read, "")) or validate_value(default, read)
+        yield from (_moved(error, place) for error in wrong or _broken_rules(default, read))
+
+
+def _broken_rules(default: Any, read: Schema) -> list[FieldError]:
+    """Return the rules that a default breaks, were it new or there before."""
+    if not _has_rules(read):
+        return []
+    from weir.customresources.expressions import compile_rules, evaluate_rules
+
+    rules = compile_rules(read, root=read.embedded)
+    if rules is None:
+        return []
+    return evaluate_rules(rules, default, default)[0] or evaluate_rules(rules, default, None)[0]
+
+
+def _has_rules(schema: Schema) -> bool:
+    below = (*schema.properties.values(), schema.additional, schema.items)
+    return bool(schema.rules) or any(isinstance(one, Schema) and _has_rules(one) for one in below)
 
 
 def _defaults(schema: Document, at: str) -> Iterator[tuple[Any, Document, str]]:

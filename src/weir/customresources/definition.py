@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
+from weir.customresources.pruning import fill_defaults
 from weir.customresources.schema import Schema, SchemaError, read_schema
 from weir.customresources.values import validate_lists, validate_value, without_nulls
 from weir.validate.context import Context
@@ -23,6 +26,7 @@ class CustomKind:
     kind: str
     namespaced: bool
     schema: Schema
+    kept: dict[str, Any] = field(default_factory=dict, compare=False)  #: what is derived from it
 
     def validate(self, document: Document, context: Context) -> Iterator[FieldError]:
         """Yield what is wrong with an object as a person wrote it: metadata, then values, then lists."""
@@ -32,7 +36,19 @@ class CustomKind:
         errors = validate_value(read, self.schema)
         yield from errors
         if not errors:
-            yield from validate_lists(read, self.schema)
+            errors = list(validate_lists(read, self.schema))
+            yield from errors
+        if not errors:
+            yield from self._broken_rules(read)
+
+    def _broken_rules(self, read: Any) -> Iterator[FieldError]:
+        """Yield the rules that a new object breaks, once it has its defaults."""
+        from weir.customresources.resource_rules import rule_errors
+
+        whole = {"apiVersion": self.api_version, "kind": self.kind, **msgspec.to_builtins(read)}
+        fill_defaults(whole, self.schema)
+        whole["metadata"] = {"name": "", **(whole.get("metadata") or {})}
+        yield from rule_errors([], whole, None, self.schema, self.kept)
 
 
 #: apiVersion and kind → what a definition says

@@ -2,7 +2,7 @@
 
 Spec: upstream's rules of apiextensions.k8s.io/v1, in its words and order. An update need not mend what the stored
 definition gets wrong too.
-Not here: schemas (.structural, .schema_rules, .default_rules), names that other definitions have
+Not here: schemas (.structural, .schema_rules, .default_rules, .expression_rules), names that other definitions have
 (weir.apiserver.customresources).
 """
 
@@ -53,6 +53,8 @@ _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 def validate_definition(new: Document, old: Document | None, context: Context) -> Errors:
     """Yield what is wrong with a definition that replaces *old*."""
     spec, status = internal_spec(new.get("spec") or {}), new.get("status") or {}
+    if context.raw and (kind := (spec.get("names") or {}).get("kind")):  # as the server fills them in
+        spec["names"] = {"singular": kind.lower(), "listKind": f"{kind}List", **spec["names"]}
 
     def check_name(name: str) -> Messages:
         found = check_dns1123_subdomain(name)
@@ -216,14 +218,23 @@ def _validate_holder(holder: Document | None, at: str, has_status: bool, options
         return
     place = f"{at}.openAPIV3Schema"
     found: list[FieldError] = list(validate_root(schema, place, has_status))
-    unsupported = ""
+    unsupported, sound = "", False
     if options.structural:
         unsupported = find_unsupported(schema)
         if not unsupported:
-            found += validate_structural(schema, place) or list(
+            wrong = validate_structural(schema, place) or list(
                 validate_defaults(schema, place, pruned=options.pruned_defaults)
             )
-    found += validate_schema(schema, place, options)
+            found += wrong
+            sound = not wrong
+    wrong = list(validate_schema(schema, place, options))
+    found += wrong
+    if sound and not wrong and _has(schema, _has_rule):
+        from weir.customresources.expression_rules import (
+            validate_expressions,  # CEL is loaded by the first rule
+        )
+
+        found += validate_expressions(schema, place)
     if not found and unsupported:
         found.append(invalid(place, "", unsupported))
     yield from found
@@ -455,6 +466,10 @@ def _has(schema: Document, test: Any) -> bool:
 
 def _has_default(schema: Document) -> bool:
     return schema.get("default") is not None
+
+
+def _has_rule(schema: Document) -> bool:
+    return bool(schema.get("x-kubernetes-validations"))
 
 
 def _has_wrong_type(schema: Document) -> bool:

@@ -2,7 +2,9 @@
 
 Metadata, then values, replica counts, embedded resources, lists that are sets or maps. On an update, values that were
 wrong already and did not change are let be (ratcheting).
-Not here: `x-kubernetes-validations`.
+Rules of `x-kubernetes-validations` are asked last, and only of an object whose types, lengths and required fields are
+right.
+Not here: the rules themselves (.expressions).
 """
 
 from __future__ import annotations
@@ -13,12 +15,26 @@ from weir.customresources.embedded import validate_embedded
 from weir.customresources.ratcheting import without_unchanged
 from weir.customresources.schema import Schema
 from weir.customresources.served import CustomResourceKind
-from weir.customresources.values import validate_lists, validate_value
+from weir.customresources.values import NO_FIELD, validate_lists, validate_value
 from weir.validate.context import Context
-from weir.validate.field import Document, Errors, FieldError, invalid
+from weir.validate.field import (
+    INVALID,
+    NOT_SUPPORTED,
+    REQUIRED,
+    TOO_LONG,
+    TOO_MANY,
+    TYPE_INVALID,
+    Document,
+    Errors,
+    FieldError,
+    Tolerated,
+    invalid,
+)
 from weir.validate.meta import validate_generic_meta
 
 _INT32_MAX: Final = 2**31 - 1
+#: What a rule could stumble over.
+_BLOCKING: Final = frozenset({NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID})
 
 
 def validate_resource(
@@ -42,7 +58,40 @@ def validate_resource(
         found += validate_embedded(new, schema)
     if old is None or not any(validate_lists(old, schema)):
         found += validate_lists(new, schema)
-    return found
+    return found + rule_errors(found, new, old, schema, kind.says.kept)
+
+
+def rule_errors(
+    found: list[FieldError], new: Document, old: Document | None, schema: Schema, kept: dict[str, Any]
+) -> list[FieldError]:
+    """Return the rules that *new* breaks, beside what was *found*; they are compiled once and *kept*."""
+    if "rules" not in kept:
+        kept["rules"] = _compiled(schema)
+    if kept["rules"] is None:
+        return []
+    if any(error.type in _BLOCKING for error in found):
+        detail = (
+            "some validation rules were not checked because the object was invalid; correct the existing errors "
+            "to complete validation"
+        )
+        return [FieldError(INVALID, NO_FIELD, None, detail)]
+    from weir.customresources.expressions import evaluate_rules
+
+    broken, tolerated = evaluate_rules(kept["rules"], new, old, ratchets=old is not None)
+    return [*broken, *(Tolerated(one.type, one.field, one.value, one.detail) for one in tolerated)]
+
+
+def _compiled(schema: Schema) -> Any:
+    if not _has_rules(schema):
+        return None
+    from weir.customresources.expressions import compile_rules  # CEL is loaded by the first rule
+
+    return compile_rules(schema)
+
+
+def _has_rules(schema: Schema) -> bool:
+    below = (*schema.properties.values(), schema.additional, schema.items)
+    return bool(schema.rules) or any(isinstance(one, Schema) and _has_rules(one) for one in below)
 
 
 def _values(new: Any, old: Any, schema: Schema, at: str) -> list[FieldError]:

@@ -59,6 +59,9 @@ class Bare(str):
     __slots__ = ()
 
 
+#: A value that is there but not printed: an object or list that breaks a rule about the whole of it.
+OMITTED: Final = object()
+
 #: of details of all errors together: nobody reads more, and a list of errors may name a list of names each
 MOST_CHARACTERS: Final = 1 << 20
 
@@ -79,7 +82,7 @@ class FieldError:
     def body(self) -> str:
         """The message without the path: what a Status cause carries."""
         phrase = _PHRASE[self.type]
-        if self.type not in _WITHOUT_VALUE:
+        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
             phrase = f"{phrase}: {show(self.value)}"
         return f"{phrase}: {self.detail}" if self.detail else phrase
 
@@ -94,6 +97,12 @@ class FieldError:
 
     def __hash__(self) -> int:
         return hash((self.type, str(self)))
+
+
+class Tolerated(FieldError):
+    """A broken rule that an update may leave broken, because it did not break it: it is told as a warning."""
+
+    __slots__ = ()
 
 
 def within_reason(errors: Errors) -> list[FieldError]:

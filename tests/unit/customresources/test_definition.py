@@ -8,6 +8,7 @@ from weir.customresources.definition import find_custom_kinds
 from weir.gates import ALL_FEATURES
 from weir.lint.check import lint
 from weir.objects.manifest import read_manifest
+from weir.validate.context import context_for
 
 DEFINITION = """\
 apiVersion: apiextensions.k8s.io/v1
@@ -67,3 +68,26 @@ def test_lint_checks_custom_resources_by_the_definition_among_the_files():
 
 def test_without_a_definition_nothing_is_checked():
     assert {finding.rule.code for finding in lint(read_manifest(WIDGET), ALL_FEATURES)} == {"W015"}
+
+
+def test_a_rule_that_a_file_breaks_is_told():
+    spec = {"type": "object", "properties": {"size": {"type": "integer", "default": 9}}}
+    spec["x-kubernetes-validations"] = [{"rule": "self.size < 5"}]
+    version = {
+        "name": "v1",
+        "served": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+    }
+    definition = {
+        "kind": "CustomResourceDefinition",
+        "spec": {
+            "group": "example.com",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version],
+        },
+    }
+    kind = find_custom_kinds([definition])["example.com/v1", "Widget"]
+    context = context_for(ALL_FEATURES, "", True, True)
+    found = [str(error) for error in kind.validate({"metadata": {"name": "a"}, "spec": {}}, context)]
+    assert found == ["spec: Invalid value: failed rule: self.size < 5"]
+    assert not list(kind.validate({"metadata": {"name": "a"}, "spec": {"size": 1}}, context))

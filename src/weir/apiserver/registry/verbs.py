@@ -51,7 +51,7 @@ from weir.objects.kinds import Kind, hub_of
 from weir.objects.times import format_time
 from weir.store import KeyValue, Store, Write
 from weir.store import backend as store_errors
-from weir.validate.field import invalid
+from weir.validate.field import Tolerated, invalid
 from weir.values.names import generate_name
 
 __all__ = ["Parts", "Verbs", "WriteResult"]
@@ -337,9 +337,12 @@ class Verbs:
                 *found_problems,
                 *documents.validate(new, old, kind, self.gates, subresource=subresource, relaxed=relaxed),
             ]
-            if problems:
-                raise errors.Invalid.from_field_errors(kind, metadata.get("name") or name, problems)
-            return first_warnings(strategy.warnings(kind, new, old))
+            tolerated = [str(one) for one in problems if isinstance(one, Tolerated)]
+            if len(problems) > len(tolerated):
+                wrong = [one for one in problems if not isinstance(one, Tolerated)]
+                write.warnings.extend(tolerated)
+                raise errors.Invalid.from_field_errors(kind, metadata.get("name") or name, wrong)
+            return [*tolerated, *first_warnings(strategy.warnings(kind, new, old))]
 
         write.warnings.extend(await self.off_loop.run(write.turn, judge) if write.turn else judge())
         pending = self.admission.validate(attributes)
