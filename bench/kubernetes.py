@@ -1,91 +1,149 @@
-"""The API server against a real kube-apiserver with etcd: the same requests, the same client, the same run.
+"""weir beside a real Kubernetes: the same work, by turns, in one run on this machine.
 
-Needs the real binaries (`make kubernetes`, or KUBERNETES_BIN) and etcd, and says so where there are none. 32 workers
-create small pods over TLS; the client takes part of the two cores in both cases, so these are ratios and not the
-highest rate either server reaches.
-The real server is spared more than weir: its ServiceAccount admission is off and its etcd writes to memory.
+Every workload is done by both systems alternately, three rounds (`ROUNDS=5` for more, `ONLY=evict` for one), each in
+a control plane of its own. A figure is the median of weir's rounds, its baseline that of Kubernetes', its ratio the
+median of the rounds' ratios with their range behind it. Below it stand the processor time of all processes for each
+pod, process by process, and what the load generator took of the machine.
+Needs the real binaries (`make kubernetes`, or KUBERNETES_BIN) and etcd, and says so where there are none.
 """
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-import time
-from pathlib import Path
-
-import msgspec
-from tests.e2e.server import running_server
-from tests.kubernetes.real_server import real_server
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from bench import Figure
-from bench._kubernetes import is_built
-from weir.client.http import connect
-from weir.objects.kinds import by_kind
+from bench._systems import Start, System, is_kubernetes_built, kubernetes, weir
+from bench._workloads import (
+    Measured,
+    bound,
+    claimed,
+    created,
+    evicted,
+    fanned_out,
+    held,
+    listed,
+    rolled_out,
+)
 
-PODS, ACCOUNTS = by_kind("v1", "Pod"), by_kind("v1", "ServiceAccount")
-COUNT, WORKERS = 4_000, 32
-
-
-def pod(number: int) -> bytes:
-    return msgspec.json.encode(
-        {
-            "metadata": {"name": f"pod-{number}"},
-            "spec": {
-                "schedulerName": "none",
-                "containers": [{"name": "c", "image": "app:v1", "resources": {"requests": {"cpu": "100m"}}}],
-                "tolerations": [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}],
-            },
-        }
-    )
+ROUNDS = 3
 
 
-async def _rate(kubeconfig: Path) -> tuple[float, float]:
-    """Return creates per second, and the milliseconds a list of all of them takes."""
-    client = connect(kubeconfig)
-    try:
-        if await client.find(ACCOUNTS, "default", "default") is None:
-            await client.create(ACCOUNTS, {"metadata": {"name": "default"}}, "default")
-        numbers = iter(range(COUNT))
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One piece of work, what is claimed of it, and the controllers it needs on both sides."""
 
-        async def worker() -> None:
-            for number in numbers:
-                await client.create(PODS, pod(number), "default")
-
-        started = time.perf_counter()
-        await asyncio.gather(*(worker() for _ in range(WORKERS)))
-        rate = COUNT / (time.perf_counter() - started)
-        times = []
-        for _ in range(5):
-            started = time.perf_counter()
-            await client.list(PODS, "default")
-            times.append((time.perf_counter() - started) * 1000)
-        return rate, min(times)
-    finally:
-        await client.close()
+    figure: str
+    unit: str
+    measure: Callable[[System], Measured]
+    aim: float  #: how many times better than Kubernetes
+    controllers: tuple[str, ...] = ()
+    is_less_better: bool = False
+    rounds: int | None = None  #: where not as many as of the others
 
 
-def _measure(kubeconfig: Path) -> tuple[float, float]:
-    import uvloop
-
-    return uvloop.run(_rate(kubeconfig))
+WORKLOADS = (
+    Workload("2,000 pods on 1,000 nodes, created to bound", "pods/s", bound(1_000, 2_000), 8),
+    Workload("5,000 pods on 5,000 nodes, created to bound", "pods/s", bound(5_000, 5_000), 10),
+    Workload(
+        "2,000 pods with claim templates on 200 nodes, created to bound",
+        "pods/s",
+        claimed(200, 2_000),
+        8,
+        ("resourceclaim",),
+    ),
+    Workload("durable pod creates", "1/s", created(5_000), 8),
+    Workload("list of 5,000 pods", "ms", listed(5_000), 8, is_less_better=True),
+    Workload("events to 100 watchers", "1/s", fanned_out(100, 300), 5),
+    Workload(
+        "10,000 pods evicted by a taint on 100 nodes",
+        "s",
+        evicted(100, 100),
+        5,
+        ("taint-eviction",),
+        is_less_better=True,
+    ),
+    Workload(
+        "rollout of a Deployment with 1,000 replicas",
+        "s",
+        rolled_out(1_000),
+        5,
+        ("deployment", "replicaset"),
+        is_less_better=True,
+    ),
+    Workload(
+        "memory with 5,000 nodes and 50,000 pods",
+        "MiB",
+        held(5_000, 50_000),
+        2,
+        is_less_better=True,
+        rounds=1,
+    ),
+)
 
 
 def run() -> list[Figure]:
-    if not is_built():
+    if not is_kubernetes_built():
         return []
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        with real_server(Path(one)) as kubeconfig:
-            real_rate, real_list = _measure(kubeconfig)
-        gates = "AllAlpha=false,TaintTolerationComparisonOperators=true"
-        with running_server(Path(other), "--feature-gates", gates) as server:
-            rate, listed = _measure(server.kubeconfig)
-    return [
+    rounds, only = int(os.environ.get("ROUNDS", ROUNDS)), os.environ.get("ONLY", "")
+    figures: list[Figure] = []
+    for workload in WORKLOADS:
+        if only in workload.figure:
+            figures += beside(workload, workload.rounds or rounds)
+    return figures
+
+
+def beside(workload: Workload, rounds: int) -> list[Figure]:
+    """Give both systems the same work by turns."""
+    real: list[Measured] = []
+    own: list[Measured] = []
+    for number in range(rounds):
+        for start, found in ((kubernetes, real), (weir, own)):
+            if sys.stderr.isatty():
+                print(
+                    f"{workload.figure}: round {number + 1} of {rounds}, {start.__name__} …", file=sys.stderr
+                )
+            found.append(_once(start, workload))
+    return figures_of(workload, real, own)
+
+
+def _once(start: Start, workload: Workload) -> Measured:
+    with start(workload.controllers) as system:
+        return workload.measure(system)
+
+
+def figures_of(workload: Workload, real: Sequence[Measured], own: Sequence[Measured]) -> list[Figure]:
+    """Return the figure of a workload and what each system paid for it."""
+    ratios = sorted(
+        theirs.value / ours.value if workload.is_less_better else ours.value / theirs.value
+        for theirs, ours in zip(real, own, strict=True)
+    )
+    aim = f"ratios {ratios[0]:.2f} to {ratios[-1]:.2f}, aim {workload.aim:g}"
+    value, baseline = (statistics.median(one.value for one in side) for side in (own, real))
+    costs = [_cost(side) for side in (own, real)]
+    spent, theirs = (sum(cost.values()) for cost in costs)
+    figures = [
+        Figure(workload.figure, value, workload.unit, baseline, statistics.median(ratios), aim),
         Figure(
-            "durable pod creates, TLS, against kube-apiserver + etcd",
-            rate,
-            "1/s",
-            real_rate,
-            rate / real_rate,
+            "  processor time for each, all processes", spent, "µs", theirs, theirs / spent if spent else None
         ),
-        Figure(f"list of {COUNT:,} pods as a client sees it", listed, "ms", real_list, real_list / listed),
     ]
+    for side, cost in zip(("weir", "Kubernetes"), costs, strict=True):
+        figures += [Figure(f"    {side}: {name}", paid, "µs") for name, paid in cost.items()]
+    for side, found in (("weir", own), ("Kubernetes", real)):
+        share = statistics.median(one.generator for one in found) * 100
+        figures.append(
+            Figure(f"  the generator's part of the machine, {side}", share, "%", target="below 10")
+        )
+    return figures
+
+
+def _cost(side: Sequence[Measured]) -> dict[str, float]:
+    """Return the microseconds each process took for one pod, the median of the rounds."""
+    return {
+        name: statistics.median(one.cpu[name] / max(one.count, 1) * 1e6 for one in side)
+        for name in side[0].cpu
+    }

@@ -69,6 +69,11 @@ class EtcdServer:
     def endpoint(self) -> str:
         return f"127.0.0.1:{self._client}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def _cluster(self) -> str:
         return ",".join(f"{one.name}=http://127.0.0.1:{one._peer}" for one in self.members)
 

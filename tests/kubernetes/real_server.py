@@ -54,13 +54,13 @@ def real_server(
         ),
     ):  # fmt: skip
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not _ready(server):
+        while not is_ready(server):
             assert time.monotonic() < deadline, (folder / "kube-apiserver.log").read_text()[-2000:]
             time.sleep(0.2)
         yield kubeconfig
 
 
-def _ready(server: str) -> bool:
+def is_ready(server: str) -> bool:
     request = urllib.request.Request(f"{server}/readyz", headers={"Authorization": "Bearer admin-token"})
     try:
         with urllib.request.urlopen(request, context=ssl._create_unverified_context(), timeout=5) as answer:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.contract.etcd_server import free_port, running_etcd
 from tests.kubernetes.programs import binaries, version
-from tests.kubernetes.real_server import KUBECONFIG, _ready
+from tests.kubernetes.real_server import KUBECONFIG, is_ready
 from tests.kubernetes.test_same_answers import running_keys
 from weir import errors
 from weir.client.api import Client, Unreachable
@@ -295,7 +295,7 @@ async def plane(
                     gates, *more,
                 )  # fmt: skip
                 deadline = time.monotonic() + PATIENCE_SECONDS
-                while not _ready(server):
+                while not is_ready(server):
                     assert time.monotonic() < deadline and made.programs[-1].runs, made.programs[-1].log[
                         -2000:
                     ]

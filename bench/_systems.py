@@ -1,0 +1,146 @@
+"""The two systems that are measured beside each other: weir's processes, and a real Kubernetes on etcd.
+
+Both over TLS with RBAC, audit off as by default, their default admission, and durable: SQLite as weir ships it, etcd
+with fsync, on the same disk. Client limits of all components are lifted and the feature gates are equal. Kubernetes'
+components speak protobuf to their server, as by default; its etcd is asked without TLS, which spares it work.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.contract.etcd_server import EtcdServer, find_etcd, free_port
+from tests.kubernetes.programs import running
+from tests.kubernetes.real_server import KUBECONFIG, PATIENCE_SECONDS, is_ready
+from tests.kubernetes.test_same_answers import running_keys
+
+from bench._generator import Target
+from bench._load import GATES, api_server, cpu_seconds, memory_mib, started
+
+_QPS = 100_000
+_TOKEN = "admin-token"
+_KUBERNETES_GATES = "--feature-gates=TaintTolerationComparisonOperators=true"
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A running control plane: where it is asked, and its processes by name."""
+
+    target: Target
+    processes: dict[str, int]
+
+    def cpu(self) -> dict[str, float]:
+        return {name: cpu_seconds(pid) for name, pid in self.processes.items()}
+
+    def memory(self) -> dict[str, float]:
+        return {name: memory_mib(pid) for name, pid in self.processes.items()}
+
+
+Start = Callable[[Sequence[str]], AbstractContextManager[System]]
+
+
+@contextmanager
+def weir(controllers: Sequence[str] = ()) -> Iterator[System]:
+    """Run weir's API server and scheduler, and the controllers named."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        server = stack.enter_context(api_server(folder, "--token-auth-file", str(_tokens(folder))))
+        reach = (
+            "--kubeconfig",
+            str(folder / "kubeconfig"),
+            "--no-leader-elect",
+            "--kube-api-qps",
+            "0",
+            GATES,
+        )
+        processes = {"apiserver": server.pid}
+        processes["scheduler"] = stack.enter_context(started(folder, "scheduler", *reach)).pid
+        if controllers:
+            only = f"--controllers={','.join(controllers)}"
+            manager = stack.enter_context(started(folder, "controller-manager", only, *reach))
+            processes["controller-manager"] = manager.pid
+        yield System(Target.of(folder / "kubeconfig", _TOKEN), processes)
+
+
+@cache
+def is_kubernetes_built() -> bool:
+    """Whether real programs are on this machine; says on stderr what to do where they are not."""
+    build = Path(__file__).parents[1] / "tests" / "kubernetes" / "build"
+    found = subprocess.run([build, "--find"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        print("no real Kubernetes to measure beside: `make kubernetes` builds one", file=sys.stderr)
+        return False
+    os.environ["KUBERNETES_BIN"] = found.stdout.strip()
+    return True
+
+
+@contextmanager
+def kubernetes(controllers: Sequence[str] = ()) -> Iterator[System]:
+    """Run etcd, kube-apiserver and kube-scheduler, and the controllers named in a kube-controller-manager."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        etcd = EtcdServer(find_etcd(), folder)
+        etcd.start()
+        stack.callback(etcd.kill)
+        server, kubeconfig = _kube_apiserver(stack, folder, etcd)
+        processes = {"etcd": etcd.pid, "kube-apiserver": server.pid}
+        config = folder / "scheduler.yaml"
+        protobuf = "application/vnd.kubernetes.protobuf"
+        config.write_text(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+            "leaderElection: {leaderElect: false}\n"
+            f"clientConnection: {{kubeconfig: {kubeconfig}, contentType: {protobuf}, qps: {_QPS}, burst: {_QPS}}}\n"
+        )
+        scheduler = running(
+            folder, "kube-scheduler", f"--config={config}", "--secure-port=0", _KUBERNETES_GATES
+        )
+        processes["kube-scheduler"] = stack.enter_context(scheduler).pid
+        if controllers:
+            limits = (f"--kube-api-qps={_QPS}", f"--kube-api-burst={_QPS}", "--leader-elect=false")
+            # kube-controller-manager's taint eviction finds pods by an index that its node lifecycle controller makes
+            needed = [*controllers, "node-lifecycle"] if "taint-eviction" in controllers else controllers
+            only = f"--controllers={','.join(f'{one}-controller' for one in needed)}"
+            patience = ("--node-monitor-grace-period=1000h", "--node-startup-grace-period=1000h")
+            manager = running(
+                folder, "kube-controller-manager", f"--kubeconfig={kubeconfig}", "--secure-port=0", only,
+                *limits, *patience, _KUBERNETES_GATES,
+            )  # fmt: skip
+            processes["kube-controller-manager"] = stack.enter_context(manager).pid
+        yield System(Target.of(kubeconfig, _TOKEN), processes)
+
+
+def _tokens(folder: Path) -> Path:
+    """Write the token file that both servers take."""
+    path = folder / "tokens.csv"
+    path.write_text(f'{_TOKEN},admin,1,"system:masters"\n')
+    return path
+
+
+def _kube_apiserver(stack: ExitStack, folder: Path, etcd: EtcdServer) -> tuple[subprocess.Popen[bytes], Path]:
+    keys, port = running_keys(folder), free_port()
+    address = f"https://127.0.0.1:{port}"
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG.format(server=address))
+    server = stack.enter_context(
+        running(
+            folder, "kube-apiserver", f"--etcd-servers=http://{etcd.endpoint}", f"--secure-port={port}",
+            "--bind-address=127.0.0.1", f"--cert-dir={folder / 'certs'}",
+            "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={keys}",
+            f"--service-account-signing-key-file={keys}", f"--token-auth-file={_tokens(folder)}",
+            "--authorization-mode=RBAC", _KUBERNETES_GATES,
+        )
+    )  # fmt: skip
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_ready(address):
+        assert time.monotonic() < deadline, (folder / "kube-apiserver.log").read_text()[-2000:]
+        time.sleep(0.2)
+    return server, kubeconfig
