@@ -8,6 +8,7 @@ from tests.stock.virtual import StockCluster
 from weir import errors
 from weir.objects.kinds import by_kind
 from weir.operator.barrier import COURTESY_SECONDS
+from weir.operator.pending import BESIDE
 
 NODE, POD = by_kind("v1", "Node"), by_kind("v1", "Pod")
 GT = {"key": "sla", "operator": "Gt", "value": "900"}
@@ -144,3 +145,18 @@ def test_a_pod_of_a_daemonset_for_another_node_is_not_waited_for(stock):
         return {pod.metadata.name for pod in found if pod.label}
 
     assert concerned("n3") == {"d-n3"} and concerned("n4") == set()
+
+
+def test_a_write_that_evicts_does_not_queue_behind_those_that_evict_nobody(stock, monkeypatch):
+    """All pods are in the queue for NoSchedule; the one pod that NoExecute concerns is served before the rest."""
+    stock.run_pod("last", {"key": "zone", "operator": "Gt", "value": "1"}, node="n0")
+    seen = slow(stock, monkeypatch, 2.0)
+    write(stock, taint("950", "NoSchedule"))
+    stock.advance(1)
+    assert len(seen) == BESIDE, "what nobody waits for leaves room on the server"
+    patch = {"spec": {"taints": [{"key": "zone", "value": "2", "effect": "NoExecute"}]}}
+    evicts = stock._loop.create_task(stock.client.patch(NODE, "n1", patch))
+    stock.advance(4)
+    assert evicts.done() and "last" in seen[: 2 * BESIDE + 1]
+    stock.advance(30)
+    assert {f"p{number}" for number in range(MANY)} <= set(seen), "and the rest follows"

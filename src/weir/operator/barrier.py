@@ -106,7 +106,7 @@ class Barrier:
         if not evicting:
             return await self._let_in(node, triples)
         await self._sentinel.catch_up()
-        pending = self._pending.complete(await self._pending.lacking(evicting, node))
+        pending = self._pending.complete(await self._pending.lacking(evicting, node), first=True)
         if len(evicting) < len(triples):
             self._pending.complete(await self._pending.lacking(triples, node))  # and nobody waits for these
         written = await self._add(node, self._bound_here(node, evicting), evicting)

@@ -88,6 +88,7 @@ class Controller:
         self._known, self._entries, self._pending, self._metrics = known, entries, pending, metrics
         self._log = Log("weir.operator")
         self._queue: WorkQueue[Hashable] | None = None
+        self._new: set[Triple] = set()  #: that not every pending pod is known to have been completed for
         self._unused: dict[
             str, float
         ] = {}  #: synthetic labels on nodes that nothing asks for, and since when
@@ -118,6 +119,7 @@ class Controller:
 
     async def _take_over(self) -> None:
         """Take in what was there before: taints of nodes first, then every pod."""
+        self._new.clear()
         await self._known.read()
         await self._known.add(self._in_use())
         self._every_node()
@@ -190,6 +192,7 @@ class Controller:
             self._add(NodeKey(new["metadata"]["name"]))
 
     def _learned(self, triples: set[Triple]) -> None:
+        self._new |= triples
         self._add(PENDING, LOOK_AGAIN_SECONDS)
 
     def _every_node(self) -> None:
@@ -242,8 +245,9 @@ class Controller:
 
     async def _reconcile_pending(self) -> None:
         """See to it that every pending pod has what the table says, whichever replica learned of it."""
-        turns = self._pending.complete(await self._pending.lacking(self._known.known))
-        await asyncio.gather(*turns.values())
+        triples = tuple(self._new)
+        await asyncio.gather(*self._pending.complete(await self._pending.lacking(triples)).values())
+        self._new.difference_update(triples)
 
     async def release(self, pod: LoweredPod) -> None:
         """Complete a pod that is held and let it go, unless its node is not ready for it."""
