@@ -8,10 +8,12 @@ Not here: how the two do it (weir.objects, weir.validate; weir.customresources),
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from weir.cel.allowance import TooMuchText, allowance
 from weir.customresources.reading import check_custom, decode_custom, default_custom
 from weir.customresources.served import CustomResourceKind
+from weir.errors import RequestTooLarge
 from weir.gates import Gates
 from weir.objects import defaults, document
 from weir.objects.kinds import Kind
@@ -23,6 +25,9 @@ from weir.validate.field import FieldError
 __all__ = ["check", "decode", "default", "settle", "validate", "zero_fields"]
 
 Document = dict[str, Any]
+#: Of all expressions of one object. A definition of custom resources has some tens of thousands; compiling as many as
+#: this takes a second or two.
+MOST_EXPRESSION_TEXT: Final = 256 * 1024
 
 
 def decode(
@@ -69,9 +74,18 @@ def validate(
     subresource: str = "",
     relaxed: bool = False,
 ) -> list[FieldError]:
-    """Return what is wrong with *new* replacing *old*; None for *old* means a create."""
+    """Return what is wrong with *new* replacing *old*; None for *old* means a create.
+
+    Raises RequestTooLarge for more text of expressions than any object has.
+    """
     if isinstance(kind, CustomResourceKind):
         from weir.customresources.resource_rules import validate_resource
 
         return validate_resource(new, old, kind, context_for(gates, subresource, kind.namespaced, False))
-    return validate_served(new, old, kind, gates, subresource=subresource, relaxed=relaxed)
+    try:
+        with allowance(MOST_EXPRESSION_TEXT):
+            return validate_served(new, old, kind, gates, subresource=subresource, relaxed=relaxed)
+    except TooMuchText:
+        raise RequestTooLarge(
+            f"Request entity too large: limit is {MOST_EXPRESSION_TEXT} characters of expressions"
+        ) from None

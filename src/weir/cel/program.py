@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from weir.cel import reference
+from weir.cel.allowance import charge
 from weir.cel.ast import Node
 from weir.cel.checker import check
 from weir.cel.codegen.compile import Runner, Unsupported, plan
@@ -114,7 +115,8 @@ def _run_steps(steps: Step, env: Env, variables: Mapping[str, Value], priced: bo
 
 
 def check_expression(expression: str, env: Env, checked: bool = True) -> Checked:
-    """Parse, type-check and validate; raises CompileError."""
+    """Parse, type-check and validate; raises CompileError, TooMuchText."""
+    charge(len(expression))
     source = Source(expression)
     root = parse(source, Macros(env.macro_groups, env.macros_enabled))
     if checked:

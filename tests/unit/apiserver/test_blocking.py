@@ -87,6 +87,15 @@ HOSTILE = {
         ("POST", PODS, JSON, document(pod(tolerations=many(5_000, lambda n: {"key": f"k{n}", "operator": "Exists"})))),
         201,
     ),
+    "tolerations that are expressions": (
+        (
+            "POST",
+            PODS,
+            JSON,
+            document(pod(tolerations=many(5_000, lambda n: {"expression": f"taint.key == '{n}'".ljust(60)}))),
+        ),
+        413,
+    ),
     "values of an affinity": (
         (
             "POST",
