@@ -50,6 +50,8 @@ ACTS = {
     "VolumeAttachment": "the scheduler counts it",
     "VolumeAttributesClass": STORED_ONLY,
     "MutatingWebhookConfiguration": "webhooks are called",
+    "MutatingAdmissionPolicy": "bound policies change writes before webhooks do (CEL)",
+    "MutatingAdmissionPolicyBinding": "puts a policy to use, with parameters",
     "ValidatingAdmissionPolicy": "bound policies judge every write (CEL)",
     "ValidatingAdmissionPolicyBinding": "puts a policy to use, with parameters",
     "ValidatingWebhookConfiguration": "webhooks are called",

@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes.policy_cases import CASES, SENTINEL, Judged
-from tests.kubernetes.policy_requests import BINDINGS, POLICIES, POLICY_REQUESTS
+from tests.kubernetes import policy_cases
+from tests.kubernetes.mutating_cases import MUTATING, MUTATING_REQUESTS
+from tests.kubernetes.policy_cases import SENTINEL, Judged
+from tests.kubernetes.policy_requests import GROUP, POLICY_REQUESTS
 from tests.kubernetes.requests import Asked
 from tests.kubernetes.test_same_requests import CONNECTIONS, PATIENCE_SECONDS, both_servers, call, masked
 
 #: case → why the two may differ
 DIFFERENT: dict[str, str] = {}
+REQUESTS = [*POLICY_REQUESTS, *MUTATING_REQUESTS]
+CASES = {**policy_cases.CASES, **MUTATING}
+#: field of a case → where its documents are written
+PATHS = {"policies": "{}admissionpolicies", "bindings": "{}admissionpolicybindings"}
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +29,7 @@ def answers(tmp_path_factory) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     with both_servers(folder) as servers:
         for server in servers:
-            for asked in POLICY_REQUESTS:
+            for asked in REQUESTS:
                 found.setdefault(asked.name, []).append(masked(list(call(server, asked))))
             judged(server, found)
             CONNECTIONS.pop(server).close()  # a server that stops waits for it
@@ -36,14 +42,17 @@ def judged(server: str, found: dict[str, list[Any]]) -> None:
         for asked in case.before:
             code, said, _ = call(server, asked)
             assert code in (200, 201, 409), (case.name, said)
-    for path, documents in ((POLICIES, "policies"), (BINDINGS, "bindings")):
+    for documents in PATHS:
         for case in [*CASES.values(), SENTINEL]:
             for document in getattr(case, documents):
+                path = (
+                    f"{GROUP}/{PATHS[documents].format(document['kind'].partition('Admission')[0].lower())}"
+                )
                 code, said, _ = call(server, Asked(case.name, "POST", path, document))
                 assert code == 201, (case.name, said)
     deadline = time.monotonic() + PATIENCE_SECONDS
     # Policies act a moment after they are written, and those with parameters once their kinds have been read.
-    for name, code in (("zz-sentinel", 422), ("params", 201), ("params-cluster", 201)):
+    for name, code in (("zz-sentinel", 422), ("params", 201), ("params-cluster", 201), ("m-params", 201)):
         first = {**CASES, SENTINEL.name: SENTINEL}[name].asked[0]
         while call(server, first)[0] != code:
             assert time.monotonic() < deadline
@@ -52,7 +61,7 @@ def judged(server: str, found: dict[str, list[Any]]) -> None:
         found.setdefault(case.name, []).append([masked(list(call(server, asked))) for asked in case.asked])
 
 
-NAMES = [asked.name for asked in POLICY_REQUESTS] + list(CASES)
+NAMES = [asked.name for asked in REQUESTS] + list(CASES)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in DIFFERENT])

@@ -27,6 +27,7 @@ from typing import Any
 
 from weir.apiserver import documents
 from weir.apiserver.admission.chain import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Chain, Settings
+from weir.apiserver.admission.mutating_policies import MutatingPolicies
 from weir.apiserver.admission.node_restriction import NodeRestriction
 from weir.apiserver.admission.validating_policies import ValidatingPolicies
 from weir.apiserver.audit.events import EVERYTHING, Audit, parse_policy
@@ -254,9 +255,9 @@ async def open_store(options: Options, clock: Clock, at_rest: AtRest | None = No
     raise StoreUnavailable(f"unknown store {options.store!r}: write sqlite, memory or etcd=host:port")
 
 
-def _settled(document: dict[str, Any], kind: Kind) -> dict[str, Any]:
-    """Return what a webhook's patch left as a good document again: unknown fields dropped, defaults filled in."""
-    checked, _ = documents.check(document, kind, field_validation="Ignore")
+def _settled(document: dict[str, Any], kind: Kind, unknown: str = "Ignore") -> dict[str, Any]:
+    """Return what a patch left as a good document again: defaults filled in, *unknown* fields dropped or refused."""
+    checked, _ = documents.check(document, kind, field_validation=unknown)
     documents.default(checked, kind)
     return checked
 
@@ -290,10 +291,16 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     authorizer = Authorizer(reader, options.authorization_modes)
     webhook_client = WebhookClient()
     enabled = options.admission.enabled()
+    mutating = MutatingPolicies(reader, partial(_settled, unknown="Strict"), authorizer.decide)
+    validating = ValidatingPolicies(reader, authorizer.decide)
     chain = Chain.build(
         reader,
         options.admission,
-        more=[NodeRestriction(reader), ValidatingPolicies(reader, authorizer.decide)],
+        more=[
+            NodeRestriction(reader),
+            mutating,
+            validating,
+        ],
         guards=[CreateRights(authorizer), EscalationCheck(authorizer), ClaimStatusRights(authorizer)],
         webhooks=Webhooks(
             reader,
@@ -383,6 +390,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             await furnish(server.verbs, name, ca)
 
     server.after_create(furnish_namespace)
+    mutating.bound.served = validating.bound.served = server.served  # parameters may be of custom kinds
     definitions = DefinitionKeeper(server.verbs, server.lists, server.served, server.definitions)
     return Running(
         *(server, store, options, credentials, admin_token, webhook_client),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weir.cel import ast, types, wellknown
+from weir.cel import ast, patch_values, types, wellknown
 from weir.cel.ast import (
     Call,
     Comprehension,
@@ -26,7 +26,19 @@ from weir.cel.ast import (
 )
 from weir.cel.env import Env, Function, Overload
 from weir.cel.source import Issue, Source
-from weir.cel.types import BOOL, DYN, ERROR, INT, Kind, Type, list_of, map_of, optional_of, type_of_type
+from weir.cel.types import (
+    BOOL,
+    DYN,
+    ERROR,
+    INT,
+    Kind,
+    Type,
+    list_of,
+    map_of,
+    object_named,
+    optional_of,
+    type_of_type,
+)
 from weir.cel.unify import (
     Substitution,
     assign,
@@ -128,6 +140,8 @@ class _Checker:
                 return full, type_of_type(env.object_types[full].type), ast.NO_CONSTANT
             if full in env.undefined:
                 return full, type_of_type(env.undefined[full]), ast.NO_CONSTANT
+            if env.patch_types and patch_values.is_patch_type(full):
+                return full, type_of_type(object_named(full)), ast.NO_CONSTANT
             message = wellknown.MESSAGES.get(full)
             if message is not None:
                 return full, type_of_type(message[0]), ast.NO_CONSTANT
@@ -214,6 +228,8 @@ class _Checker:
         declared = self.env.object_types.get(message)
         if declared is not None:
             return declared.fields.get(field)
+        if self.env.patch_types and patch_values.is_patch_type(message):
+            return patch_values.field_type(message, field)
         return wellknown.field_type(message, field)
 
     def check_call(self, node: Call) -> Node:

@@ -155,7 +155,8 @@ class Env:
     variables: name → type. sizes: declared maximum sizes for the static cost, keyed by path
     (cel.md 11.3), `"*"` standing for any name: `{("taint", "key"): 317}`.
     homogeneous_literals / validators: the Kubernetes literal checks of cel.md 4.5 and 4.6.
-    cost_limit: runtime budget of evaluations.
+    cost_limit: runtime budget of evaluations. patch_types: `Object{…}` and `JSONPatch{…}` can be built
+    (weir.cel.patch_values).
     """
 
     libraries: tuple[Library, ...]
@@ -167,6 +168,7 @@ class Env:
     validators: bool = True
     macros_enabled: bool = True
     cost_limit: int = 1_000_000
+    patch_types: bool = False
     functions: Mapping[str, Function] = field(init=False)
     object_types: Mapping[str, ObjectType] = field(init=False)
     constants: Mapping[str, tuple[Type, Any]] = field(init=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from weir.cel import access, ast, wellknown
+from weir.cel import access, ast, patch_values, wellknown
 from weir.cel.dispatch import accepts, no_such_overload, priced_by_name, select, takes_any_list
 from weir.cel.env import Overload
 from weir.cel.steps import Invoke
@@ -62,6 +62,8 @@ def marked(value: Outcome) -> Outcome:
 
 def new_message(name: str, fields: Mapping[str, Value]) -> Value:
     """The value of a message literal; Kubernetes knows only the well-known messages at run time."""
+    if patch_values.is_patch_type(name):  # the checker lets them through where they are known
+        return patch_values.construct(name, fields)
     if name not in wellknown.MESSAGES:
         raise EvaluationError(f"unknown type '{name}'")
     return wellknown.construct(name, fields)

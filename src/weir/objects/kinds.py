@@ -442,6 +442,8 @@ KINDS: tuple[Kind, ...] = (
         namespaced=False,
         returns_deleted=True,
     ),
+    _policy_row("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+    _policy_row("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
     _policy_row("ValidatingAdmissionPolicy", "validatingadmissionpolicies", STATUS),
     _policy_row("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
     _row(

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from weir.cel.values import Value
 from weir.errors import ApiError
@@ -37,13 +37,18 @@ Values = Callable[[Kind], Mapping[str, Value]]
 """What expressions may name, the objects in the version of the given kind."""
 
 
-class Bound(NamedTuple):
+P = TypeVar("P")
+
+
+class Bound(NamedTuple, Generic[P]):
     """A policy with its bindings, the kind of its parameters, or why that is not known."""
 
-    policy: ValidatingPolicy
+    policy: P
     bindings: tuple[Document, ...]
     params: Kind | None
     problem: str
+    name: str
+    spec: Any
 
 
 class Refusal(NamedTuple):
@@ -81,14 +86,15 @@ def bound_policies(
     policies: Iterable[Document],
     bindings: Iterable[Document],
     find: FindKind,
-    before: Sequence[Bound] = (),
-) -> tuple[Bound, ...]:
+    compile: Callable[[Document], P],
+    before: Sequence[Bound[P]] = (),
+) -> tuple[Bound[P], ...]:
     """Return every policy that a binding puts to use, compiled; an unchanged one of *before* as it was."""
     known = {one["metadata"]["name"]: one for one in policies}
     by_policy: dict[str, list[Document]] = {}
     for binding in sorted(bindings, key=lambda one: str(one["metadata"]["name"])):
         by_policy.setdefault((binding.get("spec") or {}).get("policyName") or "", []).append(binding)
-    compiled = {bound.policy.name: bound.policy for bound in before}
+    compiled = {bound.name: bound for bound in before}
     found = []
     for name in sorted(by_policy.keys() & known.keys()):
         kind, problem = None, ""
@@ -96,10 +102,9 @@ def bound_policies(
             kind = param_kind(known[name], find)
         except NoParams as error:
             problem = str(error)
-        policy = compiled.get(name)
-        if policy is None or policy.document.get("spec") != known[name].get("spec"):
-            policy = ValidatingPolicy(known[name])
-        found.append(Bound(policy, tuple(by_policy[name]), kind, problem))
+        spec, old = known[name].get("spec"), compiled.get(name)
+        policy = compile(known[name]) if old is None or old.spec != spec else old.policy
+        found.append(Bound(policy, tuple(by_policy[name]), kind, problem, name, spec))
     return tuple(found)
 
 
@@ -109,7 +114,7 @@ def may_match(match: Document, a: Write) -> bool:
     return not rules or matched_kind(rules, a, exact=match.get("matchPolicy") == "Exact") is not None
 
 
-def judge(found: Sequence[Bound], a: Write, reader: Reader, values: Values) -> Outcome:
+def judge(found: Sequence[Bound[ValidatingPolicy]], a: Write, reader: Reader, values: Values) -> Outcome:
     """Return what *found* say of the write."""
     outcome = Outcome()
     for bound in found:
@@ -133,7 +138,7 @@ def judge(found: Sequence[Bound], a: Write, reader: Reader, values: Values) -> O
 
 def _ask(
     outcome: Outcome,
-    bound: Bound,
+    bound: Bound[ValidatingPolicy],
     binding: Document,
     a: Write,
     reader: Reader,

@@ -46,9 +46,12 @@ def build(
     variables: ObjectType | None = None,
     objects: tuple[ObjectType, ...] = (),
     documents: Mapping[str, Type] | None = None,
-    libraries: tuple[Library, ...] = (),
+    patches: Library | None = None,
 ) -> Env:
-    """Return an environment; *documents* gives types to `object`, `oldObject` and `params` instead of dyn."""
+    """Return an environment; *documents* gives types to `object`, `oldObject` and `params` instead of dyn.
+
+    With *patches*, functions for them, an expression may build patches.
+    """
     known = {"object": types.DYN, "oldObject": types.DYN, **({"params": types.DYN} if params else {})}
     known |= {name: of for name, of in (documents or {}).items() if name in known}
     known |= {"namespaceObject": _namespace()[0].type, "request": _request()[0].type}
@@ -59,7 +62,8 @@ def build(
     if variables is not None:
         known["variables"] = variables.type
         declared = (*declared, variables)
-    return Env((*_libraries(), *libraries), known, declared)
+    libraries = _libraries() if patches is None else (*_libraries(), patches)
+    return Env(libraries, known, declared, patch_types=patches is not None)
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from weir.cel import types
 from weir.cel.admission import long_name
-from weir.cel.env import Env, ObjectType
+from weir.cel.env import Env, Library, ObjectType
 from weir.cel.lowering import ProgramError
 from weir.cel.program import Program, build, check_expression
 from weir.cel.source import CompileError
@@ -138,23 +138,30 @@ class Variables:
 class Composer:
     """Compiles the expressions of one policy against its variables."""
 
-    def __init__(self, variables: Sequence[Document], *, params: bool, **rest: Any) -> None:
+    def __init__(
+        self, variables: Sequence[Document], *, params: bool, patches: Library | None = None, **rest: Any
+    ) -> None:
+        """With *patches*, expressions that are no conditions may build patches."""
         self.fields: dict[str, Type] = {}
         self.variables: dict[str, Expression] = {}
-        self._params, self._rest = params, rest
+        self._params, self._patches, self._rest = params, patches, rest
         self._type = ObjectType(
             environment.VARIABLES, self.fields, Variables, mapped=True, read=Variables.value
         )
-        self._envs: dict[bool, Env] = {}
+        self._envs: dict[tuple[bool, bool], Env] = {}
         for variable in variables:
             self.add(variable.get("name") or "", variable.get("expression") or "")
 
-    def env(self, authorizer: bool = True) -> Env:
+    def env(self, authorizer: bool = True, patching: bool = False) -> Env:
         """Return the environment, which knows the variables added so far and those to come."""
-        found = self._envs.get(authorizer)
+        found = self._envs.get((authorizer, patching))
         if found is None:
-            found = self._envs[authorizer] = environment.build(
-                params=self._params, authorizer=authorizer, variables=self._type, **self._rest
+            found = self._envs[authorizer, patching] = environment.build(
+                params=self._params,
+                authorizer=authorizer,
+                variables=self._type,
+                patches=self._patches if patching else None,
+                **self._rest,
             )
         return found
 
@@ -164,9 +171,11 @@ class Composer:
         self.fields[name] = types.DYN if found.program is None else _declared(found.program.type)
         return found
 
-    def expression(self, text: str, results: Sequence[Type], authorizer: bool = True) -> Expression:
+    def expression(
+        self, text: str, results: Sequence[Type], authorizer: bool = True, patching: bool = False
+    ) -> Expression:
         """Compile an expression of the policy."""
-        return Expression(text, self.env(authorizer), results)
+        return Expression(text, self.env(authorizer, patching), results)
 
     def inputs(self, values: Mapping[str, Value], budget: int = BUDGET) -> Inputs:
         """Return *values* with the policy's variables, for one group of expressions."""

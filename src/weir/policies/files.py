@@ -23,6 +23,7 @@ from weir.objects.versions import from_hub, to_hub
 from weir.policies.dispatch import Bound, Outcome, bound_policies, judge
 from weir.policies.environment import UnknownNamespace, UnknownUser, authorization_type
 from weir.policies.matching import CREATE, NAMESPACE, REGISTRATION, policies_apply
+from weir.policies.validating import ValidatingPolicy
 
 Document = Mapping[str, Any]
 _POLICY: Final = "ValidatingAdmissionPolicy"
@@ -64,12 +65,13 @@ class PolicyFiles:
         self._documents = [*own, *(one for one in manifests if _is_object(one))]
 
     @cached_property
-    def bound(self) -> tuple[Bound, ...]:
+    def bound(self) -> tuple[Bound[ValidatingPolicy], ...]:
         """The policies that a binding puts to use."""
         return bound_policies(
             (one for one in self._own if _is(one, _POLICY)),
             (one for one in self._own if _is(one, _BINDING)),
             self.find_kind,
+            ValidatingPolicy,
         )
 
     @property
@@ -80,13 +82,13 @@ class PolicyFiles:
             name for one in self._own if _is(one, _POLICY) and (name := one["metadata"]["name"]) not in used
         ]
 
-    def judge(self, document: Any) -> list[tuple[Bound, Outcome | NotJudged]]:
+    def judge(self, document: Any) -> list[tuple[Bound[ValidatingPolicy], Outcome | NotJudged]]:
         """Return what each policy says of a manifest."""
         kind = self.find_kind(*_names(document)) if _is_object(document) else None
         if kind is None or not policies_apply(kind):
             return []
         write = Manifest(kind, self._filled(document))
-        found: list[tuple[Bound, Outcome | NotJudged]] = []
+        found: list[tuple[Bound[ValidatingPolicy], Outcome | NotJudged]] = []
         for bound in self.bound:
             try:
                 found.append(

@@ -8,9 +8,10 @@ Not here: rules of webhooks and their match conditions, which are shared (weir.v
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from weir.cel.env import Library
 from weir.cel.types import Type
 from weir.policies.environment import environment
 from weir.policies.expressions import Composer, Expression
@@ -118,10 +119,10 @@ def validate_validating_binding(new: Document, old: Document | None, context: Co
 class PolicyCompiler:
     """Compiles the expressions of a policy as validation does: without variables there is no `variables`."""
 
-    def __init__(self, spec: Document) -> None:
+    def __init__(self, spec: Document, patches: Library | None = None) -> None:
         self._params = spec.get("paramKind") is not None
         self._given = spec.get("variables") or ()
-        self._composer = Composer((), params=self._params)
+        self._composer = Composer((), params=self._params, patches=patches)
 
     def variables(self, at: str) -> Errors:
         """Yield what is wrong with the variables; those after one may use it."""
@@ -142,9 +143,18 @@ class PolicyCompiler:
             return self._composer.expression(text, results, authorizer)
         return Expression(text, environment(self._params, authorizer), results)
 
+    def patch(self, text: str, results: Sequence[Type]) -> Expression:
+        """Return a compiled expression that builds a patch, or why it is none."""
+        return self._composer.expression(text, results, patching=True)
 
-def validate_policy_head(spec: Document, old: Document | None) -> Errors:
-    """Yield what is wrong with what policies of both kinds have in common, but for variables."""
+
+def validate_policy_head(
+    spec: Document, old: Document | None, more: Callable[[Document, str], Errors] | None = None
+) -> Errors:
+    """Yield what is wrong with what policies of both kinds have in common, but for variables.
+
+    *more* finds what else is wrong with the constraints of one of them.
+    """
     yield from _one_of("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE)
     params = spec.get("paramKind")
     if params is not None:
@@ -156,6 +166,8 @@ def validate_policy_head(spec: Document, old: Document | None) -> Errors:
         yield from validate_match_resources(match, "spec.matchConstraints")
         if not match.get("resourceRules"):
             yield required("spec.matchConstraints.resourceRules")
+        if more is not None:
+            yield from more(match, "spec.matchConstraints")
     # Conditions that were accepted once stay good, as long as what they may name is the same.
     kept = old is not None and all(same(spec.get(f), old.get(f)) for f in ("paramKind", "matchConditions"))
     if not kept:

@@ -43,6 +43,8 @@ _RULES: Final = {
     (_APPS, "Deployment"): "workloads.validate_deployment",
     (_APPS, "ReplicaSet"): "workloads.validate_replica_set",
     (_APPS, "StatefulSet"): "workloads.validate_stateful_set",
+    (_REGISTRATION, "MutatingAdmissionPolicy"): "mutating_policies.validate_mutating_policy",
+    (_REGISTRATION, "MutatingAdmissionPolicyBinding"): "mutating_policies.validate_mutating_binding",
     (_REGISTRATION, "ValidatingAdmissionPolicy"): "admission_policies.validate_validating_policy",
     (_REGISTRATION, "ValidatingAdmissionPolicyBinding"): "admission_policies.validate_validating_binding",
     (_REGISTRATION, "MutatingWebhookConfiguration"): "webhooks.validate_webhook_configuration",

@@ -11,12 +11,15 @@ Spec: core.md 7; apiserver.md 5.1 (refusals).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from weir.apiserver.auth.authn import User
 from weir.apiserver.transport.warnings import Remarks
 from weir.errors import Forbidden
 from weir.objects.kinds import Kind, by_kind
+
+if TYPE_CHECKING:
+    from weir.policies.mutating_dispatch import Rounds
 
 Document = dict[str, Any]
 
@@ -49,6 +52,7 @@ class Attributes:
         "old",
         "operation",
         "options",
+        "rounds",
         "subresource",
         "user",
         "warnings",
@@ -80,6 +84,8 @@ class Attributes:
         self.options = options
         self.dry_run = dry_run
         self.warnings: list[str] = [] if warnings is None else warnings
+        #: what mutating policies remember of their first round
+        self.rounds: Rounds | None = None
 
     def shown_name(self) -> str:
         """Return what a refusal calls the object: a name yet to be generated shows as its prefix."""

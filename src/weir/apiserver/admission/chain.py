@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from weir.apiserver.admission.attributes import Attributes, Plugin, Reader
 from weir.apiserver.admission.default_ingress_class import DefaultIngressClass
@@ -58,6 +58,7 @@ ORDER = (
     "PersistentVolumeClaimResize",
     "RuntimeClass",
     "DefaultIngressClass",
+    "MutatingAdmissionPolicy",
     MUTATING_WEBHOOKS,
     "ValidatingAdmissionPolicy",
     VALIDATING_WEBHOOKS,
@@ -107,6 +108,13 @@ class Webhooks(Protocol):
     def mutate(self, a: Attributes, again: Callable[[Attributes], None]) -> Awaitable[None] | None: ...
 
     def validate(self, a: Attributes) -> Awaitable[None] | None: ...
+
+
+@runtime_checkable
+class MutatingPolicies(Protocol):
+    """The plugin that replaces objects (weir.apiserver.admission.mutating_policies); others edit them in place."""
+
+    def wants(self, a: Attributes) -> bool: ...
 
 
 class Seconds(Protocol):
@@ -161,6 +169,7 @@ class Chain:
     plugins: Sequence[Plugin]
     webhooks: Webhooks | None = None
     durations: Durations = field(default_factory=_Silent)
+    policies: MutatingPolicies | None = None
     clock: Callable[[], float] = time.perf_counter
     _mutating: dict[tuple[str, Kind, str], Plan] = field(default_factory=dict)
     _validating: dict[tuple[str, Kind, str], Plan] = field(default_factory=dict)
@@ -205,12 +214,24 @@ class Chain:
             (plugin for plugin in known if plugin.name in enabled),
             key=lambda plugin: ORDER.index(plugin.name),
         )
-        return cls([*plugins, *guards], webhooks, durations or _Silent())
+        changing = next((one for one in plugins if isinstance(one, MutatingPolicies)), None)
+        return cls([*plugins, *guards], webhooks, durations or _Silent(), changing)
 
     def mutate(self, a: Attributes) -> Awaitable[None] | None:
-        """Let every mutating plugin edit the object; an awaitable when webhooks have to be called."""
+        """Let every mutating plugin edit the object; an awaitable when policies or webhooks have to be asked."""
+        if self.policies is not None and self.policies.wants(a):
+            return self._mutate_by_policies(a)
         self._run_mutating(a)
         return self.webhooks.mutate(a, self._run_mutating) if self.webhooks is not None else None
+
+    async def _mutate_by_policies(self, a: Attributes) -> None:
+        """Mutate where policies may change the object: whoever awaits this knows that it may become another one."""
+        self._run_mutating(a)
+        pending = self.webhooks.mutate(a, self._run_mutating) if self.webhooks is not None else None
+        if pending is not None:
+            await pending
+        elif a.rounds is not None and a.rounds.changed:
+            self._run_mutating(a)  # no webhook does the second round
 
     def validate(self, a: Attributes) -> Awaitable[None] | None:
         """Let every validating plugin refuse; an awaitable when webhooks have to be called."""

@@ -32,7 +32,7 @@ def expression_values(
     new: Document | None = printed(a)
     old: Document | None = a.old
     if kind is not None and kind is not a.kind:
-        new, old = _as(kind, a.kind, new), _as(kind, a.kind, old)
+        new, old = as_kind(kind, a.kind, new), as_kind(kind, a.kind, old)
         request["kind"] = {"group": kind.group, "version": kind.version, "kind": kind.kind}
         request["resource"] = {"group": kind.group, "version": kind.version, "resource": kind.plural}
     return {
@@ -45,7 +45,7 @@ def expression_values(
     }
 
 
-def _as(kind: Kind, own: Kind, document: Document | None) -> Document | None:
+def as_kind(kind: Kind, own: Kind, document: Document | None) -> Document | None:
     """Return a document in another version of its kind."""
     if document is None:
         return None

@@ -12,17 +12,25 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from weir.apiserver.admission.attributes import Attributes, Reader
+from weir.apiserver.admission.bound_policies import BoundPolicies
 from weir.apiserver.admission.expression_values import expression_values, namespace_object
 from weir.apiserver.auth.asking import Decide
 from weir.errors import Forbidden
-from weir.objects.kinds import Kind, by_kind, find_kind
+from weir.objects.kinds import Kind, by_kind
 from weir.policies.matching import REGISTRATION, policies_apply
 
 if TYPE_CHECKING:
     from weir.policies.dispatch import Bound, Refusal
+    from weir.policies.validating import ValidatingPolicy
 
 POLICY = by_kind(f"{REGISTRATION}/v1", "ValidatingAdmissionPolicy")
 BINDING = by_kind(f"{REGISTRATION}/v1", "ValidatingAdmissionPolicyBinding")
+
+
+def _compiled(document: Mapping[str, Any]) -> ValidatingPolicy:
+    from weir.policies.validating import ValidatingPolicy
+
+    return ValidatingPolicy(document)
 
 
 class ValidatingPolicies:
@@ -33,46 +41,18 @@ class ValidatingPolicies:
     def __init__(self, reader: Reader, decide: Decide | None = None) -> None:
         """*decide* answers what expressions ask about rights."""
         self._reader, self._decide = reader, decide
-        self._versions = (-1, -1)
-        self._bound: tuple[Bound, ...] = ()
-        self._by_write: dict[tuple[str, Kind, str, bool], tuple[Bound, ...]] = {}
+        self.bound = BoundPolicies(reader, POLICY, BINDING, _compiled)
 
     def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
         return policies_apply(kind)
 
     def validate(self, a: Attributes) -> None:
         """Refuse what a policy refuses, and pass on its warnings and annotations."""
-        version = self._reader.version
-        versions = (version(BINDING), version(POLICY))
-        if versions != self._versions:
-            self._read(versions)
-        if not self._bound:
-            return
-        key = (a.operation, a.kind, a.subresource, bool(a.namespace))
-        found = self._by_write.get(key)
-        if found is None:
-            found = self._by_write[key] = self._about(a)
+        found = self.bound.about(a)
         if found:
             self._ask(found, a)
 
-    def _read(self, versions: tuple[int, int]) -> None:
-        """Read the policies and bindings anew; a policy that did not change keeps its compiled expressions."""
-        self._versions = versions
-        self._by_write = {}
-        bindings = self._reader.list_now(BINDING, None)
-        if not bindings:
-            self._bound = ()
-            return
-        from weir.policies.dispatch import bound_policies
-
-        self._bound = bound_policies(self._reader.list_now(POLICY, None), bindings, find_kind, self._bound)
-
-    def _about(self, a: Attributes) -> tuple[Bound, ...]:
-        from weir.policies.dispatch import may_match
-
-        return tuple(bound for bound in self._bound if may_match(bound.policy.match, a))
-
-    def _ask(self, found: tuple[Bound, ...], a: Attributes) -> None:
+    def _ask(self, found: tuple[Bound[ValidatingPolicy], ...], a: Attributes) -> None:
         from weir.policies.dispatch import judge
 
         @cache

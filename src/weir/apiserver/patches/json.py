@@ -19,7 +19,7 @@ from weir.objects.jsontext import JsonError, Pairs, parse_json, plain
 from weir.values.integer import IntegerError, parse_int64
 from weir.values.quoting import quote
 
-__all__ = ["patch", "patch_of_webhook"]
+__all__ = ["patch", "patch_of_policy", "patch_of_webhook"]
 
 MOST_OPERATIONS: Final = 10_000
 MOST_COPIED_BYTES: Final = 3 * 1024 * 1024
@@ -31,6 +31,10 @@ _INDEX: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 class _Failed(Exception):
     """An operation that does not apply; the text is the library's."""
+
+
+class _TestFailed(_Failed):
+    """The value is another one."""
 
 
 def patch(document: dict[str, Any], body: bytes) -> Any:
@@ -50,6 +54,16 @@ def patch_of_webhook(document: dict[str, Any], body: bytes) -> Any:
     """Return *document* after a webhook's operations, a list of objects; raises InternalError with what went wrong."""
     try:
         return _applied(document, plain(parse_json(body)))
+    except (_Failed, RecursionError) as error:
+        raise InternalError(str(error)) from None
+
+
+def patch_of_policy(document: dict[str, Any], operations: list[dict[str, Any]]) -> Any:
+    """Return *document* after a policy's operations, as it was when a test fails; raises InternalError."""
+    try:
+        return _applied(document, operations)
+    except _TestFailed:
+        return document
     except (_Failed, RecursionError) as error:
         raise InternalError(str(error)) from None
 
@@ -252,7 +266,7 @@ def _test(document: Any, path: str, expected: Any) -> None:
         container, token = _find(document, path, missing)
         found = _child(container, token, f"error in test for path: '{path}'")
     if not _equal(found, expected):
-        raise _Failed(f"testing value {path} failed: test failed")
+        raise _TestFailed(f"testing value {path} failed: test failed")
 
 
 def _equal(one: Any, other: Any) -> bool:

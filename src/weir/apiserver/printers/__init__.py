@@ -138,6 +138,8 @@ _CELLS: dict[str, Callable[[Document, float], Cells]] = {
         age(found, now),
     ],
     "CSIDriver": csi_driver_cells,
+    "MutatingAdmissionPolicy": partial(policy_cells, "mutations"),
+    "MutatingAdmissionPolicyBinding": policy_binding_cells,
     "MutatingWebhookConfiguration": lambda found, now: [
         name_of(found),
         len(found.get("webhooks") or ()),

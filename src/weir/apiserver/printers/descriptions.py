@@ -66,6 +66,7 @@ DESCRIPTIONS: Final = {
     "MinPods": "The fewest replicas it sets.",
     "MissingPL": "Whether the priority level it names is missing.",
     "Modes": "Whether volumes outlive their pods.",
+    "Mutations": "How many mutations the policy makes.",
     "Name": "The name of the object.",
     "Node": "The node it is on or for.",
     "Node Selector": "The labels of the nodes it is for.",

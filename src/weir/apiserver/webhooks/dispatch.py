@@ -141,7 +141,7 @@ class Webhooks:
     ) -> None:
         repeatable: set[tuple[str, int]] = set()  # called, and may be called once more
         repeat: set[tuple[str, int]] = set()  # to be called once more, because something changed after them
-        changed = False
+        changed = a.rounds is not None and a.rounds.changed  # by a policy before
         for hook in hooks:
             if not wants(hook, a, self._reader, self._decide):
                 continue

@@ -216,6 +216,7 @@ RULES: Final = {
     "admissionregistration.v1.RuleWithOperations": rule,
     "admissionregistration.v1.NamedRuleWithOperations": rule,
     "admissionregistration.v1.MatchResources": match_resources,
+    "admissionregistration.v1.MutatingAdmissionPolicySpec": admission_policy_spec,
     "admissionregistration.v1.ValidatingAdmissionPolicySpec": admission_policy_spec,
     "admissionregistration.v1.ServiceReference": service_reference,
     "discovery.v1.EndpointPort": endpoint_slice_port,

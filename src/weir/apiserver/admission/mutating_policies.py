@@ -1,0 +1,186 @@
+"""The admission plugin MutatingAdmissionPolicy: policies change a write before mutating webhooks do.
+
+Spec: admissionregistration.k8s.io/v1. What a policy changed is decoded and defaulted again; in-tree plugins and
+webhooks then look once more (weir.apiserver.admission.chain), and so do policies that want to. A cluster without
+policies pays two version comparisons per write.
+Not here: what policies want changed (weir.policies.mutating), who runs when (weir.policies.mutating_dispatch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weir.apiserver.admission.attributes import DELETE, Attributes, Reader
+from weir.apiserver.admission.bound_policies import BoundPolicies
+from weir.apiserver.admission.expression_values import as_kind, expression_values, namespace_object
+from weir.apiserver.auth.asking import Decide
+from weir.apiserver.patches.json import patch_of_policy
+from weir.apiserver.patches.kind_form import fitting_problems, node_of
+from weir.apiserver.patches.overlay import overlay
+from weir.apiserver.patches.structure import Node, Relation
+from weir.errors import ApiError, Forbidden, InternalError
+from weir.objects.document import copied
+from weir.objects.kinds import Kind, by_kind
+from weir.policies.matching import REGISTRATION, policies_apply
+
+if TYPE_CHECKING:
+    from weir.policies.mutating import MutatingPolicy
+    from weir.policies.mutating_dispatch import Problem
+
+Document = Mapping[str, Any]
+POLICY = by_kind(f"{REGISTRATION}/v1", "MutatingAdmissionPolicy")
+BINDING = by_kind(f"{REGISTRATION}/v1", "MutatingAdmissionPolicyBinding")
+Settle = Callable[[dict[str, Any], Kind], dict[str, Any]]
+"""Makes a patched document a good one of its kind again: unknown fields refused, defaults filled in."""
+
+
+def _compiled(document: Document) -> MutatingPolicy:
+    from weir.policies.mutating import MutatingPolicy
+
+    return MutatingPolicy(document)
+
+
+class MutatingPolicies:
+    """Lets the policies that are bound change a write."""
+
+    name = "MutatingAdmissionPolicy"
+
+    def __init__(self, reader: Reader, settle: Settle, decide: Decide | None = None) -> None:
+        """*decide* answers what expressions ask about rights."""
+        self._reader, self._settle, self._decide = reader, settle, decide
+        self.bound = BoundPolicies(reader, POLICY, BINDING, _compiled)
+
+    def handles(self, operation: str, kind: Kind, subresource: str) -> bool:
+        return operation != DELETE and policies_apply(kind)
+
+    def wants(self, a: Attributes) -> bool:
+        """Return whether a policy could be about the write."""
+        return bool(self.bound.about(a))
+
+    def admit(self, a: Attributes) -> None:
+        """Make the changes of the first round, and of the second when asked again about the same write."""
+        found = self.bound.about(a)
+        if not found:
+            return
+        from weir.policies.mutating_dispatch import Rounds, find_invocations, run
+
+        rounds = a.rounds
+        if rounds is None:
+            rounds = a.rounds = Rounds()
+        else:
+            rounds.second = True
+            if rounds.left != a.object:
+                rounds.note_change()
+        invocations, problems = find_invocations(found, a, self._reader)
+        if invocations:
+            namespace = namespace_object(a, self._reader)
+
+            def values(kind: Kind, param: Document | None) -> Mapping[str, Any]:
+                return {**expression_values(a, self._decide, kind, namespace), "params": param}
+
+            problems += run(invocations, rounds, values, _Patcher, lambda kind, new: self._take(a, kind, new))
+        rounds.left = None if a.object is None else copied(a.object)
+        if problems:
+            raise refused(a, problems)
+
+    def _take(self, a: Attributes, kind: Kind, document: Document) -> bool:
+        """Take the object as a policy left it; return whether it is another one now."""
+        assert a.object is not None
+        new = dict(as_kind(a.kind, kind, document) or {})
+        try:
+            new = self._settle(new, a.kind)
+        except ApiError as error:
+            raise InternalError(
+                f"Internal error occurred: {error.message}",
+                reason="InternalError",
+                details={"causes": [{"message": error.message}]},
+            ) from error
+        if new == a.object:
+            return False
+        a.object.clear()  # the same dict: others hold it too
+        a.object.update(new)
+        return True
+
+
+class _Patcher:
+    """How objects of one kind are merged and patched (weir.policies.mutating.Patcher)."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def merged(self, document: Document, configuration: Document) -> Document:
+        """Return the object with an apply configuration laid over it."""
+        from weir.policies.mutating import MutationFailed
+
+        named = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        problems = fitting_problems(_without_nulls(named), self._kind) or list(_nulls(named, ""))
+        if problems:
+            text = problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems])
+            raise MutationFailed(
+                f"error applying patch: failed to convert patch object to typed object: {text}"
+            )
+        node = node_of(self._kind)
+        atomic = list(_atomic_parts(named, node, ""))
+        if atomic:
+            raise MutationFailed(
+                "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
+                + ", ".join(atomic)
+            )
+        made = overlay(dict(document), named, node)
+        return made if isinstance(made, dict) else {}
+
+    def patched(self, document: Document, operations: Sequence[Document]) -> Document:
+        """Return the object after the operations of a JSON patch; as it was when a test fails."""
+        from weir.policies.mutating import MutationFailed
+
+        try:
+            made = patch_of_policy(dict(document), [dict(one) for one in operations])
+        except InternalError as error:
+            raise MutationFailed(f"JSON Patch: {error.message}") from error
+        return made if isinstance(made, dict) else {}
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a configuration with the number that upstream takes null for, which no text field accepts."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return 0 if value is None else value
+
+
+def _nulls(value: Any, path: str) -> Iterator[str]:
+    """Yield where a configuration has null, which sets no field."""
+    if value is None:
+        yield f"{path}: null sets no field: leave it out, or remove it with a JSON patch"
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield from _nulls(inner, f"{path}.{key}")
+    for index, inner in enumerate(value if isinstance(value, list) else ()):
+        yield from _nulls(inner, f"{path}[{index}]")
+
+
+def _atomic_parts(value: Any, node: Node, path: str) -> list[str]:
+    """Return where a configuration names lists or objects that are owned whole."""
+    if node.atomic and isinstance(value, dict | list):
+        return [path]
+    found: list[str] = []
+    if isinstance(value, dict) and node.relation is Relation.STRUCT:
+        for name, inner in value.items():
+            child = node.child(name)
+            if child is not None:
+                found += _atomic_parts(inner, child, f"{path}.{name}")
+    elif isinstance(value, list) and node.item is not None:
+        for index, inner in enumerate(value):
+            found += _atomic_parts(inner, node.item, f"{path}[{index}]")
+    return found
+
+
+def refused(a: Attributes, problems: Sequence[Problem]) -> Forbidden:
+    """Return the error for the client: the first problem's words and reason, all of them among the causes."""
+    error = a.forbidden("")
+    first = problems[0]
+    if first.reason:
+        error.reason = first.reason
+    causes = [{"message": one.text()} for one in problems]
+    return Forbidden(first.text(), reason=error.reason, details={**(error.details or {}), "causes": causes})
