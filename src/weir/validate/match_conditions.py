@@ -7,6 +7,7 @@ Not here: what expressions may name (weir.policies.environment), whether one hol
 
 from __future__ import annotations
 
+from weir.caches import bounded
 from weir.policies.environment import environment
 from weir.policies.expressions import Expression
 from weir.policies.validating import CONDITION
@@ -17,7 +18,13 @@ __all__ = ["refusals", "validate_expression"]
 
 def validate_expression(expression: str, at: str, *, params: bool = False) -> Errors:
     """Yield why an expression is no match condition."""
-    yield from refusals(Expression(expression, environment(params), CONDITION), at)
+    yield from refusals(_compiled(expression, params), at)
+
+
+@bounded(most=100, longest=4096)
+def _compiled(expression: str, params: bool) -> Expression:
+    """Compile a condition once: a webhook's stay the same, and are looked at again whenever it is written."""
+    return Expression(expression, environment(params), CONDITION)
 
 
 def refusals(expression: Expression, at: str, shown: str | None = None) -> Errors:
