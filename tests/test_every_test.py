@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.statements import statements
+
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("*.py"))
 #: What asserts beside `assert`: pytest's own, and the checks that a table of cases holds.
@@ -25,7 +27,7 @@ MAY_SLEEP = {
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -91,15 +93,18 @@ def found() -> Found:
     """Each file is read once for all rules."""
     found = Found([], set(), [])
     for path in FILES:
-        name, tree = path.relative_to(TESTS), ast.parse(path.read_text())
+        name, text = path.relative_to(TESTS), path.read_text()
+        tree = ast.parse(text)
         if path.name.startswith("test_"):
             found.silent.extend(
                 f"{name}:{function.lineno} {function.name}"
                 for function in functions(tree)
                 if function.name.startswith("test_") and not asserts(function)
             )
-        found.waits.update(f"{name}: {ast.unparse(call)}" for call in fixed_waits(tree))
-        found.judging.extend(f"{name}:{node.lineno}" for node in ast.walk(tree) if judges_time(node))
+        if ".sleep(" in text:
+            found.waits.update(f"{name}: {ast.unparse(call)}" for call in fixed_waits(tree))
+        if any(clock in text for clock in CLOCKS):
+            found.judging.extend(f"{name}:{node.lineno}" for node in statements(tree) if judges_time(node))
     return found
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.statements import statements
+
 SOURCE = Path(__file__).parents[1] / "src" / "weir"
 
 #: From the bottom up; a package may import from its own row and from the rows before it.
@@ -64,7 +66,7 @@ def imports(path: Path) -> tuple[tuple[str, int], ...]:
 
 
 def _imports(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

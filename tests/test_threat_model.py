@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.statements import statements
+
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "docs" / "design" / "threat-model.md", ROOT / "SECURITY.md")
 NAMED = re.compile(r"`(tests/[\w/.]+\.py)(?:::(\w+))?`")
@@ -18,7 +20,9 @@ ROWS = [
 
 def functions(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return {
+        node.name for node in statements(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
