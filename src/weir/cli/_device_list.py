@@ -86,7 +86,7 @@ def list_devices(
         return FINE
     if output in ("json", "yaml"):
         emit(
-            {"schema": SCHEMA, "devices": [_document(row) for row in rows], "problems": found.problems},
+            {"schema": SCHEMA, "devices": [device_document(row) for row in rows], "problems": found.problems},
             output,
         )
         return FINE
@@ -235,7 +235,8 @@ def _facts(row: Row, shown: set[str] | None) -> Iterator[str]:
         yield f"{name}={value.get('value', '')}"
 
 
-def _document(row: Row) -> dict[str, Any]:
+def device_document(row: Row) -> dict[str, Any]:
+    """Return one device as `-o json` writes it."""
     from weir.devices.origin import RuleOrigin
 
     def written_taint(held: HeldTaint) -> dict[str, Any]:

@@ -173,7 +173,7 @@ def _once(
     world = held.world()
     namespaces = [*(subject.namespace for subject, _ in asked), "default"]
     known = known_gates(None if alone else where, given, (API_SERVER, SCHEDULER), namespaces)
-    used = needed_gates([*(subject.document for subject, _ in asked), *(each for _, each in _deciding(held))])
+    used = needed_gates([*(subject.document for subject, _ in asked), *(each for _, each in deciding(held))])
 
     def answers(gates: Gates) -> list[Explanation]:
         with progress("judging nodes:") as tick:
@@ -196,7 +196,7 @@ def _once(
                 last = number == len(answered) - 1
                 written, through = (
                     asked[number][1],
-                    _said_of(_through_operator(asked[number][0], known, held)),
+                    _said_of(through_operator(asked[number][0], known, held)),
                 )
                 assumed = "; ".join(filter(None, (through, known.line() if last else "")))
                 if output == "markdown":
@@ -211,8 +211,8 @@ def _once(
             if gates is not found[-1][0]:
                 echo("")
     else:
-        through_operator = [_through_operator(subject, known, held) for subject, _ in asked]
-        document = report(found, known.report(), through_operator)
+        lowered = [through_operator(subject, known, held) for subject, _ in asked]
+        document = report(found, known.report(), lowered)
         echo(to_json(document) if output == "json" else to_yaml(document))
     if len(found) > 1:
         return CANNOT_SAY
@@ -222,7 +222,7 @@ def _once(
     return FINDINGS
 
 
-def _through_operator(subject: Subject, known: KnownGates, held: Held) -> list[dict[str, Any]]:
+def through_operator(subject: Subject, known: KnownGates, held: Held) -> list[dict[str, Any]]:
     """Return the tolerations that a pod has only through weir's operator, as they were written."""
     from weir.client.cluster_gates import OPERATOR
     from weir.explain.phrases import gate_of
@@ -247,7 +247,7 @@ def _said_of(lowered: list[dict[str, Any]]) -> str:
     return f"Tolerated {OPERATOR}: {short(', '.join(words), 300)}" if words else ""
 
 
-def _deciding(held: Held) -> Iterator[tuple[str, Any]]:
+def deciding(held: Held) -> Iterator[tuple[str, Any]]:
     """Yield what the cluster holds that may need gates to be judged: volumes, devices and rules, not other pods."""
     for file, document in held.documents:
         kind = document.get("kind") if isinstance(document, dict) else None

@@ -126,7 +126,7 @@ def verify(plan: str, where: Where, output: str) -> int:
         document = check_plan(msgspec.json.decode(content))
     except (msgspec.DecodeError, PlanError) as error:
         raise click.UsageError(f"{name}: {error}") from None
-    held = _readable(read_cluster(where, ("Node", "Pod", "ReplicaSet")))
+    held = readable(read_cluster(where, ("Node", "Pod", "ReplicaSet")))
     checks = hold(document, (each for _, each in held.documents))
     wrong = [each for each in checks if not each.held]
     if output == "text":
@@ -146,7 +146,7 @@ def verify(plan: str, where: Where, output: str) -> int:
 # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _readable(held: Held) -> Held:
+def readable(held: Held) -> Held:
     """Return *held* unless what every answer needs could not be read."""
     if missing := held.lacks({"Node", "Pod"}):
         raise CannotSay(f"cannot say what would change: {because(missing)}")
@@ -165,21 +165,20 @@ def _ask(
 ) -> int:
     from weir.client.cluster_gates import API_SERVER, CONTROLLERS, SCHEDULER
     from weir.client.snapshot import WHAT_IF
-    from weir.objects.features import needed_gates
     from weir.whatif.report import report
     from weir.whatif.run import Asked
 
     horizon = read_seconds(until, "--until")
-    held = _readable(read_cluster(where, WHAT_IF, stream=True))
+    held = readable(read_cluster(where, WHAT_IF, stream=True))
     applied = [document for change in asked_changes for document in getattr(change, "documents", ())]
-    _check_kinds(held, applied)
+    check_kinds(held, applied)
     known = known_gates(where, given, (API_SERVER, SCHEDULER, CONTROLLERS))
-    used = needed_gates([*_flat(held), *_pod_shapes(held), *applied])
+    used = used_gates(held, applied)
     now = datetime.now(UTC)
     unread = [each.plural for each in held.missing]
 
     def answer(gates: Gates) -> Forecast:
-        return _run(held, asked_changes, Asked(gates, now, horizon, seed, explain))
+        return run_copy(held, asked_changes, Asked(gates, now, horizon, seed, explain))
 
     def machine(found: Forecast, gates: Gates) -> Document:
         return report(found, gates, known.report(), list(not_considered(found, unread)))
@@ -211,7 +210,7 @@ def _ask(
     return FINDINGS if answers[0][1].bad else FINE
 
 
-def _check_kinds(held: Held, applied: Sequence[Document]) -> None:
+def check_kinds(held: Held, applied: Sequence[Document]) -> None:
     """Raise unless everything was read that decides where the pods of the cluster may run."""
     people = (document for document in (*_flat(held), *_pod_shapes(held)) if document.get("kind") == "Pod")
     specs = [document.get("spec") for document in people]
@@ -220,6 +219,13 @@ def _check_kinds(held: Held, applied: Sequence[Document]) -> None:
     missing = held.lacks(needed | {kind for kind in named if kind in {each.kind for each in held.missing}})
     if missing:
         raise CannotSay(f"cannot say where pods would go that need them: {because(missing)}")
+
+
+def used_gates(held: Held, applied: Sequence[Document]) -> frozenset[str]:
+    """Return the gates that an answer depends on."""
+    from weir.objects.features import needed_gates
+
+    return frozenset(needed_gates([*_flat(held), *_pod_shapes(held), *applied]))
 
 
 def _flat(held: Held) -> Iterator[Document]:
@@ -265,7 +271,8 @@ def _asking(spec: Mapping[str, msgspec.Raw]) -> Document:
     return {name: msgspec.json.decode(spec[name]) for name in named if name in spec}
 
 
-def _run(held: Held, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
+def run_copy(held: Held, asked_changes: Sequence[Change], asked: Asked) -> Forecast:
+    """Return what the changes come to in a copy; what cannot be done or read is an error with its place."""
     from weir.objects.core import ViewError
     from weir.whatif.changes import ChangeError, SetGates
     from weir.whatif.run import what_if as run

@@ -12,7 +12,7 @@ Cost: the table of nodes is built once for a world; each pod and each set of gat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -97,6 +97,7 @@ class Engines:
     _storage: Storage | None = None
     _owners: DefaultSpreadSelectors | None = None
     _aside: frozenset[str] = frozenset()
+    _promised: tuple[Pod, ...] | None = None  #: waiting pods that were promised room somewhere
 
     def __call__(self, pod: Pod, world: World, gates: Gates) -> EngineJudge:
         if world is not self.world:  # asked about a change of the cluster itself
@@ -152,9 +153,15 @@ class Engines:
     def nominated(self, pod: Pod, engine: Engine) -> dict[str, list[PodClass]]:
         """Return the waiting pods at least as important as *pod* that were promised room, by node."""
         found: dict[str, list[PodClass]] = {}
-        for other in self.world.pods.values():
+        if self._promised is None:
+            self._promised = tuple(
+                other
+                for other in self.world.pods.values()
+                if other.status.nominated_node_name and not other.spec.node_name and not other.terminated
+            )
+        for other in self._promised:
             node = other.status.nominated_node_name
-            if not node or other.spec.node_name or other.key in (pod.key, self.without) or other.terminated:
+            if other.key in (pod.key, self.without):
                 continue
             if other.spec.scheduler_name != pod.spec.scheduler_name:
                 continue  # a scheduler knows only of its own
@@ -302,6 +309,19 @@ class EngineJudge:
             names = self._nodes.values()
             return frozenset(node.name for node in names if not self._blockers and self(node).fits)
         return self.engine.fitting(self._pod, self.nominated)
+
+    def some(self, names: Sequence[str]) -> list[NodeVerdict]:
+        """Return what the nodes called *names* say; of a large cluster no other node is asked for its reasons."""
+        table, before = self.engine.table, self._refusals
+        if before is None:
+            rows = np.array([table.row_of[name] for name in names], np.int64)
+            self._refusals = self.engine.start_cycle(self._pod).reasons(rows)
+            for name in self.nominated.keys() & set(names):
+                self._refusals[table.row_of[name]] = self._with_nominated(name)
+        try:
+            return [self(self._nodes[name]) for name in names]
+        finally:
+            self._refusals = before
 
     def _counts(self, reason: Reason, node: Node) -> bool:
         """Return whether a pod that names its node is refused for *reason* by that node's kubelet."""
