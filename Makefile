@@ -16,7 +16,7 @@ export PYTHONHASHSEED ?= 0
 # Whatever the machine says: without bytecode every worker, and every `weir` that a test starts, compiles all of weir anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-real-time soak faults test test-fresh fuzz hostile mutants test-newest test-old-kubectl check e2e bench docs changelog release tools \
+.PHONY: help setup demo demo-real-time soak faults test test-fresh fuzz hostile mutants test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
   kubernetes test-kubernetes test-stock clean
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make soak             ten minutes of churn: memory, files and latency stay flat (SECONDS=x)"
 	@echo "make faults           take parts of a highly available cluster away in turn, under load (SECONDS=x)"
 	@echo "make check            style and types"
+	@echo "make test-ui          the page of weir ui in a real Chromium (PICTURES=1 takes its pictures anew)"
 	@echo "make e2e              a real kubectl against weir's API server"
 	@echo "make bench [NAME=x]   measure"
 	@echo "make docs             write the generated reference pages"
@@ -103,6 +104,11 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.ui.check
+
+# The page of `weir ui` in a real Chromium; PICTURES=1 also writes those of the documentation anew.
+test-ui: $(READY) tools
+	$(if $(PICTURES),WEIR_PICTURES=1) $(BIN)/python -m pytest tests/ui tests/unit/ui
 
 e2e: $(READY) tools
 	$(BIN)/python -m pytest tests/e2e

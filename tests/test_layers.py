@@ -23,7 +23,7 @@ ROWS: list[set[str]] = [
     {"store", "client", "observe", "certificates"},
     {"apiserver", "scheduler", "controllers", "operator", "simulation.kubelet", "simulation.drivers"},
     {"simulation", "explain", "whatif", "advise", "install", "conformance"},
-    {"__main__", "cli", "library", "pytest_plugin"},
+    {"__main__", "cli", "ui", "library", "pytest_plugin"},
 ]
 LEVEL = {package: level for level, row in enumerate(ROWS) for package in row}
 COMPONENTS = ROWS[6]

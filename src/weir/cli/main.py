@@ -38,6 +38,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("what-if", "Say what a change to the cluster would do before making it"),
             ("skew", "Judge a workload by every mix of old and new components"),
             ("advise", "Say which thresholds keep how many nodes, and who is one value from nowhere"),
+            ("ui", "Look at a cluster in the browser: what fits where, what a change does, the devices"),
         ),
     ),
     (

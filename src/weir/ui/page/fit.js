@@ -1,0 +1,170 @@
+// The fit matrix: which workloads fit on which nodes, why not, and what would help.
+import { announce, counted, h, hideTip, showTip } from "./dom.js";
+import { ask, isFrozen, send } from "./api.js";
+import { Grid } from "./grid.js";
+import { remember, route } from "./route.js";
+import { VERDICTS } from "./verdicts.js";
+import { openPanel, panelIsOpen } from "./panel.js";
+import { workloadDetails } from "./reasons.js";
+
+/** @type {any} */
+let matrix = null;
+/** @type {any[]} */
+let rows = [];
+/** @typedef {{workload: string, choice: number, node: string}} Try */
+/** @type {Try[]} */
+let tries = [];
+/** @type {Grid | null} */
+let grid = null;
+/** @type {Record<string, HTMLElement>} */
+let parts = {};
+
+export const fitScreen = { title: "Fit", draw, refresh };
+
+/** @param {HTMLElement} main */
+async function draw(main) {
+  const { query } = route();
+  tries = readTries(query.try);
+  const input = (/** @type {string} */ name, /** @type {Record<string, any>} */ given) =>
+    h("input", { name, value: query[name] || "", autocomplete: "off", spellcheck: "false", ...given, oninput: filter });
+  const choice = (/** @type {string} */ name, /** @type {string} */ label) =>
+    h("select", { name, "aria-label": label, onchange: filter }, h("option", { value: "" }, label));
+  parts = {
+    q: input("q", { type: "search", placeholder: "Search workloads  /", "aria-label": "Search workloads" }),
+    ns: choice("ns", "All namespaces"), kind: choice("kind", "All owners"), key: choice("key", "All keys"),
+    only: h("input", { type: "checkbox", id: "only", name: "only", onchange: filter }),
+    count: h("span.quiet", { role: "status" }),
+    bar: h("div.hypothesis", { hidden: true }),
+    legend: h("ul.legend", { "aria-label": "What the cells say" }),
+  };
+  if (query.only) /** @type {HTMLInputElement} */ (parts.only).checked = true;
+  grid = new Grid({ label: "Workloads and groups of equal nodes", rowHeight: 38, headHeight: 92, corner: "Workload" });
+  main.replaceChildren(h("section.screen", { "aria-label": "What fits where" },
+    h("div.toolbar", null, parts.q, parts.ns, parts.kind, parts.key,
+      h("label.check", { for: "only" }, parts.only, "Only what is not well"), parts.count),
+    parts.bar, grid.element, parts.legend));
+  await load();
+  if (query.w) openWorkload(query.w, false, query.n);
+}
+
+async function refresh() {
+  if (grid && grid.element.isConnected) {
+    await load();
+    const { query } = route();
+    if (query.w && panelIsOpen()) openWorkload(query.w, false, query.n);
+  }
+}
+
+async function load() {
+  const found = tries.length && !isFrozen ? await send("try", { tries }).catch((error) => {
+    announce(error.message);
+    tries = [];
+    return ask("matrix");
+  }) : await ask("matrix");
+  matrix = found;
+  if (found.cannotSay) return cannotSay(found.cannotSay);
+  fill("ns", [...new Set(found.workloads.map((/** @type {any} */ each) => each.namespace))].sort());
+  fill("kind", [...new Set(found.workloads.map((/** @type {any} */ each) => each.kind))].sort());
+  fill("key", [...new Set(found.workloads.flatMap((/** @type {any} */ each) => each.keys))].sort());
+  const used = new Set(found.workloads.flatMap((/** @type {any} */ each) => each.cells.map((/** @type {number[]} */ c) => c[0])));
+  parts.legend.replaceChildren(...found.verdicts.filter((/** @type {string} */ _, /** @type {number} */ at) => used.has(at))
+    .map((/** @type {string} */ name) => h("li", null, h(`span.key.v-${name}`, { "aria-hidden": "true" }, VERDICTS[name].shape), VERDICTS[name].long)));
+  parts.bar.hidden = !tries.length;
+  parts.bar.replaceChildren(h("strong", null, "Trying"), h("span", null, (found.hypothesis || []).join("; ")),
+    h("button.small", { type: "button", onclick: () => setTries([]) }, "Undo"));
+  filter();
+}
+
+/** @param {string} text */
+function cannotSay(text) {
+  if (grid) grid.element.replaceWith(h("p.cannot", { role: "status" }, h("span", { "aria-hidden": "true" }, "? "), text));
+}
+
+/** @param {string} name @param {string[]} values */
+function fill(name, values) {
+  const select = /** @type {HTMLSelectElement} */ (parts[name]);
+  const wanted = select.value || route().query[name] || "";
+  const first = /** @type {Element} */ (select.firstElementChild);
+  select.replaceChildren(first, ...values.map((value) => h("option", { value }, value)));
+  select.value = values.includes(wanted) ? wanted : "";
+}
+
+function filter() {
+  if (!matrix || matrix.cannotSay || !grid) return;
+  const value = (/** @type {string} */ name) => /** @type {HTMLInputElement} */ (parts[name]).value;
+  const words = value("q").toLowerCase().split(/\s+/).filter(Boolean);
+  const [ns, kind, key] = [value("ns"), value("kind"), value("key")];
+  const only = /** @type {HTMLInputElement} */ (parts.only).checked;
+  rows = matrix.workloads.filter((/** @type {any} */ each) =>
+    (!ns || each.namespace === ns) && (!kind || each.kind === kind) && (!key || each.keys.includes(key))
+    && (!only || each.pending || !each.fits)
+    && words.every((word) => each.id.toLowerCase().includes(word) || each.keys.some((/** @type {string} */ k) => k.toLowerCase().includes(word))));
+  remember({ q: value("q"), ns, kind, key, only: only ? "1" : null });
+  parts.count.textContent = `${rows.length.toLocaleString("en")} of ${counted(matrix.workloads.length, "workload")}, `
+    + `${counted(matrix.groups.reduce((/** @type {number} */ sum, /** @type {any} */ g) => sum + g.count, 0), "node")}`;
+  grid.show({ rows: rows.length, columns: matrix.groups.length, head, name, cell, open: (row, column) => openWorkload(rows[row].id, true, matrix.groups[column].nodes[0]) });
+}
+
+/** @param {number} column */
+function head(column) {
+  const group = matrix.groups[column];
+  const parted = group.title.split(" · ");
+  const full = [`${counted(group.count, "node")}`, ...parted, group.nodes.slice(0, 5).join(", ") + (group.count > 5 ? ", …" : "")].join("\n");
+  return h("div.column", { onmouseenter: (/** @type {Event} */ e) => showTip(/** @type {Element} */ (e.target), full), onmouseleave: hideTip },
+    h("strong", null, `${group.count}×`), h("span.lines", null, parted.map((/** @type {string} */ each) =>
+      h(each.startsWith("⊘") ? "span.taint" : "span", null, h("bdi", null, each)))));
+}
+
+/** @param {number} row */
+function name(row) {
+  const each = rows[row];
+  const count = each.wanted === null ? `${each.running}` : `${each.running}/${each.wanted}`;
+  return h("div" + (each.pending ? ".waiting" : ""), { title: each.id },
+    h("span.who", null, h("bdi.name", null, each.name), h("span.sub", null, h("bdi", null, `${each.kind} · ${each.namespace}`), each.tried ? " · tried" : "")),
+    h("span.replicas", { title: `${each.running} of its pods have a node${each.pending ? `, ${each.pending} wait` : ""}` },
+      count, each.pending ? h("span.pending", null, ` ${each.pending} wait`) : null));
+}
+
+/** @param {number} row @param {number} column */
+function cell(row, column) {
+  const each = rows[row], group = matrix.groups[column], [verdict, fitting, text, here] = each.cells[column];
+  const kind = matrix.verdicts[verdict], look = VERDICTS[kind];
+  const said = matrix.texts[text];
+  const count = kind === "some" ? `${fitting}/${group.count}` : look.word;
+  const running = here ? `; ${counted(here, "pod")} of it here` : "";
+  const label = `${each.name} on ${group.title}: ${look.long}${kind === "some" ? ` (${fitting} of ${group.count})` : ""}${said ? `: ${said}` : ""}${running}`;
+  const tell = (/** @type {Event} */ e) => showTip(/** @type {Element} */ (e.currentTarget),
+    `${said || look.long}${kind === "some" ? `\n${fitting} of ${counted(group.count, "node")} fit` : ""}${running.replace("; ", "\n")}`);
+  return h(`div.v-${kind}`, { onmouseenter: tell, onmouseleave: hideTip, onfocus: tell, onblur: hideTip },
+    h("span.shape", { "aria-hidden": "true" }, look.shape), h("span.word", null, count),
+    here ? h("span.here", null, `${here}`) : null, h("span.unseen", null, ` · ${label}`));
+}
+
+/** @param {string} id @param {boolean} focus @param {string} [node] */
+async function openWorkload(id, focus, node = "") {
+  remember({ w: id, n: node });
+  const given = { focus, onClose: () => { remember({ w: null, n: null }); if (grid) grid.focus(false); } };
+  try {
+    const found = await ask("explain", node ? { workload: id, node } : { workload: id });
+    const onTry = isFrozen ? null : (/** @type {number} */ choice) => setTries([...tries.filter((each) => each.workload !== id), { workload: id, choice, node: found.node }]);
+    openPanel(id, workloadDetails(found, { onTry }), given);
+  } catch (error) {
+    openPanel(id, h("p.cannot", null, /** @type {Error} */ (error).message), given);
+  }
+}
+
+/** @param {Try[]} wanted */
+async function setTries(wanted) {
+  tries = wanted;
+  remember({ try: wanted.map((each) => `${each.choice}~${each.node}~${each.workload}`).join("|") || null });
+  await load();
+  announce(wanted.length ? "The matrix shows the change as if it were made" : "The matrix shows the cluster as it is");
+}
+
+/** @param {string | undefined} text */
+function readTries(text) {
+  return (text || "").split("|").filter(Boolean).map((each) => {
+    const [choice, node, ...rest] = each.split("~");
+    return { workload: rest.join("~"), choice: Number(choice) || 0, node };
+  });
+}

@@ -1,0 +1,15 @@
+// How each verdict looks: a colour, a shape and a word; never the colour alone.
+
+/** @type {Record<string, {shape: string, word: string, long: string}>} */
+export const VERDICTS = {
+  fits: { shape: "✓", word: "fits", long: "fits on all of these nodes" },
+  some: { shape: "◐", word: "some fit", long: "fits on some of these nodes" },
+  change: { shape: "△", word: "small change", long: "would fit after a small change" },
+  taint: { shape: "⊘", word: "taint", long: "refused by a taint" },
+  affinity: { shape: "◇", word: "affinity", long: "refused by affinity, labels or spread" },
+  room: { shape: "▭", word: "room", long: "too little room" },
+  device: { shape: "⬡", word: "device", long: "no device" },
+  volume: { shape: "▤", word: "volume", long: "a volume cannot be used" },
+  other: { shape: "✕", word: "refused", long: "refused" },
+  unknown: { shape: "?", word: "cannot say", long: "cannot say" },
+};

@@ -1,0 +1,146 @@
+"""The page's server: a socket on loopback, the files of the page, and the answers of the screens.
+
+Everything is refused that weir.ui.door refuses; there are no other files than those of the package.
+"""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from weir.ui.door import HEADERS, Door, Refusal
+from weir.ui.screens import API, Screens
+
+_TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_MOST_BODY: Final = 1 << 20
+#: Smaller answers are not worth packing.
+_PACKED: Final = 4096
+_JSON: Final = "application/json"
+
+
+def page_files() -> dict[str, bytes]:
+    """Return the files of the page, by name."""
+    folder = resources.files("weir.ui").joinpath("page")
+    return {
+        each.name: each.read_bytes() for each in folder.iterdir() if each.name.rpartition(".")[2] in _TYPES
+    }
+
+
+class Server(ThreadingHTTPServer):
+    """Answers on loopback until it is stopped."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, screens: Screens, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.screens, self.files = screens, page_files()
+        self.door = Door(self.server_port)
+
+    def start(self) -> None:
+        """Answer in a thread of its own."""
+        threading.Thread(target=self.serve_forever, name="weir-ui", daemon=True).start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle of an answer is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "weir", ""
+    timeout = 60.0
+    server: Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged: the first has the token in it."""
+
+    def do_GET(self) -> None:
+        place = urlsplit(self.path)
+        query = dict(parse_qsl(place.query, keep_blank_values=True))
+        headers = self._headers()
+        visit = place.path == "/" and "token" in query
+        refusal = self.server.door.refuse("GET", headers, open_to_all=visit)
+        if refusal is not None:
+            self._refused(refusal, place.path)
+        elif visit:
+            self._visit(query["token"], headers)
+        elif place.path.startswith(API):
+            self._said(*self.server.screens.get(place.path.removeprefix(API), query))
+        else:
+            name = place.path.removeprefix("/") or "index.html"
+            content = self.server.files.get(name)
+            if content is None:
+                self._said(404, {"error": "there is nothing at this path"})
+            else:
+                self._send(200, f"{_TYPES[name.rpartition('.')[2]]}; charset=utf-8", content)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:
+        length = self.headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > _MOST_BODY:
+            self.close_connection = True
+            self._said(413, {"error": f"a body of at most {_MOST_BODY} bytes is expected"})
+            return
+        content = self.rfile.read(int(length))
+        refusal = self.server.door.refuse("POST", self._headers())
+        path = urlsplit(self.path).path
+        if refusal is not None:
+            self._refused(refusal, path)
+            return
+        try:
+            body = msgspec.json.decode(content)
+        except (msgspec.DecodeError, RecursionError):
+            self._said(400, {"error": "expected JSON"})
+            return
+        self._said(*self.server.screens.post(path.removeprefix(API), body))
+
+    def _other(self) -> None:
+        self.close_connection = True
+        refusal = self.server.door.refuse(self.command, self._headers())
+        self._refused(refusal or Refusal(405, "only GET and POST are answered"), "")
+
+    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _other  # noqa: N815
+
+    def _headers(self) -> Mapping[str, str]:
+        return {name.lower(): value for name, value in self.headers.items()}
+
+    def _visit(self, token: str, headers: Mapping[str, str]) -> None:
+        """Trade the token for a cookie, and take it out of the address."""
+        door = self.server.door
+        if not door.trade(token) and not door.knows(headers):
+            self._refused(Refusal(403, "this token is wrong, or was used before: start weir ui again"), "/")
+            return
+        self._send(303, "text/plain", b"", {"Location": "/", "Set-Cookie": door.set_cookie()})
+
+    def _refused(self, refusal: Refusal, path: str) -> None:
+        if path.startswith(API):
+            self._said(refusal.code, {"error": refusal.reason})
+        else:
+            self._send(refusal.code, "text/plain; charset=utf-8", f"weir ui: {refusal.reason}\n".encode())
+
+    def _said(self, code: int, document: Mapping[str, Any]) -> None:
+        self._send(code, _JSON, msgspec.json.encode(document))
+
+    def _send(
+        self, code: int, content_type: str, content: bytes, more: Mapping[str, str] | None = None
+    ) -> None:
+        packed = len(content) > _PACKED and "gzip" in self.headers.get("accept-encoding", "")
+        if packed:
+            content = gzip.compress(content, 1)
+        self.send_response(code)
+        own = {"Content-Type": content_type, "Content-Length": str(len(content))}
+        if packed:
+            own["Content-Encoding"] = "gzip"
+        for name, value in {**own, **HEADERS, **(more or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)

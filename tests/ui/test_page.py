@@ -1,0 +1,242 @@
+"""Each screen in a real browser: what it shows, how it is used without a mouse, and who can read it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.ui.conftest import EXAMPLES, go, violations
+
+FLEET = EXAMPLES / "gpu-fleet.yaml"
+SHOP = EXAMPLES / "shop-cluster.yaml"
+WHAT_IF = "#/what-if?change=taint&nodes=pool%3Dspot&key=failure-probability&value=15&effect=NoExecute"
+CELLS = "[...document.querySelectorAll('[role=gridcell]')]"
+SCREENS = {
+    "fit": ("#/fit", "document.querySelectorAll('[role=gridcell]').length > 20"),
+    "fit with details": (
+        "#/fit?w=Deployment%2Fshop%2Finference&n=a100-3",
+        "document.querySelector('#panel pre')",
+    ),
+    "what-if": (
+        "#/what-if?change=taint&nodes=pool%3Da100&key=sla&value=950&effect=NoExecute",
+        "document.querySelector('.lanes')",
+    ),
+    "devices": ("#/devices", "document.querySelectorAll('.tile').length > 20"),
+    "devices chosen": (
+        "#/devices?sel=gpu.example.com%2Fa100-2%2Fgpu-3",
+        "document.querySelector('#panel form')",
+    ),
+    "pod": ("#/pod/shop/vector-db-0", "document.querySelector('.verdict')"),
+}
+
+
+def test_the_matrix_shows_every_verdict_by_colour_shape_and_word(page):
+    tab = page(FLEET)
+    tab.until(f"{CELLS}.length")
+    found = tab.js(f"{CELLS}.map((c) => [c.className.match(/v-(\\w+)/)[1], c.innerText, c.textContent])")
+    shapes = {verdict: text.split("\n")[0] for verdict, text, _ in found}
+    assert {"fits", "change", "taint", "affinity", "room"} <= shapes.keys()
+    assert len(set(shapes.values())) == len(shapes), "every verdict has a shape of its own"
+    assert any("sla=940, needs > 950" in label for _, _, label in found)
+    assert tab.js("[...document.querySelectorAll('.grid-name .name')].map((n) => n.innerText)")[:3] == [
+        "pretrain",
+        "vector-db",
+        "web",
+    ]
+
+
+def test_hovering_says_the_comparison_in_words(page):
+    tab = page(FLEET)
+    tab.until(f"{CELLS}.length")
+    tab.js(
+        f"{CELLS}.find((c) => c.classList.contains('v-change')).dispatchEvent(new MouseEvent('mouseenter'))"
+    )
+    assert "needs > 9" in tab.until("!tip.hidden && tip.innerText")
+
+
+def test_a_change_is_tried_and_undone(page):
+    tab = page(FLEET, SCREENS["fit with details"][0])
+    tab.until("document.querySelector('#panel button.primary')")
+    diff = tab.text("#panel pre")
+    assert "+" in diff and "940" in diff
+    tab.click("#panel button.primary")
+    cell = f"{CELLS}.find((c) => c.textContent.includes('inference on a100-3'))"
+    tab.until(f"{cell}.classList.contains('v-fits')")
+    assert "also tolerate sla = 940" in tab.text(".hypothesis")
+    assert "try=" in tab.js("location.hash")
+    tab.click(".hypothesis button")
+    tab.until(f"{cell}.classList.contains('v-change')")
+    assert tab.js("document.querySelector('.hypothesis').hidden") is True
+
+
+def test_filters_are_kept_in_the_address_and_come_back(page):
+    tab = page(FLEET)
+    tab.until(f"{CELLS}.length")
+    tab.fill("input[name=q]", "research")
+    tab.until("document.querySelectorAll('.grid-row').length === 2")
+    tab.fill("select[name=kind]", "Job")
+    tab.until("document.querySelectorAll('.grid-row').length === 1")
+    address = tab.js("location.hash")
+    assert "q=research" in address and "kind=Job" in address
+    tab.js("(() => { window.before = true; location.reload(); })()")
+    tab.until("!window.before && document.querySelectorAll('.grid-row').length === 1")
+    assert tab.text(".grid-name .name") == "finetune"
+
+
+def test_the_whole_way_without_a_mouse(page):
+    """From the search to a cell, to its reasons, to a change that is tried, and back: keys only."""
+    tab = page(FLEET)
+    tab.until(f"{CELLS}.length")
+    tab.press("/")
+    assert tab.js("document.activeElement.name") == "q"
+    tab.press(*"inference")
+    tab.until("document.querySelectorAll('.grid-row').length === 1")
+    for _ in range(12):
+        if tab.js("document.activeElement.getAttribute('role')") == "gridcell":
+            break
+        tab.press("Tab")
+    assert tab.js("document.activeElement.getAttribute('role')") == "gridcell"
+    columns = tab.js(f"{CELLS}.findIndex((c) => c.classList.contains('v-change'))")
+    tab.press(*["ArrowRight"] * columns)
+    tab.until("document.activeElement.classList.contains('v-change')")
+    tab.press("Enter")
+    tab.until("document.querySelector('#panel h2') === document.activeElement")
+    for _ in range(20):
+        if tab.js("document.activeElement.innerText") == "Try it":
+            break
+        tab.press("Tab")
+    tab.press("Enter")
+    tab.until("!document.querySelector('.hypothesis').hidden")
+    tab.press("Escape")
+    tab.until("document.getElementById('panel').hidden")
+    assert tab.js("document.activeElement.getAttribute('role')") == "gridcell"
+    tab.press("3")
+    tab.until("location.hash.startsWith('#/devices') && document.querySelector('.tile')")
+    tab.js("document.querySelector('.tile[tabindex=\"0\"]').focus()")
+    tab.press("ArrowDown", "ArrowRight", " ")
+    assert tab.until(
+        "document.querySelector('.tile[aria-pressed=true]').getAttribute('aria-label')"
+    ).startswith("gpu.example.com/a100-1/gpu-1")
+
+
+def test_the_slider_has_a_stop_for_every_threshold_and_the_counts_follow_it(page):
+    tab = page(SHOP, WHAT_IF)
+    tab.until("document.querySelector('.lanes')", 60)
+    assert tab.js("document.querySelectorAll('.lanes tbody tr').length") == 3
+    assert "failure-probability=15" in tab.text("#live-counts")
+    tab.js(
+        "(() => { const e = document.querySelector('input[type=range]'); e.value = e.max;"
+        "e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change')); })()"
+    )
+    tab.until("document.getElementById('live-counts').innerText.includes('failure-probability=20')")
+    assert "4\n✕ leave at once" in tab.text("#live-counts")
+    tab.until(
+        "document.querySelectorAll('.lanes tbody tr').length === 3 && !document.querySelector('[aria-busy]')",
+        60,
+    )
+    assert "value=20" in tab.js("location.hash")
+    assert "kubectl taint nodes -l pool=spot failure-probability=20:NoExecute" in tab.text("main")
+    assert "Make this change" not in tab.text("main"), "a dump cannot be changed"
+
+
+def test_time_is_played_and_scrubbed(page):
+    tab = page(SHOP, WHAT_IF)
+    tab.until("document.querySelector('#scrub')", 60)
+    assert "0 of 1 told to go" in tab.text(".lanes")
+    tab.js("(() => { scrub.value = scrub.max; scrub.dispatchEvent(new Event('input')); })()")
+    tab.until("document.querySelector('.lanes').innerText.includes('1 of 1 told to go')")
+    assert "0 of" not in tab.text(".lanes")
+    tab.js("(() => { scrub.value = 0; scrub.dispatchEvent(new Event('input')); })()")
+    tab.click("#play")
+    tab.until("Number(scrub.value) > 1")
+    assert "Pause" in tab.text("#play")
+
+
+@pytest.mark.parametrize(
+    "at, words",
+    [
+        ("change=drain&nodes=a100-3", "kubectl drain a100-3"),
+        ("change=cordon&nodes=a100-3", "kubectl cordon a100-3"),
+        ("change=delete-node&nodes=a100-3", "kubectl delete node a100-3"),
+        ("change=gates&gates=TaintTolerationComparisonOperators%3Dfalse", "--feature-gates="),
+        (
+            "change=apply&selector=gpu.example.com%2Fa100-3%2F*&key=recall&deviceEffect=NoExecute",
+            "kubectl apply -f rule.yaml",
+        ),
+    ],
+)
+def test_other_changes_are_foreseen_too(page, at, words):
+    tab = page(FLEET, f"#/what-if?{at}")
+    tab.until(f"document.querySelector('main').innerText.includes({json.dumps(words)})", 60)
+    assert "pods leave" in tab.text("main")
+
+
+def test_devices_are_grouped_chosen_and_previewed(page):
+    tab = page(FLEET, "#/devices")
+    tab.until("document.querySelectorAll('.tile').length === 64")
+    assert "64 of 64 devices, 11 tainted" in tab.text(".toolbar")
+    tab.fill("select[name=group]", "a:model")
+    tab.until("document.querySelectorAll('.fleet-name b').length === 2")
+    tab.fill("select[name=show]", "noexecute")
+    tab.until("document.querySelectorAll('.tile').length === 1")
+    tab.click(".tile")
+    tab.until("document.querySelector('#panel dl')")
+    assert "shop/inference-2" in tab.text(
+        "#panel"
+    ) and "by the driver, since 2026-11-16T09:12:40Z" in tab.text("#panel")
+    tab.fill("#panel select[name=taint-effect]", "NoExecute")
+    tab.click("#panel form button")
+    tab.until("document.querySelector('#panel').innerText.includes('kind: DeviceTaintRule')")
+    assert "1 pod must leave" in tab.text("#panel")
+
+
+@pytest.mark.parametrize("width, dark", [(1280, False), (1280, True), (390, False)])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_everybody_can_read_it(page, axe, screen, dark, width):
+    at, ready = SCREENS[screen]
+    tab = page(FLEET)
+    tab.size(width, 800, dark=dark)
+    go(tab, at)
+    tab.until(ready, 60)
+    assert tab.js("document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than the window"
+    assert violations(tab, axe) == []
+
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "<script>document.title='owned'</script>",
+    "\u202eevil\u2066",
+    "a" * 253,
+    "{{7*7}}${7*7}",
+    "' onmouseover='alert(1)",
+]
+
+
+def test_hostile_names_are_text(page, tmp_path):
+    """Names that no API server would take: a dump can hold anything."""
+    items = []
+    for number, name in enumerate(HOSTILE):
+        metadata = {"name": f"{name}{number}", "labels": {"pool": name}}
+        taints = [{"key": name, "value": name[:60], "effect": "NoExecute"}]
+        items.append({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": taints}})
+        spec = {
+            "containers": [{"name": name, "image": name}],
+            "tolerations": [{"key": name, "operator": "Exists"}],
+        }
+        metadata = {"name": name, "namespace": name}
+        items.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    tab = page(path)
+    tab.until(f"{CELLS}.length")
+    shown = tab.js("[...document.querySelectorAll('.grid-name .name')].map((n) => n.textContent)")
+    assert sorted(shown) == sorted(HOSTILE)
+    assert tab.js("document.querySelectorAll('main img, main script').length") == 0
+    for row in range(len(HOSTILE)):
+        tab.js(f"document.querySelectorAll('.grid-row')[{row}].querySelector('[role=gridcell]').click()")
+        tab.until("document.querySelector('#panel h2')")
+    go(tab, "#/what-if")
+    tab.until("document.querySelector('main form')")
+    assert tab.js("document.title") == "What if · weir"
+    assert tab.js("document.documentElement.scrollWidth <= innerWidth")
