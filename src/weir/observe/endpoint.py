@@ -1,7 +1,7 @@
 """How do a component's metrics and health reach the outside? A few fixed pages over plain HTTP on loopback.
 
 GET and HEAD of the pages it was given, nothing else: no state, no input beyond the path. A request that is not HTTP,
-too long or too slow is dropped.
+too long or too slow is dropped, and so is a reader that does not take its answer; connections are bounded by number.
 Not here: what the pages say (weir.observe.metrics), the API server's own endpoints (weir.apiserver).
 """
 
@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import Final, NamedTuple
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple, cast
 
+from weir.observe.by_address import ByAddress
 from weir.observe.metrics import CONTENT_TYPE
 
 _LONGEST_REQUEST: Final = 16 * 1024
 _SLOWEST_SECONDS: Final = 10.0
+_MOST_CONNECTIONS: Final = 64
 
 
 class Page(NamedTuple):
@@ -88,18 +90,26 @@ async def serving(known: Pages, port: int | socket.socket, host: str = "127.0.0.
     *port* may be a socket that listens already.
     """
 
+    connections = ByAddress[asyncio.Transport](_MOST_CONNECTIONS)
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        transport = cast(asyncio.Transport, writer.transport)
+        peer = str((writer.get_extra_info("peername") or ("",))[0])
+        evicted = connections.add(peer, transport)
+        if evicted is not None:
+            evicted.abort()
         try:
             async with asyncio.timeout(_SLOWEST_SECONDS):
                 request = await reader.readuntil(b"\r\n\r\n")
                 writer.write(await answer(request, known))
                 await writer.drain()
+                writer.close()
+                await writer.wait_closed()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
             pass  # gone, or not worth an answer
         finally:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
+            transport.abort()
+            connections.discard(peer, transport)
 
     if isinstance(port, socket.socket):
         server = await asyncio.start_server(talk, sock=port, limit=_LONGEST_REQUEST)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from weir.operator import hook_server
 from weir.operator.certificates import renewed
 from weir.operator.hook_server import serving
 
@@ -101,3 +102,72 @@ def test_a_replica_that_does_not_know_the_cluster_yet_says_so(contexts):
 
 def test_open_connections_end_with_the_server(contexts):
     assert talk(contexts, post("/pods", REVIEW), end_first=True)[-1] == b""
+
+
+# ------------------------------------------------------------------------------------------------ who sends without end
+
+
+@pytest.mark.parametrize(
+    "request_, code",
+    [
+        (b"POST /pods HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", b"413"),
+        (b"POST /pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffff\r\n", b"413"),
+        (b"POST /pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"9" * 70_000 + b"\r\n", b"400"),
+        (b"POST /pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 20_000, b"400"),
+        (b"POST /pods HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a" * 70_000 + b"\r\n", b"400"),
+    ],
+)
+def test_a_body_that_never_ends_is_refused(contexts, request_, code):
+    (answer,) = talk(contexts, request_)
+    assert answer[9:12] == code
+
+
+def test_bodies_of_one_address_leave_room_for_another(contexts, monkeypatch):
+    monkeypatch.setattr(hook_server, "_ALL_BODIES", 400_000)
+    server_tls, client_tls = contexts
+
+    async def main():
+        async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls) as port:
+
+            async def send(request: bytes, source: str) -> asyncio.StreamReader:
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", port, ssl=client_tls, local_addr=(source, 0), server_hostname="127.0.0.1"
+                )
+                writer.write(request)
+                await writer.drain()
+                writers.append(writer)
+                return reader
+
+            writers: list[asyncio.StreamWriter] = []
+            large = post("/pods", b"x" * 1_000_000)
+            for _ in range(4):  # more than half of the room, none of them whole
+                await send(large[:90_000], "127.0.0.1")
+            refused = await send(large, "127.0.0.1")
+            first = await asyncio.wait_for(refused.readline(), 10)
+            other = await send(post("/pods", REVIEW), "127.0.0.2")
+            second = await asyncio.wait_for(other.readline(), 10)
+            for writer in writers:
+                writer.transport.abort()
+            return first, second
+
+    first, second = asyncio.run(main())
+    assert (first[9:12], second[9:12]) == (b"503", b"200")
+
+
+def test_too_many_connections_make_room_for_another(contexts, monkeypatch):
+    monkeypatch.setattr(hook_server, "_MOST_CONNECTIONS", 3)
+    server_tls, client_tls = contexts
+
+    async def main():
+        async with serving(echo, lambda: True, "127.0.0.1", 0, server_tls) as port:
+            opened = [await asyncio.open_connection("127.0.0.1", port, ssl=client_tls) for _ in range(5)]
+            gone = await asyncio.wait_for(opened[0][0].read(), 10)
+            reader, writer = opened[-1]
+            writer.write(post("/pods", REVIEW))
+            answer = await asyncio.wait_for(reader.readline(), 10)
+            for _, writer in opened:
+                writer.transport.abort()
+            return gone, answer
+
+    gone, answer = asyncio.run(main())
+    assert (gone, answer[9:12]) == (b"", b"200")

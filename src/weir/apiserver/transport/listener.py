@@ -23,6 +23,7 @@ from typing import Any
 from weir.apiserver.transport import limits
 from weir.apiserver.transport.connections import Connections
 from weir.apiserver.transport.fair_turns import FairTurns
+from weir.observe.by_address import ByAddress
 from weir.observe.logs import Log
 
 __all__ = ["Listener", "listen"]
@@ -76,8 +77,7 @@ class Listener:
     ) -> None:
         self._connections, self._sockets, self._context = connections, sockets, context
         self._loop = asyncio.get_running_loop()
-        self._coming: dict[str, dict[Task, None]] = {}  # of each address, the oldest first
-        self._count = 0
+        self._coming = ByAddress[Task](limits.MOST_HANDSHAKES)
         self._turns = FairTurns()  # of addresses, to agree on TLS
         self._closed = False
         for opened in sockets:
@@ -91,7 +91,7 @@ class Listener:
     @property
     def coming(self) -> int:
         """How many connections are not made yet."""
-        return self._count
+        return len(self._coming)
 
     def close(self) -> None:
         """Let nobody in any more."""
@@ -99,9 +99,8 @@ class Listener:
         for opened in self._sockets:
             self._loop.remove_reader(opened)
             opened.close()
-        for tasks in tuple(self._coming.values()):
-            for task in tuple(tasks):
-                task.cancel()
+        for task in self._coming:
+            task.cancel()
 
     # ------------------------------------------------------------------------------------ one turn
 
@@ -133,14 +132,10 @@ class Listener:
             self._loop.add_reader(opened, self._accept, opened)
 
     def _make(self, connection: socket.socket, address: str) -> None:
-        if self._count >= limits.MOST_HANDSHAKES:
-            most = max(self._coming, key=lambda known: len(self._coming[known]))
-            oldest = next(iter(self._coming[most]))
-            self._forget(oldest, most)
-            oldest.cancel()
         task = self._loop.create_task(self._agree(connection, address))
-        self._coming.setdefault(address, {})[task] = None
-        self._count += 1
+        evicted = self._coming.add(address, task)
+        if evicted is not None:
+            evicted.cancel()
         task.add_done_callback(lambda done: self._done(done, connection, address))
 
     async def _agree(self, connection: socket.socket, address: str) -> None:
@@ -156,7 +151,7 @@ class Listener:
         )
 
     def _done(self, task: Task, connection: socket.socket, address: str) -> None:
-        self._forget(task, address)
+        self._coming.discard(address, task)
         if task.cancelled():
             connection.close()
         elif (
@@ -165,10 +160,3 @@ class Listener:
             connection.close()
             if not isinstance(error, OSError):
                 log.error("a connection could not be made", err=error)
-
-    def _forget(self, task: Task, address: str) -> None:
-        tasks = self._coming.get(address)
-        if tasks is not None and tasks.pop(task, self) is None:
-            self._count -= 1
-            if not tasks:
-                del self._coming[address]
