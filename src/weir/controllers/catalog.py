@@ -9,6 +9,7 @@ from weir.controllers.autoscaling.horizontal_pod_autoscaler import HorizontalPod
 from weir.controllers.cluster.garbage_collector import GarbageCollector
 from weir.controllers.cluster.namespace import Namespaces
 from weir.controllers.cluster.node_ttl import NodeTtl
+from weir.controllers.cluster.policy_status import PolicyStatus
 from weir.controllers.cluster.resource_quota import ResourceQuotas
 from weir.controllers.cluster.service_account import RootCertificates, ServiceAccounts
 from weir.controllers.devices.resource_claim import ResourceClaims
@@ -63,6 +64,7 @@ CATALOG: Final[Mapping[str, Callable[[Gates], Controller]]] = {
     "resourcequota": ResourceQuotas,
     "serviceaccount": ServiceAccounts,
     "root-ca-certificate-publisher": RootCertificates,
+    "validatingadmissionpolicy-status": PolicyStatus,
 }
 
 

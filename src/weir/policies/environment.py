@@ -57,7 +57,8 @@ def build(
     known |= {"namespaceObject": _namespace()[0].type, "request": _request()[0].type}
     if authorizer:
         known["authorizer"] = authorization_type("Authorizer")
-        known["authorizer.requestResource"] = authorization_type("ResourceCheck")
+        if documents is None:  # upstream forgets it where types are checked
+            known["authorizer.requestResource"] = authorization_type("ResourceCheck")
     declared = (*_request(), *_namespace(), *objects)
     if variables is not None:
         known["variables"] = variables.type
