@@ -60,7 +60,7 @@ demo-real-time: $(READY)
 	@$(BIN)/python -m tests.integration.paced_stories $(STORY)
 
 test: $(READY) tools
-	@$(BIN)/python -m compileall -q src  # once, not by every worker at the same time
+	@$(BIN)/python -m compileall -q src  # for the commands that tests start, not by each of them
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(TESTS)
 
 # Requests that want to break the server, beside what `make test` sends (N=count, SEED=number).
