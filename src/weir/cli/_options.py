@@ -211,6 +211,11 @@ def rate_options(who: str, *, qps: float | str, burst: int | str) -> Option:
     )
 
 
+def leader_elect_option(help: str, *, default: bool | None = True) -> Option:
+    """Return `--leader-elect`; a *default* of None leaves the answer to a file of settings."""
+    return click.option("--leader-elect/--no-leader-elect", default=default, help=help)
+
+
 def metrics_options(command: Command) -> Command:
     """Give *command* `--metrics-port` and `--bind-address`, as the argument `door`: None, or address and port."""
 

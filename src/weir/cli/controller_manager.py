@@ -10,6 +10,7 @@ from weir.cli._component import Component, identity, run_component
 from weir.cli._options import (
     Live,
     feature_gates_option,
+    leader_elect_option,
     live_options,
     logging_options,
     metrics_options,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 )
 @live_options
 @feature_gates_option()
-@click.option("--leader-elect/--no-leader-elect", default=True, help="Only one of several processes acts.")
+@leader_elect_option("Only one of several processes acts.")
 @click.option(
     "--leader-elect-resource-name",
     default="weir-controller-manager",

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from weir.cli._component import Component, identity, run_component
-from weir.cli._options import Live, live_options, logging_options
+from weir.cli._options import Live, leader_elect_option, live_options, logging_options
 from weir.lowering.names import NAMESPACE
 
 if TYPE_CHECKING:
@@ -51,11 +51,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False, exists=True)
     type=click.IntRange(0, 65535),
     help="Serve /metrics, /healthz, /livez and /readyz on this port, without TLS (0: any free port).",
 )
-@click.option(
-    "--leader-elect/--no-leader-elect",
-    default=True,
-    help="All replicas answer webhooks; only the elected one releases pods.",
-)
+@leader_elect_option("All replicas answer webhooks; only the elected one releases pods.")
 @click.option(
     "--leader-elect-lease-duration",
     "lease_seconds",

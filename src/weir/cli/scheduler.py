@@ -11,6 +11,7 @@ from weir.cli._component import Component, identity, run_component
 from weir.cli._options import (
     Live,
     feature_gates_option,
+    leader_elect_option,
     live_options,
     logging_options,
     metrics_options,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     "--scheduler-name", help="Place only pods with this schedulerName (default: default-scheduler)."
 )
 @rate_options("it", qps="what --config says, else 50", burst="what --config says, else 100")
-@click.option("--leader-elect/--no-leader-elect", default=None, help="Only one of several schedulers binds.")
+@leader_elect_option("Only one of several schedulers binds.", default=None)
 @feature_gates_option()
 @click.option(
     "--reason-style",

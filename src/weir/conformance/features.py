@@ -19,6 +19,7 @@ from weir.conformance.renaming import stock_spelling
 from weir.conformance.results import Offer
 from weir.lowering.names import REQUIREMENTS, TOLERATIONS
 from weir.objects.kinds import Kind, by_kind
+from weir.objects.never_runs import never_runs
 from weir.simulation.demo.needs import NEEDS
 
 Document = dict[str, Any]
@@ -29,8 +30,7 @@ _TAINT: Final = {"key": "probe.weir.dev/a", "value": "1", "effect": "NoSchedule"
 
 
 def _pod(**spec: Any) -> Document:
-    containers = [{"name": "never-runs", "image": "registry.k8s.io/pause:3.10"}]
-    return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers, **spec}}
+    return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [never_runs()], **spec}}
 
 
 def _tolerating(operator: str, value: str) -> Document:

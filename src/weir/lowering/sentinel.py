@@ -13,6 +13,7 @@ import ipaddress
 from typing import Any, Final
 
 from weir.lowering.names import NAMESPACE, OPERATOR, SENTINEL, SENTINEL_GATE
+from weir.objects.never_runs import IMAGE, never_runs
 
 Document = dict[str, Any]
 
@@ -23,7 +24,7 @@ _IPV6: Final = int(ipaddress.IPv6Address("fdf7:7765:6972::"))
 MOST: Final = 1 << 24
 
 
-def sentinel_pod(namespace: str = NAMESPACE, image: str = "registry.k8s.io/pause:3.10") -> Document:
+def sentinel_pod(namespace: str = NAMESPACE, image: str = IMAGE) -> Document:
     """Return the pod; its image is never pulled.
 
     The operator's account is there before it: `default` comes a moment after its namespace. Whoever makes the pod
@@ -39,7 +40,7 @@ def sentinel_pod(namespace: str = NAMESPACE, image: str = "registry.k8s.io/pause
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": restricted_pod(65534),
-            "containers": [{"name": "never-runs", "image": image, "securityContext": restricted_container()}],
+            "containers": [never_runs(image, securityContext=restricted_container())],
         },
     }
 

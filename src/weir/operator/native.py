@@ -11,6 +11,7 @@ from typing import Final
 from weir import errors
 from weir.client.api import Client
 from weir.objects.kinds import by_kind
+from weir.objects.never_runs import never_runs
 
 POD_TEMPLATES: Final = by_kind("v1", "PodTemplate")
 
@@ -24,7 +25,7 @@ async def has_numeric(client: Client, namespace: str) -> bool:
         "template": {
             "metadata": {"labels": {"app.kubernetes.io/part-of": "weir"}},
             "spec": {
-                "containers": [{"name": "never-runs", "image": "registry.k8s.io/pause:3.10"}],
+                "containers": [never_runs()],
                 "tolerations": [
                     {"key": "weir.dev/probe", "operator": "Gt", "value": "1", "effect": "NoSchedule"}
                 ],
