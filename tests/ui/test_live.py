@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.e2e.kubectl import Kubectl, newest_kubectl
-from tests.e2e.test_up import up
+from tests.e2e.test_up import until, up
 from weir.cli._options import Live, Where
 
 CELLS = "[...document.querySelectorAll('[role=gridcell]')]"
@@ -99,6 +99,23 @@ def test_a_change_is_made_after_a_yes_and_held_against_the_plan(page, cluster):
     )
     cluster("taint", "nodes", "node-1", "sla-")
     assert tab.errors == []
+
+
+def test_a_node_is_drained_through_the_api(serve, cluster):
+    """Without a browser: what the page sends, and what comes of it."""
+    screens = serve(where(cluster)).screens
+    question = {"change": "drain", "nodes": {"names": ["node-0"]}}
+    command = "kubectl drain node-0 --ignore-daemonsets --delete-emptydir-data"
+    assert screens.post("apply", {"question": question, "confirm": "yes"})[0] == 422
+    code, said = screens.post("apply", {"question": question, "confirm": command})
+    assert code == 200 and said["done"][0] == "node/node-0 cordoned", said
+    until(lambda: "drained" in screens.get("reality", {})[1]["drain"])
+    until(lambda: not cluster("get", "pods", "--field-selector", "spec.nodeName=node-0", "-o", "name"))
+    until(lambda: all(each["held"] for each in screens.get("reality", {})[1]["checks"]))
+    code, _ = screens.post(
+        "apply", {"question": {**question, "change": "uncordon"}, "confirm": "kubectl uncordon node-0"}
+    )
+    assert code == 200 and "unschedulable" not in cluster("get", "node", "node-0", "-o", "jsonpath={.spec}")
 
 
 def test_read_only_writes_nothing(page, cluster):

@@ -7,8 +7,10 @@ Not here: the screens (weir.ui), what they show (explain, what-if and device of 
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Iterator, Mapping
@@ -111,14 +113,24 @@ def _serve(screens: object, port: int, no_browser: bool) -> int:
     say(f"open {server.door.url}")
     say("the address is good for one visit; Ctrl-C stops it")
     sys.stdout.flush()
-    if not no_browser:
-        webbrowser.open(server.door.url)
+    opened = None if no_browser else _open(server.door.url)
     try:
         threading.Event().wait()
     finally:
+        if opened is not None:
+            opened.unlink(missing_ok=True)
         server.shutdown()
         server.server_close()
     return FINE
+
+
+def _open(url: str) -> Path:
+    """Open *url* in the browser by a file that only this user can read: everybody sees the words of a command."""
+    handle, name = tempfile.mkstemp(prefix="weir-ui-", suffix=".html")
+    with os.fdopen(handle, "w") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={url}"><title>weir</title>\n')
+    webbrowser.open(Path(name).as_uri())
+    return Path(name)
 
 
 @contextmanager

@@ -23,6 +23,11 @@ _MOST_BODY: Final = 1 << 20
 #: Smaller answers are not worth packing.
 _PACKED: Final = 4096
 _JSON: Final = "application/json"
+#: The first answer goes on by itself: a redirect of a visit from elsewhere (a link, a file) would not carry the cookie.
+_WELCOME: Final = (
+    b'<!doctype html><meta http-equiv="refresh" content="0;url=/">'
+    b'<link rel="icon" href="data:,"><title>weir</title>\n'
+)
 
 
 def page_files() -> dict[str, bytes]:
@@ -118,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not door.trade(token) and not door.knows(headers):
             self._refused(Refusal(403, "this token is wrong, or was used before: start weir ui again"), "/")
             return
-        self._send(303, "text/plain", b"", {"Location": "/", "Set-Cookie": door.set_cookie()})
+        self._send(200, "text/html; charset=utf-8", _WELCOME, {"Set-Cookie": door.set_cookie()})
 
     def _refused(self, refusal: Refusal, path: str) -> None:
         if path.startswith(API):

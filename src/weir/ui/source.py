@@ -196,8 +196,13 @@ class LiveSource(Source):
             tasks = [asyncio.ensure_future(each.run()) for _, each in self._informers.values()]
             await wait_all_synced([each for _, each in self._informers.values()])
             stirred = asyncio.Event()
+
+            def heard(old: Document | None, new: Document | None) -> None:
+                if matters(old, new):
+                    stirred.set()
+
             for _, informer in self._informers.values():
-                informer.cache.listen(lambda old, new: stirred.set())
+                informer.cache.listen(heard)
             stirred.clear()
             self._tell()
             self._ready.set()
@@ -244,6 +249,40 @@ class LiveSource(Source):
             if absent is not None:
                 missing.append(absent)
         return missing
+
+
+def matters(old: Document | None, new: Document | None) -> bool:
+    """Return whether a change is news: a node that only says that it is alive is none.
+
+    >>> matters({"kind": "Node", "spec": {}}, {"kind": "Node", "spec": {"unschedulable": True}})
+    True
+    """
+    if old is None or new is None:
+        return True
+    return _telling(old) != _telling(new)
+
+
+def _telling(document: Document) -> Document:
+    """Return *document* without the times at which it was written and looked at."""
+    metadata = document.get("metadata")
+    kept = {**document}
+    if isinstance(metadata, dict):
+        kept["metadata"] = {
+            name: value
+            for name, value in metadata.items()
+            if name not in ("resourceVersion", "managedFields")
+        }
+    status = document.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    if isinstance(status, dict) and isinstance(conditions, list):
+        times = ("lastHeartbeatTime", "lastProbeTime")
+        plain = [
+            {name: value for name, value in each.items() if name not in times}
+            for each in conditions
+            if isinstance(each, dict)
+        ]
+        kept["status"] = {**status, "conditions": plain}
+    return kept
 
 
 def open_source(where: Where, given: Mapping[str, bool]) -> Source:

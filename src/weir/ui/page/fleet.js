@@ -17,6 +17,10 @@ let state = null;
 /** @type {any[]} */
 let lines = [];
 let chosen = new Set(), lastChosen = -1, at = 0, drawn = "";
+let printing = false;
+for (const [name, on] of /** @type {[string, boolean][]} */ ([["beforeprint", true], ["afterprint", false]])) {
+  addEventListener(name, () => { printing = on; if (parts.host && parts.host.isConnected && lines.length) paint(true); });
+}
 /** @type {any[]} */
 let order = [];
 /** @type {Record<string, HTMLElement>} */
@@ -129,8 +133,9 @@ function arrange() {
 
 /** @param {boolean} [anew] */
 function paint(anew) {
-  const host = parts.host, above = Math.max(0, Math.floor(host.scrollTop / LINE) - 3);
-  const below = Math.min(lines.length, Math.ceil((host.scrollTop + host.clientHeight) / LINE) + 3);
+  const host = parts.host, all = printing && lines.length < 2000;
+  const above = all ? 0 : Math.max(0, Math.floor(host.scrollTop / LINE) - 3);
+  const below = all ? lines.length : Math.min(lines.length, Math.ceil((host.scrollTop + host.clientHeight) / LINE) + 3);
   if (drawn === `${above},${below}` && !anew) return;
   drawn = `${above},${below}`;
   const had = host.contains(document.activeElement) && document.activeElement !== host;

@@ -29,6 +29,9 @@ export class Grid {
     }, h("div.grid-headgroup", { role: "rowgroup" }, this.head), this.body);
     this.element.addEventListener("focusin", () => { this.hasFocus = true; });
     this.element.addEventListener("focusout", () => { this.hasFocus = false; });
+    this.printing = false;
+    addEventListener("beforeprint", () => { this.printing = true; this.draw(true); });
+    addEventListener("afterprint", () => { this.printing = false; this.draw(true); });
     new ResizeObserver(() => this.draw(true)).observe(this.element);
   }
 
@@ -52,10 +55,11 @@ export class Grid {
     if (!cells || !this.element.isConnected) return;
     const { rowHeight, headHeight } = this.given, own = this.element;
     const wide = this.nameWidth + cells.columns * this.columnWidth;
-    const above = Math.max(0, Math.floor(own.scrollTop / rowHeight) - 4);
-    const below = Math.min(cells.rows, Math.ceil((own.scrollTop + own.clientHeight) / rowHeight) + 4);
-    const left = Math.max(0, Math.floor(own.scrollLeft / this.columnWidth) - 2);
-    const right = Math.min(cells.columns, Math.ceil((own.scrollLeft + own.clientWidth) / this.columnWidth) + 2);
+    const all = this.printing && cells.rows * cells.columns < 20000;
+    const above = all ? 0 : Math.max(0, Math.floor(own.scrollTop / rowHeight) - 4);
+    const below = all ? cells.rows : Math.min(cells.rows, Math.ceil((own.scrollTop + own.clientHeight) / rowHeight) + 4);
+    const left = all ? 0 : Math.max(0, Math.floor(own.scrollLeft / this.columnWidth) - 2);
+    const right = all ? cells.columns : Math.min(cells.columns, Math.ceil((own.scrollLeft + own.clientWidth) / this.columnWidth) + 2);
     const seen = [above, below, left, right, wide].join(), across = [left, right, wide].join();
     if (seen === this.seen && !anew) return;
     this.seen = seen;
