@@ -108,6 +108,8 @@ def check_custom(
     """Return *value* read as its kind, and its warnings; raises DecodeError with the decoder's sentence alone."""
     problems = list(doubled or ())
     metadata, unknown = _metadata(value.get("metadata"))
+    if not problems and not unknown and kind.says.fits(value):
+        return {**value, "kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}, []
     embedded = _read_embedded(value, kind.schema, "") if kind.schema.has_embedded else []
     looks = field_validation != "Ignore"
     if looks:

@@ -7,7 +7,7 @@ are never written to. Rows are immutable; a changed definition makes new ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from weir.customresources.conditions import is_true
+from weir.customresources.fitting import fitting
 from weir.customresources.schema import Schema, read_schema
 from weir.objects.kinds import SCALE, STATUS, Kind, Subresource
 from weir.objects.served_kinds import ServedKinds
@@ -67,6 +68,11 @@ class Version:
     def scale(self) -> Mapping[str, str]:
         """The paths of the subresource scale."""
         return (self.document().get("subresources") or {}).get("scale") or {}
+
+    @cached_property
+    def fits(self) -> Callable[[Any], bool]:
+        """Whether an object is plainly as the schema wants it (weir.customresources.fitting)."""
+        return fitting(self.schema, root=True)
 
     @cached_property
     def kept(self) -> dict[str, Any]:

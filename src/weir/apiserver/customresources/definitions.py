@@ -29,6 +29,8 @@ class Definitions:
 
     def __init__(self, store: Store, served: ServedKinds) -> None:
         self._store, self._served = store, served
+        #: by name: group and accepted names, all that one definition needs to know of the others
+        self.names: dict[str, tuple[str, Document]] = {}
         #: called with every kind that is no longer served
         self.when_gone: Callable[[Kind], None] = _nothing
         #: called with the name of every definition that is written or deleted
@@ -58,9 +60,13 @@ class Definitions:
         """Serve what a definition says now; None: it is gone."""
         known = self._served.under(name)
         rows: list[Any] = []
+        self.names.pop(name, None)
         if value is not None:
             try:
-                rows = list(rows_of(codec.decode(DEFINITIONS, value), known))
+                definition = codec.decode(DEFINITIONS, value)
+                names = (definition.get("status") or {}).get("acceptedNames") or {}
+                self.names[name] = definition["spec"].get("group") or "", names
+                rows = list(rows_of(definition, known))
             except (KeyError, TypeError, ValueError) as error:  # written past this server
                 log.error("a definition in the store cannot be served", name=name, err=error)
         if rows or known:

@@ -42,7 +42,7 @@ class DefinitionKeeper:
 
     def __init__(self, verbs: Verbs, lists: Lists, served: ServedKinds, definitions: Definitions) -> None:
         self._verbs, self._lists, self._served = verbs, lists, served
-        self._deletion = Deletion(verbs)
+        self._deletion, self._definitions = Deletion(verbs), definitions
         self._working: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._stopped = False
@@ -95,7 +95,7 @@ class DefinitionKeeper:
         from weir.apiserver.customresources import naming  # read by the first definition
 
         now = self._verbs.now
-        others = [other for other in self._verbs.documents(DEFINITIONS) if other["metadata"]["name"] != name]
+        others = [names for other, names in self._definitions.names.items() if other != name]
         for step in (
             lambda old: naming.named(old, others, now),
             lambda old: naming.established(old, now),
@@ -106,8 +106,7 @@ class DefinitionKeeper:
     def _reconsider(self, gone: str) -> None:
         """A definition is gone and has freed its names: look at those of its group again."""
         group = gone.partition(".")[2]
-        for found in self._verbs.store.range(DEFINITIONS.prefix).items:
-            name = found.key[len(DEFINITIONS.prefix) :]
+        for name in list(self._definitions.names):
             if name.partition(".")[2] == group:
                 self._changed(name)
 

@@ -18,8 +18,11 @@ Document = dict[str, Any]
 _NAMES = ("plural", "singular", "shortNames", "kind", "listKind")
 
 
-def named(definition: Document, others: Iterable[Document], now: str) -> Document | None:
-    """Return *definition* with the names it gets, and what is said of them; None when nothing changes."""
+def named(definition: Document, others: Iterable[tuple[str, Document]], now: str) -> Document | None:
+    """Return *definition* with the names it gets, and what is said of them; None when nothing changes.
+
+    *others* are the groups and accepted names of all other definitions.
+    """
     wanted = definition["spec"]["names"]
     has = (definition.get("status") or {}).get("acceptedNames") or {}
     if _plain(wanted) == _plain(has):
@@ -98,13 +101,13 @@ def _plain(names: Document) -> Document:
     return {"plural": "", "kind": "", **kept}
 
 
-def _taken(definition: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
+def _taken(definition: Document, others: Iterable[tuple[str, Document]]) -> tuple[set[str], set[str]]:
     resources: set[str] = set()
     kinds: set[str] = set()
-    for other in [definition, *others]:
-        if other["spec"].get("group") != definition["spec"].get("group"):
+    mine = definition["spec"].get("group") or ""
+    for group, names in [(mine, (definition.get("status") or {}).get("acceptedNames") or {}), *others]:
+        if group != mine:
             continue
-        names = (other.get("status") or {}).get("acceptedNames") or {}
         resources |= {
             names.get("plural") or "",
             names.get("singular") or "",

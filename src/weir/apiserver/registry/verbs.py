@@ -224,7 +224,7 @@ class Verbs:
             raise errors.AlreadyExists.object(kind, name)
         event = result.check()
         assert event.now is not None
-        return WriteResult(201, codec.served(served, event.now.value))
+        return WriteResult(201, codec.just_stored(served, event.now.value))
 
     # ------------------------------------------------------------------------------------------- update
 
@@ -378,7 +378,7 @@ class Verbs:
             return None
         event = result.check()
         assert event.now is not None
-        return WriteResult(200, codec.served(served, event.now.value))
+        return WriteResult(200, codec.just_stored(served, event.now.value))
 
 
 def _computed(kind: Kind, value: bytes, compute: Callable[[Document], Document]) -> tuple[Document, Document]:
