@@ -160,3 +160,35 @@ def test_a_write_that_evicts_does_not_queue_behind_those_that_evict_nobody(stock
     assert evicts.done() and "last" in seen[: 2 * BESIDE + 1]
     stock.advance(30)
     assert {f"p{number}" for number in range(MANY)} <= set(seen), "and the rest follows"
+
+
+def test_what_another_replica_leaves_undone_is_found_by_the_leader(monkeypatch, caplog):
+    """A replica that admits a write and then patches nobody: the leader learns of the taint by the node."""
+    with StockCluster(replicas=2) as stock:
+        stock.node("n")
+        stock.set_taints("n", ("sla", "1", "NoSchedule"))
+        stock.run_pod("p", GT)
+        helper = next(each for each in stock.operators if not each.metrics.leader.value)
+
+        async def never(*given, **more):
+            await stock.clock.sleep(1_000)
+
+        monkeypatch.setattr(helper.entries, "add", never)
+        stock._turn = stock.operators.index(helper)  # the first of a write's two calls is the other's
+        patch = {"spec": {"taints": [taint("950", "NoSchedule")]}}
+        writing = stock._loop.create_task(stock.client.patch(NODE, "n", patch))
+        stock.advance(5)
+        assert writing.done() and helper.metrics.barriers_ahead.child().value == 1
+        assert stock.where("p") == "n"
+        assert "past the hook" not in caplog.text
+
+
+def test_a_taint_that_evicts_nobody_is_no_repair(stock, caplog):
+    stock.set_taints("n0", ("sla", "950", "NoSchedule"))
+    stock.advance(5)
+    assert {stock.where(f"p{number}") for number in range(MANY)} == {"n0"}
+    stock.set_taints("n0", ("sla", "960", "NoSchedule"))
+    stock.advance(5)
+    values = {entry.get("value") for entry in stock.get("Pod", "p0")["spec"]["tolerations"]}
+    assert "960" in values and "lacked entries" not in caplog.text
+    assert stock.operators[0].metrics.repairs.child("entries").value == 0

@@ -232,7 +232,8 @@ class Controller:
             if not lacks(pod, triples_of(node), native):
                 return
             written = await self._entries.add(pod, lambda: triples_of(node), "repair")
-            if written.added:
+            # No barrier sees to taints that evict nobody: their entries come now, and nothing was wrong.
+            if any(triple.effect == "NoExecute" for triple in written.added):
                 self._metrics.repairs.child("entries").inc()
                 self._log.warning(
                     "A running pod lacked entries for its node's taints", pod=f"{key.namespace}/{key.name}"
@@ -314,13 +315,20 @@ class Controller:
             return
         raise errors.Conflict(f"node {name} is changed by others all the time")
 
+    def _unknown(self, triples: tuple[Triple, ...]) -> list[Triple]:
+        known = set(self._known.known)
+        return [triple for triple in triples if triple not in known and not triple.conditional]
+
     async def _reconcile_node(self, name: str) -> None:
         node = self._nodes.get(ObjectKey("", name))
         if node is None:
             return
         triples = triples_of(node)
-        known = set(self._known.known)
-        if passed := [triple for triple in triples if triple not in known and not triple.conditional]:
+        if self._unknown(triples):
+            await (
+                self._known.read()
+            )  # the barrier of another replica knows them: what is new is looked at then
+        if passed := self._unknown(triples):
             self._log.warning("A node got taints past the hook", node=name, taints=",".join(map(str, passed)))
             await self._known.add(passed)
         for pod in self._pods.by_index("node", name):
