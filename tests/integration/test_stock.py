@@ -447,7 +447,7 @@ def test_what_was_there_before_is_taken_over(stock):
     stock.start_operator("again")
     stock.advance(5)
     assert any(entry.get("value") == "970" for entry in tolerations(stock, "p"))
-    assert stock.operators[0].metrics.repairs.child("entries").value == 1
+    assert stock.operators[0].metrics.repairs.child("entries").value == 0, "a taint that evicts nobody"
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -505,6 +505,8 @@ def test_grace_saves_a_pod_whose_newest_entry_was_not_seen_in_time(seconds):
         stock.set_taints("n", SLA960)
         stock.advance(30)
         assert stock.where("p") == ("n" if seconds else None)
+        if seconds:
+            assert stock.operators[0].metrics.repairs.child("entries").value == 1
 
 
 def test_with_grace_a_pod_that_has_to_leave_leaves_at_once(graced):

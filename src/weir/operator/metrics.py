@@ -62,7 +62,7 @@ class OperatorMetrics:
         )
         self.repairs = r.counter(
             "weir_operator_repairs_total",
-            "What was found on the wrong side and put right (entries, labels).",
+            "What was found on the wrong side and put right (entries against NoExecute, labels).",
             ["what"],
         )
         self.capped = r.counter(
