@@ -179,7 +179,7 @@ case("params-missing-ignored", "false", paramKind=CM, failurePolicy="Ignore",
 case("params-none", "params == null", paramKind=CM)
 case("params-unset", "params.data.a == '1'", paramKind=CM)
 case("params-selected", {"expression": "object.data.a == params.data.a", "messageExpression": "'not ' + params.data.a"},
-     data=TWO, paramKind=CM, before=[
+     data=[{"a": "1"}, {"a": "3"}], paramKind=CM, before=[
          Asked("p", "POST", MAPS, document("ConfigMap", f"sel-{i}", metadata={"labels": {"sel": "yes"}}, data={"a": i}))
          for i in ("1", "3")],
      bound={"paramRef": {"selector": {"matchLabels": {"sel": "yes"}}, "parameterNotFoundAction": "Deny"}})  # fmt: skip

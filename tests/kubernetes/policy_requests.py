@@ -228,4 +228,39 @@ def refused() -> Iterator[Asked]:
     yield from q.asked
 
 
-POLICY_REQUESTS: list[Asked] = [*stored(), *refused()]
+def rights() -> Iterator[Asked]:
+    """Policies of somebody who may write policies and read few parameters."""
+    q = Questions("rights of policies")
+    group = "rbac.authorization.k8s.io"
+    rules = [
+        {"apiGroups": [VERSION.partition("/")[0]], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"], "verbs": ["get"]},
+    ]
+    role = document("ClusterRole", "policy-writer", f"{group}/v1", rules=rules)
+    subjects = [{"kind": "Group", "name": "policy-writers", "apiGroup": group}]
+    bound = document("ClusterRoleBinding", "policy-writers", f"{group}/v1", subjects=subjects,
+                     roleRef={"apiGroup": group, "kind": "ClusterRole", "name": "policy-writer"})  # fmt: skip
+    q.ask("role", "POST", f"/apis/{group}/v1/clusterroles", role)
+    q.ask("role binding", "POST", f"/apis/{group}/v1/clusterrolebindings", bound)
+    secrets, maps = ({"apiVersion": "v1", "kind": kind} for kind in ("Secret", "ConfigMap"))
+    q.ask("of maps", "POST", POLICIES, policy("of-maps", paramKind=maps))
+    yield from q.asked
+    who = {"Impersonate-User": "jane", "Impersonate-Group": "policy-writers"}
+    ref = {"parameterNotFoundAction": "Deny"}
+    for number, (path, one) in enumerate((
+        (POLICIES, policy("r-secrets", paramKind=secrets)),
+        (POLICIES, policy("r-maps", paramKind=maps)),
+        (POLICIES, policy("r-gone", paramKind={"apiVersion": "a.example/v1", "kind": "Gone"})),
+        (POLICIES, policy("r-none")),
+        (BINDINGS, binding("of-maps", paramRef={**ref, "name": "mine"})),
+        (BINDINGS, binding("of-maps", paramRef={**ref, "name": "other"})),
+        (BINDINGS, binding("of-maps", paramRef={**ref, "selector": {}})),
+        (BINDINGS, binding("of-nobody", paramRef={**ref, "name": "mine"})),
+        (BINDINGS, binding("of-maps")),
+    )):  # fmt: skip
+        yield Asked(f"rights of policies as jane {number}", "POST", f"{path}?dryRun=All", one, headers=who)
+    yield Asked("rights of policies: clean", "DELETE", f"{POLICIES}/of-maps")
+
+
+POLICY_REQUESTS: list[Asked] = [*stored(), *refused(), *rights()]

@@ -38,6 +38,7 @@ from weir.apiserver.auth.authz import Authorizer
 from weir.apiserver.auth.claim_status_authz import ClaimStatusRights
 from weir.apiserver.auth.create_authz import CreateRights
 from weir.apiserver.auth.escalation import EscalationCheck
+from weir.apiserver.auth.param_rights import ParamRights
 from weir.apiserver.auth.reviews import Reviews
 from weir.apiserver.auth.tokens import Signer, Verifier, key_set, openid_configuration
 from weir.apiserver.blocking import Blocking
@@ -301,7 +302,12 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
             mutating,
             validating,
         ],
-        guards=[CreateRights(authorizer), EscalationCheck(authorizer), ClaimStatusRights(authorizer)],
+        guards=[
+            CreateRights(authorizer),
+            EscalationCheck(authorizer),
+            ClaimStatusRights(authorizer),
+            ParamRights(reader, authorizer.decide, validating.bound),
+        ],
         webhooks=Webhooks(
             reader,
             webhook_client,

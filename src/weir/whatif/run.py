@@ -74,6 +74,7 @@ WITHOUT: Final = (
     "-cronjob",
     "-node-ttl",
     "-serviceaccount",
+    "-validatingadmissionpolicy-status",
 )
 #: Events that the answer is read from; nobody reads the others.
 _TELLING: Final = frozenset({"FailedCreate"})

@@ -32,6 +32,8 @@ LEFT_OUT: Final = frozenset(
         "RoleBinding",
         "ClusterRole",
         "ClusterRoleBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
         "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration",
         "ValidatingAdmissionPolicy",

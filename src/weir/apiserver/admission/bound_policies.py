@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from weir.apiserver.admission.attributes import Attributes, Reader
-from weir.objects.kinds import Kind, find_kind
+from weir.objects import kinds
+from weir.objects.kinds import Kind
 from weir.objects.served_kinds import ServedKinds
 
 if TYPE_CHECKING:
@@ -63,11 +64,11 @@ class BoundPolicies(Generic[P]):
         from weir.policies.dispatch import bound_policies
 
         policies = self._reader.list_now(self._policy, None)
-        self._bound = bound_policies(policies, bindings, self._find_kind, self._compile, self._bound)
+        self._bound = bound_policies(policies, bindings, self.find_kind, self._compile, self._bound)
 
-    def _find_kind(self, api_version: str, kind: str) -> Kind | None:
+    def find_kind(self, api_version: str, kind: str) -> Kind | None:
         """Return the row of a kind, of the table or of a definition."""
-        found = find_kind(api_version, kind)
+        found = kinds.find_kind(api_version, kind)
         if found is None and self.served is not None:
             named = (
                 one for one in self.served.joined() if (one.api_version, one.kind) == (api_version, kind)
