@@ -477,6 +477,7 @@ KINDS: tuple[Kind, ...] = (
         generation=True,
         subresources=(STATUS,),
         unconditional_update=False,
+        storage_version="v1beta1",  # as discovery says; a definition is stored as it is served
     ),
     _row(_NETWORKING, "v1", "IPAddress", "ipaddresses", "ip", namespaced=False),
     _row(_NETWORKING, "v1", "IngressClass", "ingressclasses", namespaced=False, generation=True),
