@@ -279,6 +279,8 @@ def _read_policies(names: tuple[str, ...]) -> list[Document]:
                 f"--policies {' '.join(names)}: no ValidatingAdmissionPolicy with a binding; a policy without "
                 "a ValidatingAdmissionPolicyBinding does nothing"
             )
+        for name in found.mutating:
+            say(f"MutatingAdmissionPolicy {name} is not applied: manifests are judged as written", err=True)
         for name in found.unbound:
             say(f"ValidatingAdmissionPolicy {name} has no binding and judges nothing", err=True)
     return documents

@@ -82,6 +82,12 @@ class PolicyFiles:
             name for one in self._own if _is(one, _POLICY) and (name := one["metadata"]["name"]) not in used
         ]
 
+    @property
+    def mutating(self) -> list[str]:
+        """The names of policies that would change manifests, which nobody does here."""
+        changing = (one for one in self._documents if _is(one, "MutatingAdmissionPolicy"))
+        return [str(one["metadata"].get("name")) for one in changing]
+
     def judge(self, document: Any) -> list[tuple[Bound[ValidatingPolicy], Outcome | NotJudged]]:
         """Return what each policy says of a manifest."""
         kind = self.find_kind(*_names(document)) if _is_object(document) else None

@@ -29,6 +29,15 @@ spec: {{policyName: p, {binding}}}
 """
 
 
+CHANGING = f"""\
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {{name: m}}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints: {{resourceRules: [{RULE}]}}
+  mutations: [{{patchType: JSONPatch, jsonPatch: {{expression: "[JSONPatch{{op: 'remove', path: '/x'}}]"}}}}]
+"""
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: app}]}\n"
 SPACE = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {tier: gold}}\n"
 PARAM = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits}\ndata: {most: '3'}\n"
@@ -148,3 +157,7 @@ def test_the_command_says_what_was_not_judged_and_wants_a_binding(tmp_path, caps
     (tmp_path / "policies.yaml").write_text(policy("false"))
     assert run([*asked, str(tmp_path / "policies.yaml")]) == 1
     assert "denied request: nope" in capsys.readouterr().out
+    changing = policy("true") + "---\n" + CHANGING
+    (tmp_path / "policies.yaml").write_text(changing)
+    assert run([*asked, str(tmp_path / "policies.yaml")]) == 0
+    assert "MutatingAdmissionPolicy m is not applied" in capsys.readouterr().err
