@@ -30,7 +30,8 @@ def wait_established(server: str, name: str) -> None:
         conditions = {one["type"]: one["status"] for one in found["status"].get("conditions") or ()}
         if conditions.get("Established") == "True":
             spec = found["spec"]
-            path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}"
+            served = next(one["name"] for one in spec["versions"] if one["served"])
+            path = f"/apis/{spec['group']}/{served}"
             code, listed, _ = call(server, Asked("", "GET", path))
             if code == 200 and any(one["name"] == spec["names"]["plural"] for one in listed["resources"]):
                 return
