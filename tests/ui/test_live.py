@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
 from tests.e2e.kubectl import Kubectl, newest_kubectl
 from tests.e2e.test_up import until, up
+from weir.cli._holder import find_holder
 from weir.cli._options import Live, Where
 
 CELLS = "[...document.querySelectorAll('[role=gridcell]')]"
@@ -116,6 +120,25 @@ def test_a_node_is_drained_through_the_api(serve, cluster):
         "apply", {"question": {**question, "change": "uncordon"}, "confirm": "kubectl uncordon node-0"}
     )
     assert code == 200 and "unschedulable" not in cluster("get", "node", "node-0", "-o", "jsonpath={.spec}")
+
+
+def test_the_cluster_of_weir_up_is_started_and_stopped_with_the_page(tmp_path):
+    command = [sys.executable, "-m", "weir", "ui", "--up", "--no-browser"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    try:
+        lines = iter(process.stdout.readline, "")
+        url = next(line.split()[1] for line in lines if line.startswith("open http"))
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        origin = url.partition("?")[0]
+        request = urllib.request.Request(f"{origin}api/v1/state", headers={"Cookie": cookie})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            state = json.load(answer)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert state["live"] and len(state["nodes"]) == 3
+    assert find_holder(tmp_path / ".weir") is None, "what was started is stopped"
 
 
 def test_read_only_writes_nothing(page, cluster):

@@ -141,7 +141,7 @@ async function again() {
     const found = await send("what-if", body);
     if (mine !== turn) return;
     [answer, asked] = [found, body];
-    moment = Number(route().query.t) || 0;
+    moment = Math.max(0, Number(route().query.t) || 0);
     drawAnswer();
   } catch (error) {
     if (mine !== turn) return;
@@ -230,7 +230,11 @@ function drawAnswer() {
 function player() {
   const slide = h("input", { type: "range", id: "scrub", min: 0, max: horizon, step: Math.max(0.1, horizon / 600), value: moment, "aria-label": "Time after the change",
     oninput: (/** @type {Event} */ e) => { stopPlaying(); setMoment(Number(/** @type {HTMLInputElement} */ (e.target).value)); } });
-  return h("div.row", null, h("button", { type: "button", id: "play", onclick: play }, "▶ Play"), h("div.grow", null, slide), h("output", { id: "clock", for: "scrub" }, span(moment)));
+  return h("div.row", null, h("button", { type: "button", id: "play", onclick: play }, "▶ Play"), h("div.grow", null, slide), h("output", { id: "clock", for: "scrub" }, clock()));
+}
+
+function clock() {
+  return moment < 0.05 ? "now" : `+ ${span(Math.max(1, moment))}`;
 }
 
 function play() {
@@ -257,7 +261,7 @@ function stopPlaying() {
 function setMoment(to) {
   moment = to;
   const slide = /** @type {HTMLInputElement | null} */ (document.getElementById("scrub"));
-  if (slide) { slide.value = String(to); byId("clock").textContent = moment < 0.05 ? "now" : `+ ${span(Math.max(1, moment))}`; }
+  if (slide) { slide.value = String(to); byId("clock").textContent = clock(); }
   drawLanes();
 }
 
@@ -295,8 +299,10 @@ function lane(name, pods) {
     ];
   });
   const left = pods.filter((one) => one.afterSeconds <= moment).length;
+  const [namespace, kind, ...bare] = name.split("/");
   return h("tr", null,
-    h("th", { scope: "row" }, h("bdi", null, name), h("span.quiet", null, ` ${left} of ${pods.length} told to go`)),
+    h("th", { scope: "row", title: name }, h("bdi.lane-name", null, bare.join("/")), h("span.sub", null, h("bdi", null, `${kind} · ${namespace}`)),
+      h("span.sub", null, `${left} of ${pods.length} told to go`)),
     h("td", null, s("svg", { viewBox: "0 0 600 26", preserveAspectRatio: "none", role: "img", "aria-label": pods.map((one) => `${one.pod} leaves ${span(one.afterSeconds)}`).slice(0, 8).join(", ") },
       drawn, s("line.now", { x1: across(moment), x2: across(moment), y1: 0, y2: 26 }))),
     h("td.end", null, ends(pods)));
