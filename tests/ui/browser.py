@@ -103,6 +103,12 @@ class Tab:
             time.sleep(0.03)
         raise AssertionError(f"not within {seconds:g} s: {code}\npage: {self.text()[:600]}\n{self.errors}")
 
+    def processor_ms(self) -> float:
+        """Return how long the page has kept the processor busy so far: what other programs take away is not in it."""
+        self.send("Performance.enable", timeDomain="threadTicks")
+        found = {each["name"]: each["value"] for each in self.send("Performance.getMetrics")["metrics"]}
+        return float(found["ThreadTime"]) * 1000
+
     def text(self, selector: str = "body") -> str:
         """Return the words of an element."""
         return str(

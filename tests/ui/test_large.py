@@ -1,16 +1,20 @@
 """5,000 nodes × 2,000 workloads, and 10,000 devices: the page stays fluid.
 
-Measured inside the page, by how long its own script keeps the browser busy; the best of some rounds counts, because a
-crowded machine takes the processor away in the middle of one.
+Measured by how long the page keeps the processor busy, and not by the clock on the wall: a crowded machine takes the
+processor away in the middle of everything. Of several steps the median counts: one may meet a garbage collection.
 """
 
 from __future__ import annotations
 
 import json
+from statistics import median
 
 import pytest
 
+from tests.ui.conftest import go
 from tests.ui.large import documents, slices
+
+CELLS = "document.querySelectorAll('[role=gridcell]').length"
 
 
 @pytest.fixture(scope="module")
@@ -21,72 +25,43 @@ def dump(tmp_path_factory):
     return path
 
 
+def typed(tab, word):
+    """Return how long the page is busy with one word in the search."""
+    before = tab.processor_ms()
+    tab.js(
+        f"(() => {{ const e = document.querySelector('input[name=q]'); e.value = {json.dumps(word)};"
+        "e.dispatchEvent(new Event('input')); return document.body.offsetHeight; })()"
+    )
+    return tab.processor_ms() - before
+
+
+def scrolled(tab, selector, to):
+    """Return how long the page is busy with one step of scrolling."""
+    before = tab.processor_ms()
+    tab.js(
+        f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollTop = {to};"
+        "e.dispatchEvent(new Event('scroll')); return document.body.offsetHeight; })()"
+    )
+    return tab.processor_ms() - before
+
+
 def test_the_matrix_and_the_fleet_stay_fluid(page, dump):
     tab = page(dump)
-    tab.until("document.querySelectorAll('[role=gridcell]').length", 120)
+    tab.until(CELLS, 120)
     assert "2,000 of 2,000 workloads, 5,000 nodes" in tab.text(".toolbar")
-    assert tab.js("document.querySelectorAll('[role=gridcell]').length") < 2000, (
-        "only what is in sight is there"
-    )
-    paint = tab.js(
-        """(async () => {
-          const best = [];
-          for (let round = 0; round < 5; round += 1) {
-            const text = await (await fetch('api/v1/matrix')).text();
-            const began = performance.now();
-            JSON.parse(text);
-            const parsed = performance.now() - began;
-            const search = document.querySelector('input[name=q]');
-            const again = performance.now();
-            search.value = '';
-            search.dispatchEvent(new Event('input'));
-            document.body.offsetHeight;
-            best.push(parsed + performance.now() - again);
-          }
-          return Math.min(...best);
-        })()"""
-    )
-    filtered = tab.js(
-        """(() => {
-          const search = document.querySelector('input[name=q]'), best = [];
-          for (const word of ['app-01', 'team-7', 'sla', 'x', '']) {
-            const began = performance.now();
-            search.value = word;
-            search.dispatchEvent(new Event('input'));
-            document.body.offsetHeight;
-            best.push(performance.now() - began);
-          }
-          return Math.min(...best.slice(0, 3));
-        })()"""
-    )
-    scrolled = tab.js(
-        """(() => {
-          const grid = document.querySelector('.grid'), best = [];
-          for (let step = 1; step < 12; step += 1) {
-            const began = performance.now();
-            grid.scrollTop = step * 3000;
-            grid.dispatchEvent(new Event('scroll'));
-            document.body.offsetHeight;
-            best.push(performance.now() - began);
-          }
-          return Math.min(...best);
-        })()"""
-    )
-    tab.js("location.hash = '#/devices'")
+    assert tab.js(CELLS) < 2000, "only what is in sight is there"
+    go(tab, "#/devices")
     tab.until("document.querySelectorAll('.tile').length", 120)
     assert "10,000 of 10,000 devices" in tab.text(".toolbar")
-    fleet = tab.js(
-        """(() => {
-          const search = document.querySelector('input[name=q]'), best = [];
-          for (const word of ['gpu-3', 'node-00012', '']) {
-            const began = performance.now();
-            search.value = word;
-            search.dispatchEvent(new Event('input'));
-            document.body.offsetHeight;
-            best.push(performance.now() - began);
-          }
-          return Math.min(...best);
-        })()"""
-    )
-    print(f"paint {paint:.0f} ms, filter {filtered:.0f} ms, scroll {scrolled:.0f} ms, devices {fleet:.0f} ms")
-    assert paint < 1000 and filtered < 100 and scrolled < 100 and fleet < 200
+    devices = median(typed(tab, word) for word in ("gpu-3", "node-00012", "gpu-1", "x", ""))
+    fleet_steps = median(scrolled(tab, ".fleet", step * 2000) for step in range(1, 6))
+    before = tab.processor_ms()
+    go(tab, "#/fit")
+    tab.until(CELLS, 120)
+    paint = tab.processor_ms() - before
+    filters = median(typed(tab, word) for word in ("app-01", "team-7", "sla", "x", ""))
+    steps = median(scrolled(tab, ".grid", step * 3000) for step in range(1, 12))
+    print(f"paint {paint:.0f} ms, filter {filters:.0f} ms, scroll {steps:.0f} ms", end="; ")
+    print(f"devices: filter {devices:.0f} ms, scroll {fleet_steps:.0f} ms")
+    assert paint < 1000 and filters < 100 and steps < 100
+    assert devices < 150 and fleet_steps < 100
