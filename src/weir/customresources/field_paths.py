@@ -6,7 +6,7 @@ Spec: the simple JSON paths of `selectableFields` and of a rule's `fieldPath`.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from weir.validate.field import Document
 
@@ -87,3 +87,14 @@ def show_steps(steps: list[Step]) -> str:
     for name, named in steps:
         text += (f".{name}" if text else name) if named else f"[{name}]"
     return text
+
+
+def find_at(document: Any, path: str) -> Any:
+    """Return what lies at a dotted path, None when nothing does.
+
+    >>> find_at({"spec": {"replicas": 3}}, ".spec.replicas")
+    3
+    """
+    for name in path.removeprefix(".").split("."):
+        document = document.get(name) if isinstance(document, dict) else None
+    return document

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from weir.cel.library.regex import Regex, RegexError
-from weir.customresources.formats import CHECKS
 from weir.customresources.schema import Schema
 
 __all__ = ["fitting"]
@@ -69,9 +67,15 @@ def _string(schema: Schema) -> Fits:
     if bounds.keys() - {"maxLength", "minLength", "pattern"}:
         return _never
     most, least = bounds.get("maxLength"), bounds.get("minLength") or 0
-    check = CHECKS.get(schema.format) if schema.format else None
-    regex: Regex | None = None
+    check: Fits | None = None
+    if schema.format:
+        from weir.customresources.formats import CHECKS  # loads CEL's library: not before a format needs it
+
+        check = CHECKS.get(schema.format)
+    regex: Any = None
     if bounds.get("pattern"):
+        from weir.cel.library.regex import Regex, RegexError
+
         try:
             regex = Regex(bounds["pattern"])
         except RegexError:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weir.customresources.embedded import validate_embedded
+from weir.customresources.field_paths import find_at
 from weir.customresources.ratcheting import without_unchanged
 from weir.customresources.schema import Schema
 from weir.customresources.served import CustomResourceKind
@@ -109,17 +110,6 @@ def _values(new: Any, old: Any, schema: Schema, at: str) -> list[FieldError]:
 def _below(error: FieldError, at: str) -> FieldError:
     field = at if error.field == "<nil>" else f"{at}.{error.field}"
     return FieldError(error.type, field, error.value, error.detail)
-
-
-def find_at(document: Any, path: str) -> Any:
-    """Return what lies at a dotted path, None when nothing does.
-
-    >>> find_at({"spec": {"replicas": 3}}, ".spec.replicas")
-    3
-    """
-    for name in path.removeprefix(".").split("."):
-        document = document.get(name) if isinstance(document, dict) else None
-    return document
 
 
 def _replicas(new: Document, path: str) -> Errors:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from weir.customresources.formats import CHECKS
+from weir.customresources.format_names import FORMAT_NAMES
 
 Document = Mapping[str, Any]
 
@@ -136,7 +136,7 @@ def known_format(kind: str, name: str) -> str:
     ('datetime', '', 'int32')
     """
     if kind in ("", "string"):
-        return name.replace("-", "") if name.replace("-", "") in CHECKS else ""
+        return name.replace("-", "") if name.replace("-", "") in FORMAT_NAMES else ""
     return name if name in _NUMERIC_FORMATS.get(kind, ()) else ""
 
 

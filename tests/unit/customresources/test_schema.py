@@ -26,3 +26,10 @@ def test_a_format_counts_only_with_its_type(found, kept):
 def test_what_is_no_schema_is_refused_with_its_place(found):
     with pytest.raises(SchemaError, match="openAPIV3Schema"):
         read_schema(found)
+
+
+def test_the_names_of_formats_are_those_that_are_checked():
+    from weir.customresources.format_names import FORMAT_NAMES
+    from weir.customresources.formats import CHECKS
+
+    assert CHECKS.keys() == FORMAT_NAMES

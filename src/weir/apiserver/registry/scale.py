@@ -35,7 +35,7 @@ from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.transport.bodies import media_type
 from weir.apiserver.transport.http import Request
 from weir.apiserver.transport.options import WriteOptions
-from weir.customresources.resource_rules import find_at
+from weir.customresources.field_paths import find_at
 from weir.customresources.served import CustomResourceKind
 from weir.objects.kinds import Kind, by_kind
 from weir.selectors import labels

@@ -1,0 +1,36 @@
+"""Which formats of strings are checked? Their names, without dashes; the checks themselves (.formats) load CEL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FORMAT_NAMES: Final = frozenset(
+    [
+        "bsonobjectid",
+        "byte",
+        "cidr",
+        "creditcard",
+        "date",
+        "datetime",
+        "duration",
+        "email",
+        "hexcolor",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "isbn",
+        "isbn10",
+        "isbn13",
+        "k8slongname",
+        "k8sshortname",
+        "mac",
+        "password",
+        "rgbcolor",
+        "ssn",
+        "uri",
+        "uuid",
+        "uuid3",
+        "uuid4",
+        "uuid5",
+    ]
+)
