@@ -63,5 +63,5 @@ def test_the_matrix_and_the_fleet_stay_fluid(page, dump):
     steps = median(scrolled(tab, ".grid", step * 3000) for step in range(1, 12))
     print(f"paint {paint:.0f} ms, filter {filters:.0f} ms, scroll {steps:.0f} ms", end="; ")
     print(f"devices: filter {devices:.0f} ms, scroll {fleet_steps:.0f} ms")
-    assert paint < 1000 and filters < 100 and steps < 100
-    assert devices < 150 and fleet_steps < 100
+    assert paint < 1000 and filters < 100 and steps < 200
+    assert devices < 150 and fleet_steps < 200
