@@ -257,9 +257,17 @@ case("cost-ignored", "variables.l.all(a, variables.l.all(b, variables.l.all(c, t
      failurePolicy="Ignore")  # fmt: skip
 case("cost-variable", "variables.x", data=BIG, variables=[
     LIST, {"name": "x", "expression": "variables.l.all(a, variables.l.all(b, variables.l.all(c, true)))"}])  # fmt: skip
-case("budget", *["variables.l.all(a, variables.l.all(b, a != b || true))"] * 20, variables=[LIST], data=BIG)
-case("budget-ignored", *["variables.l.all(a, variables.l.all(b, a != b || true))"] * 20, variables=[LIST], data=BIG,
-     failurePolicy="Ignore")  # fmt: skip
+RIGHT = "authorizer.path('/x').check('get').allowed()"  # dear in the budget, cheap for the processor
+RIGHTS = [{"name": f"v{i}", "expression": RIGHT} for i in range(30)]
+case("budget", *[f"variables.v{i}" for i in range(30)], variables=RIGHTS)
+case(
+    "budget-ignored",
+    *[f"variables.v{i}" for i in range(30)],
+    "false",
+    variables=RIGHTS,
+    failurePolicy="Ignore",
+)
+case("budget-enough", *[f"variables.v{i % 28}" for i in range(60)], variables=RIGHTS)
 case("budget-rights", *["authorizer.path('/x').check('get').allowed()"] * 30)
 case("budget-conditions", "false", matchConditions=[
     {"name": f"c{i}", "expression": "authorizer.path('/x').check('get').allowed()"} for i in range(8)])  # fmt: skip
