@@ -81,7 +81,7 @@ __all__ = ["Options", "Running", "build", "open_store", "run", "serve"]
 log = Log("weir.apiserver")
 SWEEP_SECONDS = 5.0
 STOP_SECONDS = 10.0
-SWITCH_SECONDS = 0.0002
+SWITCH_SECONDS = 0.00002
 RENEW_SECONDS = 3600.0  # how often the ends of certificates are looked at
 
 
@@ -451,7 +451,8 @@ def tune_interpreter() -> None:
     """Look for cycles rarely, and let the store's writer in soon.
 
     The writer wants the interpreter for moments, twice per group of writes, and a busy loop would keep it (and the
-    disk) waiting for Python's five milliseconds each time.
+    disk) waiting for Python's five milliseconds each time. The loop in turn takes the interpreter anew for every socket
+    that has something: while large documents are read beside it, it waits this long each time (decision 18).
     """
     calm_collector()
     return_memory()
