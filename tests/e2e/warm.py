@@ -199,7 +199,8 @@ def ask(address: str, words: list[str]) -> int:
     here = os.getcwd()  # noqa: PTH109 (this program imports little: it is started a hundred times)
     message = json.dumps([words, here, dict(os.environ)]).encode() + b"\n"
     sent = socket.send_fds(there, [message], [0, 1, 2])
-    there.sendall(message[sent:])
+    if sent < len(message):  # else a quick command may have ended already
+        there.sendall(message[sent:])
     for stream in (0, 1, 2):  # who waits for the end of what is written waits for the command's
         os.close(stream)
     said = b""

@@ -110,8 +110,9 @@ def drop_nulls(value: Any, schema: Schema | None) -> None:
 def fill_defaults(value: Any, schema: Schema | None) -> None:
     """Fill in the defaults of *schema*.
 
+    >>> from weir.customresources.schema import read_schema
     >>> found = {"a": {}}
-    >>> fill_defaults(found, Schema(properties={"a": Schema(properties={"b": Schema(default=5)})}))
+    >>> fill_defaults(found, read_schema({"properties": {"a": {"properties": {"b": {"default": 5}}}}}))
     >>> found
     {'a': {'b': 5}}
     """

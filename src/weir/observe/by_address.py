@@ -34,13 +34,14 @@ class ByAddress(Generic[Item]):
 
     def add(self, address: str, item: Item) -> Item | None:
         """Take *item* in; return the one that has to go for it, which is forgotten."""
-        evicted = None
-        if self._count >= self._most:
-            most = max(self._of, key=lambda known: len(self._of[known]))
-            evicted = next(iter(self._of[most]))
-            self.discard(most, evicted)
         self._of.setdefault(address, {})[item] = None
         self._count += 1
+        if self._count <= self._most:
+            return None
+        # the newcomer counts too: who comes once more makes room among its own
+        most = max(self._of, key=lambda known: len(self._of[known]))
+        evicted = next(iter(self._of[most]))
+        self.discard(most, evicted)
         return evicted
 
     def discard(self, address: str, item: Item) -> None:

@@ -17,5 +17,5 @@ def kube_version_order(version: str) -> tuple[int, int, int, int, tuple[int, ...
     """
     found = _KUBE_LIKE.fullmatch(version)
     if found is None:
-        return 0, 0, 0, 0, tuple(-ord(char) for char in version)
+        return 0, 0, 0, 0, (*(-ord(char) for char in version), 0)
     return 1, _STAGES[found[2]], int(found[1]), int(found[3] or 0), ()

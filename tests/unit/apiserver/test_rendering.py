@@ -10,7 +10,7 @@ import pytest
 from weir.apiserver import rendering
 from weir.apiserver.run import Options, build, open_store
 from weir.apiserver.transport.http import Request
-from weir.clock import RealClock
+from weir.clock import VirtualClock
 
 FORMS = [
     ("", "application/json"),
@@ -24,7 +24,7 @@ PATH = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims"  # stor
 
 @pytest.fixture
 async def running(tmp_path):
-    options, clock = Options(tmp_path, store="memory", insecure=True), RealClock()
+    options, clock = Options(tmp_path, store="memory", insecure=True), VirtualClock()  # ages stay the same
     found = await build(options, await open_store(options, clock), clock)
     claim = {
         "metadata": {"name": "a"},
