@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.kubectl import Kubectl, newest_kubectl
 from tests.e2e.test_up import until, up
+from tests.ui.conftest import go
 from weir.cli._holder import find_holder
 from weir.cli._options import Live, Where
 
@@ -43,6 +44,51 @@ metadata: {name: pods-only}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods-only}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: viewer}]
 """
+ONLY_LOOKS = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: only-looks}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: only-looks}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: only-looks}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: onlooker}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}
+"""
+#: One node and one rule by their names, evictions in one namespace.
+SOME_RIGHTS = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: elsewhere}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: some-rights}
+rules:
+- {apiGroups: [""], resources: [nodes], resourceNames: [node-2], verbs: [patch]}
+- {apiGroups: [resource.k8s.io], resources: [devicetaintrules], resourceNames: [mine], verbs: [delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: some-rights}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: some-rights}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: evicts, namespace: default}
+rules: [{apiGroups: [""], resources: [pods/eviction], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: evicts, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: evicts}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
+"""
+ON_NODE_2 = '{"spec": {"nodeName": "node-2"}}'
 
 
 @pytest.fixture(scope="module")
@@ -170,18 +216,63 @@ def test_devices_are_tainted_and_untainted_and_the_tiles_follow(page, cluster):
     assert "weir.dev/drain" not in cluster("get", "devicetaintrules", "-o", "yaml")
 
 
+def test_actions_without_rights_are_known_before_they_are_tried(page, cluster, tmp_path):
+    """One that may look at everything: no button that writes can be pressed, and each says why."""
+    cluster("apply", "-f", "-", stdin=ONLY_LOOKS)
+    looks = Where((), Live(kubeconfig_of(cluster, "onlooker", tmp_path)))
+    tab = page(looks, "#/what-if?change=taint&nodes=node-1&key=sla&value=800&effect=NoExecute")
+    tab.until("document.querySelector('#apply:disabled')", 60)
+    said = (
+        "document.getElementById(document.querySelector('#apply').getAttribute('aria-describedby')).innerText"
+    )
+    assert tab.js(said) == "Your rights do not allow it: you may not patch nodes/node-1."
+    go(tab, "#/devices")
+    tab.click(".tile")
+    tab.click("#panel form button")
+    tab.until("document.querySelector('#panel button.danger:disabled')", 30)
+    assert "you may not patch devicetaintrules/" in tab.text("#panel .may-not")
+    assert "nor create devicetaintrules/" in tab.text("#panel .may-not")
+    assert not [each for each in tab.requests if each.endswith(("/apply", "/unrule"))]
+
+
+def test_rights_to_some_nodes_and_namespaces_are_told_from_rights_to_none(serve, cluster, tmp_path):
+    cluster("apply", "-f", "-", stdin=ONLY_LOOKS)
+    cluster("apply", "-f", "-", stdin=SOME_RIGHTS)
+    screens = serve(Where((), Live(kubeconfig_of(cluster, "tenant", tmp_path)))).screens
+
+    def may_not(change, *names, **more):
+        question = {"change": change, "nodes": {"names": list(names)}, **more}
+        code, found = screens.post("rights", {"question": question})
+        assert code == 200, found
+        return found["mayNot"]
+
+    taint = {"key": "a", "value": "b", "effect": "NoSchedule"}
+    assert may_not("taint", "node-2", **taint) == []
+    assert may_not("taint", "node-2", "node-1", **taint) == ["patch nodes/node-1"]
+    assert may_not("delete-node", "node-2") == ["delete nodes/node-2"]
+    cluster("run", "loner", "--image=nginx", "-n", "elsewhere", "--overrides", ON_NODE_2)
+    until(lambda: "elsewhere/loner" in screens.source.seen().world.pods)
+    assert may_not("drain", "node-2", force=True) == ["create pods/eviction in elsewhere"]
+    cluster("delete", "pod", "loner", "-n", "elsewhere", "--now")
+    until(lambda: "elsewhere/loner" not in screens.source.seen().world.pods)
+    assert may_not("drain", "node-2", force=True) == []
+    assert screens.post("rights", {"unrule": "mine"})[1]["mayNot"] == []
+    assert screens.post("rights", {"unrule": "theirs"})[1]["mayNot"] == ["delete devicetaintrules/theirs"]
+    assert screens.post("rights", {})[0] == 422
+
+
+def kubeconfig_of(cluster, user, folder):
+    kubeconfig = folder / user
+    data = str(cluster.kubeconfig.parent)
+    command = ["kubeconfig", "--user", user, "--data-dir", data, "-o", str(kubeconfig)]
+    made = subprocess.run([sys.executable, "-m", "weir", *command], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    return kubeconfig
+
+
 def test_a_viewer_without_rights_is_told_what_cannot_be_said(page, cluster, tmp_path):
     cluster("apply", "-f", "-", stdin=VIEWER)
-    kubeconfig = tmp_path / "viewer"
-    data = cluster.kubeconfig.parent
-    command = ["kubeconfig", "--user", "viewer", "--data-dir", str(data), "-o", str(kubeconfig)]
-    made = subprocess.run(
-        [sys.executable, "-m", "weir", *command],
-        capture_output=True,
-        text=True,
-    )
-    assert made.returncode == 0, made.stderr
-    tab = page(Where((), Live(kubeconfig)))
+    tab = page(Where((), Live(kubeconfig_of(cluster, "viewer", tmp_path))))
     tab.until("document.querySelector('.cannot')")
     assert "cannot say what fits where: nodes could not be read: you may not list them" in tab.text("main")
     assert "Cannot say anything that needs these" in tab.text("#top")

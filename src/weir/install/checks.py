@@ -68,6 +68,21 @@ async def may(
     user: str = "",
 ) -> bool:
     """Return whether the caller, or *user*, may do this, by the API server's own judgement."""
+    status = await review(client, kind, verb, group, resource, namespace, name, user)
+    return bool(status.get("allowed"))
+
+
+async def review(
+    client: Client,
+    kind: Kind,
+    verb: str,
+    group: str,
+    resource: str,
+    namespace: str,
+    name: str = "",
+    user: str = "",
+) -> Document:
+    """Return what the API server says of the rights of the caller, or of *user*: the status of its review."""
     plain, _, subresource = resource.partition("/")
     attributes = {
         "verb": verb,
@@ -80,9 +95,9 @@ async def may(
     spec: Document = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
     if user:
         spec |= {"user": user, "groups": _groups(user)}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind.kind, "metadata": {}, "spec": spec}
-    answer = await client.create(kind, review)
-    return bool((answer.get("status") or {}).get("allowed"))
+    asked = {"apiVersion": "authorization.k8s.io/v1", "kind": kind.kind, "metadata": {}, "spec": spec}
+    answer = await client.create(kind, asked)
+    return answer.get("status") or {}
 
 
 def _groups(user: str) -> list[str]:

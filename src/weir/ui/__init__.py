@@ -9,6 +9,7 @@ timeline.py    what a change would do, and the values of a taint that make a dif
 fleet.py       devices, and rules that taint them
 pods.py        the life of one pod
 writes.py      the change made in the live cluster, with the user's own rights
+rights.py      what the user may not do there, known before it is tried
 screens.py     all of these behind one door: a path and its question in, a document out
 door.py        who may ask: token, cookie, host and origin
 server.py      the socket

@@ -22,6 +22,7 @@ from weir.ui.answers import NotThere, Try, explain_workload, matrix_of
 from weir.ui.fleet import fleet, preview, preview_chosen
 from weir.ui.matrix import Matrix
 from weir.ui.pods import pod_page
+from weir.ui.rights import denied, needs, needs_to_untaint
 from weir.ui.source import Seen, Source, lacking
 from weir.ui.timeline import BadQuestion, Question, foresee, ticks
 from weir.ui.writes import Drains, make, remove_rule
@@ -61,6 +62,7 @@ class Screens:
             "what-if": lambda body: self.foresee(body),
             "rule": lambda body: preview(self.source.seen(), body),
             "rules": lambda body: preview_chosen(self.source.seen(), body),
+            "rights": self._rights,
             "apply": self._apply,
             "unrule": self._unrule,
         }
@@ -208,6 +210,20 @@ class Screens:
             raise BadQuestion("this is a dump of a cluster: nothing can be written")
         if self.read_only:
             raise BadQuestion("started with --read-only: nothing is written")
+
+    def _rights(self, body: Document) -> Document:
+        """Return what of a change the user may not do; what the cluster does not say counts as allowed."""
+        self._allowed()
+        name, asked = body.get("unrule"), body.get("question")
+        if isinstance(name, str) and name:
+            wanted = needs_to_untaint(name)
+        elif isinstance(asked, dict):
+            wanted = needs(self.source.seen(), Question.of(asked))
+        else:
+            raise BadQuestion(
+                "expected question, the change that is asked about, or unrule, the name of a rule"
+            )
+        return {"schema": "weir.ui.rights/v1", "mayNot": denied(self.source, wanted)}
 
     def _apply(self, body: Document) -> Document:
         self._allowed()

@@ -57,7 +57,7 @@ def make(source: Source, seen: Seen, question: Question, drains: Drains) -> list
     if question.kind != "apply" and not nodes:
         raise BadQuestion("no such node; nothing was written")
 
-    pods = _drained(seen, set(nodes), question.force) if question.kind == "drain" else []
+    pods = drained(seen, set(nodes), question.force) if question.kind == "drain" else []
 
     async def act(client: Client) -> list[str]:
         if question.kind == "apply":
@@ -120,7 +120,7 @@ async def _on_node(client: Client, name: str, question: Question) -> str:
 # ── draining ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _drained(seen: Seen, nodes: set[str], force: bool) -> list[tuple[str, str]]:
+def drained(seen: Seen, nodes: set[str], force: bool) -> list[tuple[str, str]]:
     """Return the pods that `kubectl drain --ignore-daemonsets` evicts: not those of DaemonSets, nor mirrors of files.
 
     A pod that nobody would make again is only evicted with *force*.

@@ -3,6 +3,7 @@ import { announce, copyable, counted, h, hideTip, showTip } from "./dom.js";
 import { ask, isFrozen, send } from "./api.js";
 import { address, remember, route } from "./route.js";
 import { openPanel, panelIsOpen } from "./panel.js";
+import { guarded } from "./rights.js";
 
 /** @type {Record<string, {shape: string, word: string}>} */
 const STATES = {
@@ -287,7 +288,8 @@ function preview(found) {
       h("ul", null, rule.said.map((/** @type {string} */ each) => h("li", null, each))),
       rule.stay.length ? h("p", null, `Tolerate it and stay: ${rule.stay.join(", ")}`) : null,
       copyable(rule.yaml.split("\n"), "DeviceTaintRule"), copyable([rule.commands[0]], "The same by a command"))),
-    write ? h("button.danger", { type: "button", onclick: () => confirmRules(found.rules) }, found.rules[0].rule.spec.taint.effect === "NoExecute" ? "Drain …" : "Write …") : null);
+    write ? guarded(h("button.danger", { type: "button", onclick: () => confirmRules(found.rules) }, found.rules[0].rule.spec.taint.effect === "NoExecute" ? "Drain …" : "Write …"),
+      ...found.rules.slice(0, 10).map((/** @type {any} */ each) => ({ question: { change: "apply", rule: each.rule } }))) : null);
 }
 
 /** @param {any[]} rules */
@@ -322,12 +324,12 @@ function ruleCard(rule) {
   const write = state.live && !state.readOnly && !isFrozen;
   return h("details.group", { open: true }, h("summary", null, h("bdi", null, rule.name), ` · ${rule.taint.key}:${rule.taint.effect}`),
     progress ? h("p", { role: "status" }, progress.message) : null, copyable(rule.yaml.split("\n"), "DeviceTaintRule"),
-    write ? h("button", { type: "button", onclick: async () => {
+    write ? guarded(h("button", { type: "button", onclick: async () => {
       await send("unrule", { name: rule.name, confirm: `kubectl delete devicetaintrule ${rule.name}` });
       announce(`${rule.name} deleted`);
       await load();
       openChosen(false);
-    } }, "Untaint") : null);
+    } }, "Untaint"), { unrule: rule.name }) : null);
 }
 
 /** @param {any[]} devices */

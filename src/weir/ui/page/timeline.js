@@ -1,6 +1,7 @@
 // What if? A change before it is made: a slider over the values that matter, and the time after it, lane by lane.
 import { announce, byId, copyable, counted, h, refill, s, span } from "./dom.js";
 import { ask, frozenData, isFrozen, send } from "./api.js";
+import { guarded } from "./rights.js";
 import { remember, route } from "./route.js";
 
 const KINDS = [["taint", "Taint nodes"], ["untaint", "Remove a taint"], ["drain", "Drain nodes"], ["cordon", "Cordon nodes"],
@@ -336,7 +337,7 @@ function budgets(found) {
 function applyButton() {
   if (isFrozen || !state.live || asked.change === "gates") return null;
   if (state.readOnly) return h("p.quiet", null, "Started read only: nothing is written from here.");
-  return h("button.danger", { type: "button", id: "apply", onclick: confirmIt }, "Make this change …");
+  return guarded(h("button.danger", { type: "button", id: "apply", onclick: confirmIt }, "Make this change …"), { question: asked });
 }
 
 function confirmIt() {

@@ -1,0 +1,116 @@
+"""What of a change may the user not do? The API server is asked before the change is tried.
+
+Each write that weir.ui.writes makes needs a verb on a resource; a SelfSubjectAccessReview says whether the user has it.
+What surprises: a no for all objects at once is no answer yet, because a role may name single nodes or hold in one
+namespace: then the places that the change is about are asked for one by one, and the first no decides. What the server
+does not say, or what too many places leave open, counts as allowed: whoever tries hears it from the cluster itself.
+Not here: the writes themselves (weir.ui.writes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from weir.errors import WeirError
+from weir.install.checks import SELF_REVIEWS, review
+from weir.ui.source import Seen, Source
+from weir.ui.timeline import BadQuestion, Question, chosen_nodes
+from weir.ui.writes import AGENT, drained
+
+if TYPE_CHECKING:
+    from weir.client.api import Client
+
+Place = tuple[str, str]  #: namespace, name; "" for any
+_DRA: Final = "resource.k8s.io"
+_RULES: Final = "devicetaintrules"
+_EVERYWHERE: Final[Place] = ("", "")
+_MOST_PLACES: Final = 10
+
+
+@dataclass(frozen=True)
+class Need:
+    """One verb on one resource, in the places where a change uses it."""
+
+    verb: str
+    group: str
+    resource: str
+    places: tuple[Place, ...]
+
+    def say(self, place: Place) -> str:
+        """Return the need in words.
+
+        >>> Need("create", "", "pods/eviction", ()).say(("shop", ""))
+        'create pods/eviction in shop'
+        """
+        namespace, name = place
+        what = f"{self.verb} {self.resource}" + (f"/{name}" if name else "")
+        return f"{what} in {namespace}" if namespace else what
+
+
+#: Which version of the rules is served is found out by listing them.
+_SERVED: Final = Need("list", _DRA, _RULES, (_EVERYWHERE,))
+
+
+def needs(seen: Seen, question: Question) -> list[Need]:
+    """Return what making a change takes."""
+    if question.kind == "apply":
+        names = tuple(("", rule["metadata"]["name"]) for rule in question.documents)
+        absent = tuple(place for place in names if place[1] not in _rules(seen))
+        # Applying is a patch; of a rule that is not there yet it is a create as well.
+        return [_SERVED, Need("patch", _DRA, _RULES, names), Need("create", _DRA, _RULES, absent)]
+    if question.kind == "gates":
+        return []
+    nodes = [node.name for node in chosen_nodes(seen, question.nodes)]
+    places = tuple(("", name) for name in nodes)
+    if question.kind == "delete-node":
+        return [Need("delete", "", "nodes", places)]
+    found = [Need("patch", "", "nodes", places)]
+    if question.kind in ("taint", "untaint"):
+        found.insert(0, Need("get", "", "nodes", places))
+    if question.kind == "drain":
+        try:
+            pods = drained(seen, set(nodes), question.force)
+        except BadQuestion:  # refused before anything is written, whoever asks
+            pods = []
+        namespaces = tuple((namespace, "") for namespace in sorted({namespace for namespace, _ in pods}))
+        found.append(Need("create", "", "pods/eviction", namespaces))
+    return found
+
+
+def needs_to_untaint(rule: str) -> list[Need]:
+    """Return what deleting a DeviceTaintRule takes."""
+    return [_SERVED, Need("delete", _DRA, _RULES, (("", rule),))]
+
+
+def _rules(seen: Seen) -> set[str]:
+    return {each["metadata"]["name"] for each in seen.documents if each.get("kind") == "DeviceTaintRule"}
+
+
+def denied(source: Source, wanted: Sequence[Need]) -> list[str]:
+    """Return those needs, in words, that the API server says the user's rights do not meet."""
+
+    async def act(client: Client) -> list[str]:
+        found = [await _denied(client, need) for need in wanted]
+        return [words for words in found if words]
+
+    return source.where.live.run(AGENT, act)
+
+
+async def _denied(client: Client, need: Need) -> str:
+    if not need.places or await _may(client, need, _EVERYWHERE):
+        return ""
+    for place in need.places[:_MOST_PLACES]:
+        if not await _may(client, need, place):
+            return need.say(place)
+    return ""
+
+
+async def _may(client: Client, need: Need, place: Place) -> bool:
+    namespace, name = place
+    try:
+        said = await review(client, SELF_REVIEWS, need.verb, need.group, need.resource, namespace, name)
+    except (WeirError, ConnectionError, TimeoutError):
+        return True
+    return bool(said.get("allowed")) or bool(said.get("evaluationError"))
