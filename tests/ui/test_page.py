@@ -153,6 +153,27 @@ def test_time_is_played_and_scrubbed(page):
     assert "Pause" in tab.text("#play")
 
 
+def test_the_lane_marks_when_and_where_others_are_placed(page):
+    """Each mark stands where the forecast's time is, and the counts follow the time that is scrubbed."""
+    tab = page(SHOP, WHAT_IF)
+    tab.until("document.querySelector('.landing')", 60)
+    marks = tab.js(
+        "[...document.querySelectorAll('.landing')].map((m) => [m.dataset.node, Number(m.dataset.after),"
+        " Number(m.getAttribute('x')), m.textContent])"
+    )
+    horizon = float(tab.js("scrub.max"))
+    nodes = set(tab.js("fetch('api/v1/state').then((r) => r.json()).then((s) => s.nodes.map((n) => n.name))"))
+    for node, after, x, words in marks:
+        assert node in nodes and f"taken on {node}" in words
+        assert x == pytest.approx(min(596, after / horizon * 600), abs=0.01)
+    late = max(after for _, after, _, _ in marks)
+    lane = "[...document.querySelectorAll('.lanes tbody th')].map((h) => Number(h.innerText.match(/(\\d+) placed/)[1]))"
+    tab.js(f"(() => {{ scrub.value = {late} - 1; scrub.dispatchEvent(new Event('input')); }})()")
+    before = sum(tab.js(lane))
+    tab.js("(() => { scrub.value = scrub.max; scrub.dispatchEvent(new Event('input')); })()")
+    assert sum(tab.js(lane)) == len(marks) > before
+
+
 @pytest.mark.parametrize(
     "at, words",
     [

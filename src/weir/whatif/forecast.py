@@ -41,6 +41,7 @@ class Leaving:
     why_nowhere: str = ""  #: why nothing runs in its place at the end
     wanted: bool = True  #: False for one that its owner took away: nothing should run in its place
     circles: bool = False  #: whether those made in its place are driven out again and again
+    lands_after: timedelta | None = None  #: when what was made in its place got its node
 
     @property
     def lost(self) -> bool:
@@ -159,6 +160,7 @@ def leavings(history: History, workload_of: WorkloadOf, circles: Iterable[Circle
             "" if ends_on else _why_nowhere(history, life, last),
             wanted,
             workload_of(life) in circling and again is not None,
+            after(instead.bound) if instead is not None and instead.bound is not None else None,
         )
 
 

@@ -88,6 +88,7 @@ def _leaving(one: Leaving) -> Document:
         "owner": one.owner,
         "workload": one.workload,
         "goesTo": one.goes_to,
+        "landsAfterSeconds": _seconds(one.lands_after),
         "leavesAgainAfterSeconds": _seconds(one.again_after),
         "endsOn": one.ends_on,
         "lost": one.lost,

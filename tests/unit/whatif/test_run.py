@@ -91,12 +91,14 @@ def test_a_pod_that_tolerates_for_a_while_leaves_then_and_may_come_back_to_leave
     found = ask([node("a"), pod("p", "a", tolerations=tolerate(30))], node("a", "sla=800:NoExecute"))
     (one,) = found.leaving
     assert (one.after.seconds, one.goes_to, one.again_after.seconds) == (30, "a", 30)
+    assert one.lands_after is not None and one.lands_after.seconds == 30
 
 
 def test_room_is_taken_by_those_who_left_before():
     before = [node("a"), node("b", cpu="1"), pod("p", "a"), pod("q", "a")]
     found = ask(before, node("a", "sla=500:NoExecute"))
     assert [one.goes_to for one in found.leaving] == ["b", ""]
+    assert [one.lands_after is None for one in found.leaving] == [False, True]
 
 
 def test_those_with_nowhere_to_go_are_told_in_the_schedulers_words():
@@ -422,6 +424,7 @@ def test_uncordoning_lets_a_waiting_pod_in():
 def test_pods_of_a_deleted_node_are_made_again_elsewhere():
     found = made([node("a"), node("b"), pod("p", "a")], DeleteNode(Nodes(("a",))))
     assert [(one.goes_to, one.after.total_seconds() > 30) for one in found.leaving] == [("b", True)]
+    assert all(one.lands_after >= one.after for one in found.leaving)
 
 
 def test_new_nodes_take_pods_that_wait():

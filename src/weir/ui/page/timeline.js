@@ -1,6 +1,7 @@
 // What if? A change before it is made: a slider over the values that matter, and the time after it, lane by lane.
 import { announce, byId, copyable, counted, h, refill, s, span } from "./dom.js";
 import { ask, frozenData, isFrozen, send } from "./api.js";
+import { lane } from "./lanes.js";
 import { guarded } from "./rights.js";
 import { remember, route } from "./route.js";
 
@@ -276,51 +277,14 @@ function drawLanes() {
   refill(place, h("table.lanes", null,
     h("caption.unseen", null, "When the pods of each workload leave, and where they go"),
     h("colgroup", null, h("col.c-owner"), h("col"), h("col.c-end")),
-    h("thead", null, h("tr", null, h("th", { scope: "col" }, "Owner"), h("th", { scope: "col" }, axis()), h("th.end", { scope: "col" }, "Then"))),
-    h("tbody", null, shown.map(([name, pods]) => lane(name, pods)))),
+    h("thead", null, h("tr", null, h("th", { scope: "col" }, "Owner", h("span.sub", null, "▮ placed elsewhere")), h("th", { scope: "col" }, axis()), h("th.end", { scope: "col" }, "Then"))),
+    h("tbody", null, shown.map(([name, pods]) => lane(name, pods, { moment, horizon, grace: answer.graceSeconds })))),
   lanes.size > shown.length ? h("p.quiet", null, `and ${counted(lanes.size - shown.length, "more workload")}; weir what-if --all lists them`) : null);
 }
 
 function axis() {
   const marks = [0, 0.25, 0.5, 0.75, 1];
   return h("div.axis-words", null, marks.map((each) => h("span", null, each ? span(each * horizon) : "now")));
-}
-
-/** @param {string} name @param {any[]} pods */
-function lane(name, pods) {
-  const across = (/** @type {number} */ seconds) => Math.min(600, seconds / horizon * 600);
-  const high = 22 / Math.min(pods.length, 8);
-  const drawn = pods.slice(0, 8).flatMap((one, at) => {
-    const told = across(one.afterSeconds), gone = across(one.afterSeconds + Math.max(1, answer.graceSeconds[one.pod] || 0));
-    const y = 2 + at * high, tall = Math.max(1.5, high - 1.5);
-    return [
-      told > 0.5 ? s("rect.bar-later", { x: 0, width: told, y, height: tall, rx: 1.5 }) : null,
-      s("rect.bar-leave", { x: told, width: Math.max(2.5, gone - told), y, height: tall, rx: 1.5 }),
-      one.lost ? null : s("rect.bar-stay", { x: gone, width: Math.max(0, 600 - gone), y, height: tall, rx: 1.5, opacity: 0.6 }),
-    ];
-  });
-  const left = pods.filter((one) => one.afterSeconds <= moment).length;
-  const [namespace, kind, ...bare] = name.split("/");
-  return h("tr", null,
-    h("th", { scope: "row", title: name }, h("bdi.lane-name", null, bare.join("/")), h("span.sub", null, h("bdi", null, `${kind} · ${namespace}`)),
-      h("span.sub", null, `${left} of ${pods.length} told to go`)),
-    h("td", null, s("svg", { viewBox: "0 0 600 26", preserveAspectRatio: "none", role: "img", "aria-label": pods.map((one) => `${one.pod} leaves ${span(one.afterSeconds)}`).slice(0, 8).join(", ") },
-      drawn, s("line.now", { x1: across(moment), x2: across(moment), y1: 0, y2: 26 }))),
-    h("td.end", null, ends(pods)));
-}
-
-/** @param {any[]} pods */
-function ends(pods) {
-  /** @type {Map<string, number>} */
-  const found = new Map();
-  for (const one of pods) {
-    const words = one.lost ? `✗ ${one.whyNowhere || "nowhere to go"}` : one.goesTo ? `→ ${one.goesTo}` : "its owner wants no other";
-    found.set(words, (found.get(words) || 0) + 1);
-  }
-  const first = pods[0];
-  const why = first.taint ? `${first.taint.key}=${first.taint.value}: ${first.toleratedSeconds === null ? "not tolerated" : `tolerated for ${first.toleratedSeconds} s`}` : first.cause;
-  return [h("div.quiet", null, `${span(first.afterSeconds)}, ${why}`),
-    ...[...found].slice(0, 4).map(([words, count]) => h(words.startsWith("✗") ? "div.bad" : "div", { title: words }, `${count > 1 ? count + "× " : ""}${words.split(" preemption:")[0]}`))];
 }
 
 /** @param {any} found */
