@@ -174,6 +174,51 @@ def test_the_lane_marks_when_and_where_others_are_placed(page):
     assert sum(tab.js(lane)) == len(marks) > before
 
 
+def test_the_timeline_without_a_mouse(page):
+    """Tab to the slider, arrows for the value; Tab to Play, Enter; Tab to the time, arrows: keys only."""
+    tab = page(SHOP, WHAT_IF)
+    tab.until("document.querySelector('#scrub')", 60)
+    tab.js("document.querySelector('[name=effect]').focus()")
+    tab_to(tab, "document.activeElement.getAttribute('aria-label') === 'Value of failure-probability'")
+    assert "3\n✕ leave at once" in tab.text("#live-counts")
+    tab.press("ArrowRight", "ArrowRight")
+    tab.until("document.getElementById('live-counts').innerText.includes('failure-probability=20')")
+    assert "4\n✕ leave at once" in tab.text("#live-counts")
+    assert "20: 0 stay, 4 leave at once" in tab.js("document.activeElement.getAttribute('aria-valuetext')")
+    tab.until("document.querySelector('main').innerText.includes('failure-probability=20:NoExecute')", 60)
+    tab.until("!document.querySelector('[aria-busy]')")
+    assert "value=20" in tab.js("location.hash")
+    assert tab.js("document.activeElement.type") == "range", "the answer does not take the focus away"
+    tab.press("ArrowLeft")
+    tab.until("document.querySelector('main').innerText.includes('failure-probability=19:NoExecute')", 60)
+    tab.until("!document.querySelector('[aria-busy]')")
+    tab_to(tab, "document.activeElement.id === 'play'")
+    tab.press("Enter")
+    tab.until("Number(scrub.value) > 1 && document.getElementById('play').innerText.includes('Pause')")
+    tab.press("Enter")
+    tab.until("document.getElementById('play').innerText.includes('Play')")
+    tab_to(tab, "document.activeElement.id === 'scrub'")
+    tab.press("Home")
+    tab.until("document.getElementById('clock').innerText === 'now'")
+    assert "0 of 1 told to go" in tab.text(".lanes")
+    tab.press("ArrowRight")
+    tab.until("Number(scrub.value) > 0")
+    tab.press("End")
+    tab.until("!document.querySelector('.lanes').innerText.includes('0 of 1 told to go')")
+    assert tab.js("document.activeElement.id") == "scrub"
+
+
+def tab_to(tab, there):
+    """Press Tab until the focus is *there*."""
+    for _ in range(20):
+        if tab.js(there):
+            return
+        tab.press("Tab")
+    raise AssertionError(
+        f"not reached by Tab: {there}; at {tab.js('document.activeElement.outerHTML')[:200]}"
+    )
+
+
 @pytest.mark.parametrize(
     "at, words",
     [
@@ -261,3 +306,51 @@ def test_hostile_names_are_text(page, tmp_path):
     tab.until("document.querySelector('main form')")
     assert tab.js("document.title") == "What if · weir"
     assert tab.js("document.documentElement.scrollWidth <= innerWidth")
+
+
+def many(rows, groups):
+    """A cluster with so many workloads, and so many groups of nodes."""
+    for number in range(groups):
+        taint = {"key": "sla", "value": str(900 + number), "effect": "NoSchedule"}
+        metadata = {"name": f"node-{number}"}
+        yield {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": [taint]}}
+    for number in range(rows):
+        container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": f"{number + 1}m"}}}
+        metadata = {"name": f"pod-{number}", "namespace": "default"}
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+
+
+def written(tmp_path, documents):
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(documents)}))
+    return path
+
+
+ROWS = "document.querySelectorAll('.grid-row').length"
+
+
+def test_print_shows_every_row_and_every_column(page, tmp_path):
+    """On the screen only what is in sight is there; on paper nothing can be scrolled to."""
+    tab = page(written(tmp_path, many(120, 24)))
+    tab.until(f"{CELLS}.length")
+    assert tab.js(ROWS) < 120
+    tab.send("Emulation.setEmulatedMedia", media="print")
+    tab.until(f"{ROWS} === 120")
+    assert tab.js(f"{CELLS}.length") == 120 * 24
+    bottoms = (
+        "[...document.querySelectorAll('.grid-row')].map((r) => Math.round(r.getBoundingClientRect().top))"
+    )
+    assert len(set(tab.js(bottoms))) == 120, "no row lies over another"
+    assert tab.js("getComputedStyle(document.querySelector('.grid')).overflow") == "visible"
+    assert tab.js("document.querySelector('.print-note') === null")
+    tab.send("Emulation.setEmulatedMedia", media="")
+    tab.until(f"{ROWS} < 120")
+
+
+def test_print_says_what_it_leaves_out(page, tmp_path):
+    tab = page(written(tmp_path, many(900, 30)))
+    tab.until(f"{CELLS}.length")
+    tab.send("Emulation.setEmulatedMedia", media="print")
+    tab.until("document.querySelector('.print-note')")
+    shown = tab.js(ROWS)
+    assert shown < 900 and f"{shown} of 900 rows are printed" in tab.text(".print-note")

@@ -1,5 +1,8 @@
 // A table of any size that stays fluid: only the rows and columns in sight are there. Works without a mouse.
-import { h } from "./dom.js";
+import { counted, h } from "./dom.js";
+
+/** Cells on paper: more would keep the browser busy for long, and be read by nobody. */
+const MOST_PRINTED = 20000;
 
 /**
  * @typedef {object} Cells
@@ -29,9 +32,12 @@ export class Grid {
     }, h("div.grid-headgroup", { role: "rowgroup" }, this.head), this.body);
     this.element.addEventListener("focusin", () => { this.hasFocus = true; });
     this.element.addEventListener("focusout", () => { this.hasFocus = false; });
-    this.printing = false;
-    addEventListener("beforeprint", () => { this.printing = true; this.draw(true); });
-    addEventListener("afterprint", () => { this.printing = false; this.draw(true); });
+    const paper = matchMedia("print");
+    this.printing = paper.matches;
+    const turn = (/** @type {boolean} */ on) => { if (on !== this.printing) { this.printing = on; this.draw(true); } };
+    paper.addEventListener("change", () => turn(paper.matches));
+    addEventListener("beforeprint", () => turn(true));
+    addEventListener("afterprint", () => turn(false));
     new ResizeObserver(() => this.draw(true)).observe(this.element);
   }
 
@@ -55,9 +61,9 @@ export class Grid {
     if (!cells || !this.element.isConnected) return;
     const { rowHeight, headHeight } = this.given, own = this.element;
     const wide = this.nameWidth + cells.columns * this.columnWidth;
-    const all = this.printing && cells.rows * cells.columns < 20000;
+    const all = this.printing;
     const above = all ? 0 : Math.max(0, Math.floor(own.scrollTop / rowHeight) - 4);
-    const below = all ? cells.rows : Math.min(cells.rows, Math.ceil((own.scrollTop + own.clientHeight) / rowHeight) + 4);
+    const below = all ? Math.min(cells.rows, Math.ceil(MOST_PRINTED / Math.max(1, cells.columns))) : Math.min(cells.rows, Math.ceil((own.scrollTop + own.clientHeight) / rowHeight) + 4);
     const left = all ? 0 : Math.max(0, Math.floor(own.scrollLeft / this.columnWidth) - 2);
     const right = all ? cells.columns : Math.min(cells.columns, Math.ceil((own.scrollLeft + own.clientWidth) / this.columnWidth) + 2);
     const seen = [above, below, left, right, wide].join(), across = [left, right, wide].join();
@@ -103,6 +109,9 @@ export class Grid {
     }
     for (const row of this.lines.keys()) if (row < above || row >= below) this.lines.delete(row);
     this.body.replaceChildren(...rows);
+    if (all && below < cells.rows) {
+      this.body.append(h("p.print-note", null, `${below} of ${counted(cells.rows, "row")} are printed: filter to print others.`));
+    }
     if (!own.querySelector('[tabindex="0"]')) {
       const first = /** @type {HTMLElement | null} */ (this.body.querySelector('[role="gridcell"]'));
       if (first) first.tabIndex = 0;

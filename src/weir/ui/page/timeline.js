@@ -207,7 +207,7 @@ function number(value, words) {
 
 function drawAnswer() {
   const found = answer.whatIf, leaving = found.leaving;
-  const last = Math.max(0, ...leaving.map((/** @type {any} */ one) => one.afterSeconds + (answer.graceSeconds[one.pod] || 0)));
+  const last = Math.max(0, ...leaving.map((/** @type {any} */ one) => Math.max(one.afterSeconds + (answer.graceSeconds[one.pod] || 0), one.landsAfterSeconds || 0)));
   horizon = Math.max(60, Math.ceil(last * 1.08));
   const lost = leaving.filter((/** @type {any} */ one) => one.lost).length;
   const parted = [
