@@ -106,28 +106,40 @@ def where(cluster):
     return Where((), Live(cluster.kubeconfig))
 
 
-def test_a_taint_set_by_kubectl_recolours_the_matrix_within_a_second(page, cluster):
+def test_a_taint_set_by_kubectl_recolours_the_matrix_within_a_second(page, cluster, record_property):
+    """Counted from before kubectl starts, which is the stricter way; five times, and each must be in time."""
     tab = page(where(cluster))
     tab.until("document.querySelector('.chip.live')")
-    tab.until(f"{CELLS}.length && {CELLS}.every((c) => c.classList.contains('v-fits'))")
+    fits = f"{CELLS}.length && {CELLS}.every((c) => c.classList.contains('v-fits'))"
+    tab.until(fits)
     tab.js(
-        "window.seen = 0; new MutationObserver(() => {"
+        "new MutationObserver(() => {"
         "  const refused = document.querySelector('[role=gridcell].v-taint, [role=gridcell].v-change');"
         "  if (!window.seen && refused) window.seen = Date.now();"
         "}).observe(document.querySelector('main'), {subtree: true, childList: true})"
     )
-    cluster("taint", "nodes", "node-2", "sla=800:NoSchedule")
-    written = time.time()
-    tab.until("window.seen", 30)
-    took = tab.js("window.seen") / 1000 - written
-    cluster("taint", "nodes", "node-2", "sla-")
-    tab.until(f"{CELLS}.every((c) => c.classList.contains('v-fits'))")
-    assert took < 1.0 + _slowness(), f"{took:.2f} s after kubectl was done"
+    took = []
+    for _ in range(5):
+        tab.js("window.seen = 0")
+        began = time.time()
+        cluster("taint", "nodes", "node-2", "sla=800:NoSchedule")
+        tab.until("window.seen", 30)
+        took.append(tab.js("window.seen") / 1000 - began)
+        cluster("taint", "nodes", "node-2", "sla-")
+        tab.until(fits)
+    record_property("seconds", [round(each, 3) for each in took])
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    said = f"{', '.join(f'{each:.2f}' for each in took)} s with a load of {load:.2f} for each core"
+    print(said)
+    assert max(took) < _patience(load), said
 
 
-def _slowness() -> float:
-    """Return how much later a crowded machine may be: what other processes take away is not the page's."""
-    return max(0.0, os.getloadavg()[0] / (os.cpu_count() or 1) - 1.0)
+def _patience(load: float) -> float:
+    """Return the seconds that the page has: one where the machine is quiet.
+
+    What other processes take away on a crowded one is not the page's.
+    """
+    return max(1.0, load)
 
 
 def test_a_change_is_made_after_a_yes_and_held_against_the_plan(page, cluster):
