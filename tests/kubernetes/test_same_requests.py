@@ -59,6 +59,7 @@ MASKS = (
     (re.compile(r'^Invalid value: "\{.*\}"(?=: )'), "Invalid value: OBJECT"),
     (re.compile(r'"pkg/[\w/]+/scheme.go:\d+"'), "SCHEME"),  # where the server was built
     (re.compile(r"current: \d+"), "current: N"),
+    (re.compile(r"not decodable revision=\d+"), "not decodable revision=N"),
     (re.compile(r"record \(\d+\)"), "record (N)"),
     (re.compile(r"resourceVersion(\W+)\d+"), r"resourceVersion\1N"),
     (re.compile(r"g{50,}\w{5}"), "g…"),

@@ -78,7 +78,7 @@ class Handlers:
         self._review = review
         self.verbs = Verbs(parts)
         self.patching = Patching(self.verbs)
-        self.lists = Lists(parts.store, parts.clock)
+        self.lists = Lists(parts.store, parts.clock, parts.conversion)
         self.watches = Watches(parts.store, self.lists, parts.clock, metrics)
         self.deletion = Deletion(self.verbs)
         self.subresources = Subresources(self.verbs, self.deletion, signer)
@@ -140,7 +140,7 @@ class Handlers:
             outcome = await self._create(request, info, kind, namespace, warnings)
         elif verb == "get":
             await self._not_older(request)
-            outcome = self.verbs.get(kind, namespace, name)
+            outcome = await self.verbs.get(kind, namespace, name)
         elif verb == "list":
             return await self._list(request, kind, namespace, form)
         elif verb == "watch":
@@ -211,12 +211,12 @@ class Handlers:
         elif sub.name == "scale":
             shown = SCALE
             if verb == "get":
-                outcome = self.scales.get(kind, namespace, name)
+                outcome = await self.scales.get(kind, namespace, name)
             else:
                 outcome = await self.scales.set(request, kind, namespace, name, warnings)
         elif sub.name in _OBJECT_SUBRESOURCES:
             if verb == "get":
-                outcome = self.verbs.get(kind, namespace, name)
+                outcome = await self.verbs.get(kind, namespace, name)
             elif verb == "update":
                 outcome = await self.verbs.update(request, kind, namespace, name, sub.name, warnings)
             else:

@@ -44,6 +44,7 @@ from weir.apiserver.auth.tokens import Signer, Verifier, key_set, openid_configu
 from weir.apiserver.blocking import Blocking
 from weir.apiserver.bootstrap.objects import bootstrap, furnish
 from weir.apiserver.customresources.keeper import DefinitionKeeper
+from weir.apiserver.customresources.webhook_conversion import WebhookConversion
 from weir.apiserver.encryption.at_rest import AtRest
 from weir.apiserver.file_changes import FileChanges
 from weir.apiserver.flowcontrol import debug
@@ -375,7 +376,10 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
     if blocking is not None:
         public["/debug/blocking"] = blocking.document
     server = ApiServer(
-        Parts(served, reader, chain, gates, clock, options.random_bytes, options.event_ttl_seconds),
+        Parts(
+            *(served, reader, chain, gates, clock, options.random_bytes, options.event_ttl_seconds),
+            conversion=WebhookConversion(reader, webhook_client),
+        ),
         security,
         metrics=metrics,
         address=address,

@@ -36,6 +36,8 @@ from weir.values.quoting import quote
 Document = dict[str, Any]
 _FLOATS: Final = re.compile(rb"[:\[,]\s*-?\d+(?:\.|[eE])")
 _META: Final = "meta.v1.ObjectMeta"
+#: the apiVersion of a value that a webhook has converted to the version it was asked for in; none is stored so
+CONVERTED: Final = "converted"
 
 
 def decode_custom(
@@ -78,19 +80,25 @@ def decode_custom(
 
 def _parse(body: bytes, kind: CustomResourceKind, look: bool) -> tuple[Any, list[str]]:
     try:
-        value = msgspec.json.decode(body)
-        if may_be_too_deep(body) and too_deep(value):
-            raise JsonError(TOO_DEEP)
+        value = quick_json(body)
         doubled = []
         if look and may_have_duplicates(body, value):
             doubled = [f"duplicate field {quote(path)}" for path in duplicate_fields(parse_json(body))]
-        return (_whole_numbers(value) if _FLOATS.search(body) else value), doubled
+        return value, doubled
     except (ValueError, RecursionError):
         pass
     try:
         return plain(parse_json(body)), []
     except JsonError as error:
         raise unrecognized(body, kind.kind, f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def quick_json(body: bytes) -> Any:
+    """Return what JSON says; raises ValueError or RecursionError, and another reader says what is wrong with it."""
+    value = msgspec.json.decode(body)
+    if may_be_too_deep(body) and too_deep(value):
+        raise JsonError(TOO_DEEP)
+    return _whole_numbers(value) if _FLOATS.search(body) else value
 
 
 def _whole_numbers(value: Any) -> Any:
@@ -179,11 +187,30 @@ def default_custom(document: Document, kind: CustomResourceKind) -> None:
     fill_defaults(document, kind.schema)
 
 
+def stored_object(kind: CustomResourceKind, stored: Document) -> Document | None:
+    """Return what is stored as an object of the version it names, whole; None when there is no such version.
+
+    Takes *stored* over.
+    """
+    api_version = stored.get("apiVersion") or f"{kind.group}/{kind.storage}"
+    said = kind.versions.get(api_version.rpartition("/")[2])
+    if said is None:
+        return None
+    settle_fields(stored, said.schema)
+    fill_defaults(stored, said.schema)
+    return {**stored, "kind": kind.kind, "apiVersion": api_version}
+
+
 def from_stored(kind: CustomResourceKind, stored: Document) -> Document:
     """Return what is stored as an object of *kind*'s version, without kind and apiVersion. Takes *stored* over.
 
-    Only what conversion `None` does: every version has the same fields, and drops those its schema does not have.
+    Only what conversion `None` does: every version has the same fields, and drops those its schema does not have. What
+    a webhook converted is in the version already, and has had its defaults.
     """
+    if stored.get("apiVersion") == CONVERTED:
+        del stored["apiVersion"]
+        settle_fields(stored, kind.schema)
+        return stored
     version = (stored.pop("apiVersion", None) or f"/{kind.storage}").rpartition("/")[2]
     said = kind.versions.get(version)
     if said is not None:

@@ -8,7 +8,7 @@ are never written to. Rows are immutable; a changed definition makes new ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -100,6 +100,11 @@ class CustomResourceKind(Kind):
         object.__setattr__(self, "converted", True)  # read with the defaults of today
 
     @property
+    def asks_webhook(self) -> bool:
+        """Whether a webhook converts objects between versions."""
+        return self.conversion.get("strategy") == "Webhook" and len(self.versions) > 1
+
+    @property
     def schema(self) -> Schema:
         """The schema of this version."""
         return self.says.schema
@@ -159,6 +164,13 @@ def rows_of(definition: Document, known: Sequence[Kind] = ()) -> list[CustomReso
         for version in spec["versions"]
         if version.get("served")
     ]
+
+
+def in_storage_version(kind: Kind) -> Kind:
+    """Return *kind* in the version its objects are stored in, served or not: nothing converts them on the way."""
+    if not isinstance(kind, CustomResourceKind) or kind.version == kind.storage:
+        return kind
+    return replace(kind, version=kind.storage, says=kind.versions[kind.storage])
 
 
 def _subresources(version: Document) -> tuple[Subresource, ...]:

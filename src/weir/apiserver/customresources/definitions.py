@@ -31,7 +31,7 @@ class Definitions:
         self._store, self._served = store, served
         #: by name: group and accepted names, all that one definition needs to know of the others
         self.names: dict[str, tuple[str, Document]] = {}
-        #: called with every kind that is no longer served
+        #: called with every kind that is no longer served, or converted in another way
         self.when_gone: Callable[[Kind], None] = _nothing
         #: called with the name of every definition that is written or deleted
         self.when_changed: Callable[[str], None] = _nothing
@@ -71,9 +71,10 @@ class Definitions:
                 log.error("a definition in the store cannot be served", name=name, err=error)
         if rows or known:
             self._served.join(name, rows)
-        left = {(kind.group, kind.version) for kind in rows}
+        left = {(kind.group, kind.version): kind.conversion for kind in rows}
         for kind in known:
-            if (kind.group, kind.version) not in left:
+            # Who watches a version through a webhook that was changed has to begin anew.
+            if left.get((kind.group, kind.version)) != getattr(kind, "conversion", None):
                 self.when_gone(kind)
         self.when_changed(name)
 

@@ -22,6 +22,7 @@ from weir.apiserver.registry.verbs import Verbs
 from weir.apiserver.registry.write_request import WriteRequest
 from weir.apiserver.transport.options import DeleteOptions
 from weir.customresources.conditions import is_true, with_condition
+from weir.customresources.served import in_storage_version
 from weir.objects.kinds import Kind
 from weir.objects.served_kinds import ServedKinds
 from weir.observe.logs import Log
@@ -136,7 +137,7 @@ class DefinitionKeeper:
         last = say("False", "NeverEstablished", "resource was never established")
         if is_true(dict(found), "Established"):
             for kind in list(self._served.under(name))[:1]:
-                await self._empty(kind)
+                await self._empty(in_storage_version(kind))
             last = say("False", "InstanceDeletionCompleted", "removed all instances")
 
         def let_go(old: Document) -> Document:

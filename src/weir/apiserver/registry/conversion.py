@@ -4,20 +4,34 @@ Events are one resource served in two groups: stored as core/v1, shown in events
 the same fields. The kinds of resource.k8s.io are stored as v1 and shown in older versions as well
 (weir.objects.device_versions), HorizontalPodAutoscalers as autoscaling/v2 and shown in v1
 (weir.objects.autoscaler_versions). Everything else is stored as it is served.
+
+Custom resources whose definition names a webhook take one step more, which waits for it (`Conversion`): before they are
+read and before they are stored. All other steps are the same for them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from weir.customresources.reading import from_stored, to_stored
 from weir.customresources.served import CustomResourceKind
+from weir.errors import InternalError
 from weir.objects import versions
 from weir.objects.kinds import Kind, hub_of
+from weir.store import KeyValue
 
-__all__ = ["convert_value", "from_storage", "to_storage"]
+__all__ = [
+    "Conversion",
+    "Undecodable",
+    "asks_webhook",
+    "convert_value",
+    "from_storage",
+    "in_version",
+    "to_storage",
+]
 
 Document = dict[str, Any]
 
@@ -32,7 +46,70 @@ _EVENT_FIELDS = {
     "reportingController": "reportingComponent",
 }
 _EVENT_BACK = {core: new for new, core in _EVENT_FIELDS.items()}
+MOST_CAUSES = 100  # of a list that cannot be read
 _encode = msgspec.json.Encoder().encode
+
+
+class Conversion(Protocol):
+    """How webhooks convert custom resources (weir.apiserver.customresources.webhook_conversion)."""
+
+    async def read(self, kind: CustomResourceKind, items: Sequence[KeyValue]) -> Sequence[KeyValue]:
+        """Return stored objects in the version of *kind*."""
+
+    async def write(self, kind: CustomResourceKind, document: Document) -> Document:
+        """Return an object of *kind*'s version in the version it is stored in."""
+
+
+class Undecodable(InternalError):
+    """What is stored cannot be had in another version: its webhook failed."""
+
+    def __init__(self, message: str, items: Sequence[KeyValue]) -> None:
+        self.items, self._why = items, message
+        super().__init__(self._of(items[0]))
+
+    def _of(self, item: KeyValue) -> str:
+        return f"object not decodable revision={item.mod_revision}: {self._why}"
+
+    def _corrupt(self, item: KeyValue, key: str) -> str:
+        text = self._of(item)
+        return f"StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {text}"
+
+    def of_read(self) -> InternalError:
+        """Return the error of a request that reads the object first: storage names it there."""
+        text = self._corrupt(self.items[0], self.items[0].key.removeprefix("/registry"))
+        return InternalError(
+            f"Internal error occurred: {text}",
+            reason="InternalError",
+            details={"causes": [{"message": text}]},
+        )
+
+    def of_list(self, kind: Kind) -> InternalError:
+        """Return the error of a list: every object that could not be read is a cause."""
+        texts = [self._corrupt(item, item.key) for item in self.items[:MOST_CAUSES]]
+        causes = [
+            {"reason": "UnexpectedServerResponse", "message": text, "field": item.key}
+            for item, text in zip(self.items, texts, strict=False)
+        ]
+        more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+        return InternalError(
+            f"failed to read one or more {kind.plural}.{kind.group} from the storage: {texts[0]}{more}",
+            reason="StorageReadError",
+            details={"name": "list", "group": kind.group, "kind": kind.plural, "causes": causes},
+        )
+
+
+def asks_webhook(kind: Kind) -> bool:
+    """Return whether objects of *kind* have to be converted by a webhook before anything here looks at them."""
+    return kind.converted and isinstance(kind, CustomResourceKind) and kind.asks_webhook
+
+
+async def in_version(
+    conversion: Conversion | None, kind: Kind, items: Sequence[KeyValue]
+) -> Sequence[KeyValue]:
+    """Return stored objects as everything here can read them in the version of *kind*."""
+    if conversion is None or not isinstance(kind, CustomResourceKind) or not kind.asks_webhook:
+        return items
+    return await conversion.read(kind, items)
 
 
 def _is_event(kind: Kind) -> bool:

@@ -48,7 +48,7 @@ class Deletion:
         self, kind: Kind, namespace: str, name: str, options: DeleteOptions, user: User, warnings: list[str]
     ) -> WriteResult:
         """Delete one object, or start its end."""
-        found = self._verbs.find(kind, namespace, name)
+        found = await self._verbs.read(kind, namespace, name)
         turn = self._verbs.off_loop.turn(user.name) if len(found.value) >= LARGE_BYTES else None
         attributes = Attributes(
             DELETE,
@@ -72,7 +72,8 @@ class Deletion:
             if outcome is not None:
                 return outcome
         for _ in range(16):
-            outcome = await self._once(kind, self._verbs.find(kind, namespace, name), options, turn)
+            found = await self._verbs.read(kind, namespace, name)
+            outcome = await self._once(kind, found, options, turn)
             if outcome is not None:
                 return outcome
         raise errors.Conflict.object(kind, name)
@@ -150,13 +151,16 @@ class Deletion:
     async def _write(
         self, kind: Kind, found: KeyValue, document: Document, turn: Turn | None = None
     ) -> KeyValue | None:
+        document = await self._verbs.to_store(kind, document)
         if turn is None:
             value = codec.encode(document, kind)
         else:
             value = await self._verbs.off_loop.run(turn, codec.encode, document, kind)
         write = Write(found.key, value, found.mod_revision, codec.STAMP)
         (result,) = await self._store.commit((write,))
-        return result.event.now if result.event is not None else None
+        if result.event is None or result.event.now is None:
+            return None
+        return await self._verbs.in_version(kind, result.event.now)
 
     def _answer(self, kind: Kind, code: int, document: Document, *, removed: bool) -> WriteResult:
         if not removed or kind.returns_deleted:

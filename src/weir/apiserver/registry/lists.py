@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from weir import errors
-from weir.apiserver.registry.conversion import convert_value
+from weir.apiserver.registry.conversion import Conversion, Undecodable, convert_value, in_version
 from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
 from weir.customresources.served import CustomResourceKind
@@ -150,8 +150,8 @@ class Page:
 class Lists:
     """Lists of stored objects."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, clock: Clock, conversion: Conversion | None = None) -> None:
+        self._store, self._clock, self.conversion = store, clock, conversion
 
     async def page(self, kind: Kind, namespace: str, options: ListOptions) -> Page:
         """Return the page the options ask for."""
@@ -177,7 +177,7 @@ class Lists:
         else:
             await self._store.fresh()
         try:
-            return await self._read(under, matches, limit, start, revision, turn_after(options))
+            return await self._read(kind, under, matches, limit, start, revision, turn_after(options))
         except Compacted:
             if not options.continue_token:
                 raise errors.Gone("The resourceVersion for the provided list is too old.") from None
@@ -189,21 +189,30 @@ class Lists:
             del inconsistent
 
     async def _read(
-        self, under: str, matches: Matcher | None, limit: int, start: str, revision: int, turn: int
+        self,
+        kind: Kind,
+        under: str,
+        matches: Matcher | None,
+        limit: int,
+        start: str,
+        revision: int,
+        turn: int,
     ) -> Page:
         """Return a page; whoever else is on the loop has a turn after every *turn* objects that were looked at."""
         if matches is None:
             page = self._store.range(under, start=start, limit=limit, revision=revision)
+            items = await self._in_version(kind, page.items)
             if not page.remaining:
-                return Page(page.items, page.revision)
+                return Page(items, page.revision)
             token = encode_token(page.revision, "/" + page.next_start.removeprefix(under))
-            return Page(page.items, page.revision, token, page.remaining)
+            return Page(items, page.revision, token, page.remaining)
         chosen: list[KeyValue] = []
         chunk = max(limit * 4, 500) if limit else 0
         while True:
             page = self._store.range(under, start=start, limit=chunk, revision=revision)
             revision = page.revision
-            for position, item in enumerate(page.items, 1):
+            items = await self._in_version(kind, page.items)
+            for position, item in enumerate(items, 1):
                 if position % turn == 0:
                     await asyncio.sleep(0)
                 if not matches(item.value):
@@ -216,6 +225,12 @@ class Lists:
             if not page.remaining:
                 return Page(chosen, revision)
             start = page.next_start
+
+    async def _in_version(self, kind: Kind, items: Sequence[KeyValue]) -> Sequence[KeyValue]:
+        try:
+            return await in_version(self.conversion, kind, items)
+        except Undecodable as error:
+            raise error.of_list(kind) from error
 
     async def wait_for(self, revision: int) -> None:
         """Wait a little for a revision that has not happened; raises 504 when it does not."""
@@ -233,7 +248,7 @@ class Lists:
         options = ListOptions.parse(params, watch=False)
         matches = matcher(kind, options.label_selector, options.field_selector)
         under = f"{kind.prefix}{namespace}/" if namespace and kind.namespaced else kind.prefix
-        return await self._read(under, matches, 0, "", 0, turn_after(options))
+        return await self._read(kind, under, matches, 0, "", 0, turn_after(options))
 
 
 def list_kind(kind: Kind) -> str:

@@ -55,9 +55,9 @@ class Scales:
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
 
-    def get(self, kind: Kind, namespace: str, name: str) -> WriteResult:
+    async def get(self, kind: Kind, namespace: str, name: str) -> WriteResult:
         """Return the Scale of a workload."""
-        workload = codec.decode(kind, self._verbs.find(kind, namespace, name).value)
+        workload = codec.decode(kind, (await self._verbs.read(kind, namespace, name)).value)
         if isinstance(kind, CustomResourceKind) and _replicas_of(kind, workload) is None:
             raise errors.InternalError(
                 f"Internal error occurred: the spec replicas field {quote(_path(kind))} does not exist",

@@ -91,6 +91,7 @@ class Parts(NamedTuple):
     random_bytes: Callable[[int], bytes] = os.urandom  #: for uids and generated names; a simulation seeds it
     event_ttl_seconds: float | None = None  #: how long Events are kept; None: as the kind says
     off_loop: OffLoop | None = None  #: where large documents are worked on; None: one of its own
+    conversion: conversion.Conversion | None = None  #: by webhooks; None: none is called
 
 
 def body_of(document: Document) -> bytes:
@@ -105,7 +106,7 @@ class Verbs:
         self.store, self.reader, self.admission = parts.store, parts.reader, parts.admission
         self.gates, self.clock, self.random_bytes = parts.gates, parts.clock, parts.random_bytes
         self._event_ttl = parts.event_ttl_seconds
-        self.off_loop = parts.off_loop or OffLoop()
+        self.off_loop, self.conversion = parts.off_loop or OffLoop(), parts.conversion
         self.pod_specs: PodSpecCache | None = PodSpecCache()  #: None: every pod is read anew
         self._entropy = bytearray()
         self._second, self._now = -1, ""
@@ -146,9 +147,40 @@ class Verbs:
             raise errors.NotFound.object(kind, name)
         return found
 
-    def get(self, kind: Kind, namespace: str, name: str) -> WriteResult:
+    async def in_version(self, kind: Kind, found: KeyValue) -> KeyValue:
+        """Return a stored object as it can be read in the version of *kind*: a webhook may have to convert it."""
+        if not conversion.asks_webhook(kind):
+            return found
+        return (await conversion.in_version(self.conversion, kind, (found,)))[0]
+
+    async def read(self, kind: Kind, namespace: str, name: str) -> KeyValue:
+        """Return the stored object in the version of *kind*; raises 404."""
+        try:
+            return await self.in_version(kind, self.find(kind, namespace, name))
+        except conversion.Undecodable as error:
+            raise error.of_read() from error
+
+    async def to_store(self, kind: Kind, document: Document) -> Document:
+        """Return what of *document* is encoded for the store: a webhook may have to convert it."""
+        if self.conversion is None or not isinstance(kind, CustomResourceKind) or not kind.asks_webhook:
+            return document
+        return await self.conversion.write(kind, document)
+
+    async def as_if_stored(self, kind: Kind, document: Document) -> Document:
+        """Return what a dry run shows of *document*: as it would come back from the store."""
+        if not conversion.asks_webhook(kind):
+            return document
+        metadata = document["metadata"]
+        value = codec.encode(await self.to_store(kind, document), kind)
+        found = codec.decode(kind, (await self.in_version(kind, KeyValue("", value, 0, 0))).value)
+        version = {name: metadata[name] for name in ("resourceVersion",) if name in metadata}
+        found["metadata"].pop("resourceVersion", None)
+        return {**found, "metadata": {**version, **found["metadata"]}}
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> WriteResult:
         """Return one object."""
-        return WriteResult(200, codec.served(kind, self.find(kind, namespace, name).value))
+        found = await self.read(kind, namespace, name) if kind.converted else self.find(kind, namespace, name)
+        return WriteResult(200, codec.served(kind, found.value))
 
     # ------------------------------------------------------------------------------------------- create
 
@@ -216,7 +248,9 @@ class Verbs:
         if write.dry_run:
             if self.store.get(key) is not None:
                 raise errors.AlreadyExists.object(kind, name)
-            return WriteResult(201, body_of(new.shown()))
+            return WriteResult(201, body_of(await self.as_if_stored(served, new.shown())))
+        if kind.converted:
+            new.document = await self.to_store(kind, new.document)
         value = new.encode() if write.turn is None else await self.off_loop.run(write.turn, new.encode)
         stored = Write(key, value, 0, codec.STAMP, self.ttl_seconds(kind))
         (result,) = await self.store.commit((stored,))
@@ -224,7 +258,8 @@ class Verbs:
             raise errors.AlreadyExists.object(kind, name)
         event = result.check()
         assert event.now is not None
-        return WriteResult(201, codec.just_stored(served, event.now.value))
+        now = await self.in_version(served, event.now) if served.converted else event.now
+        return WriteResult(201, codec.just_stored(served, now.value))
 
     # ------------------------------------------------------------------------------------------- update
 
@@ -276,9 +311,11 @@ class Verbs:
         kind, namespace, name = write.kind, write.namespace, write.name
         for _ in range(ATTEMPTS):
             found = self.find(kind, namespace, name)
+            if kind.converted:
+                found = await self.in_version(kind, found)
             if expected and found.mod_revision != expected:
                 await self.store.fresh()  # another server may have written what the client read
-                found = self.find(kind, namespace, name)
+                found = await self.in_version(kind, self.find(kind, namespace, name))
                 if found.mod_revision != expected:
                     raise errors.Conflict.object(kind, name)
             before = len(write.warnings)
@@ -356,12 +393,14 @@ class Verbs:
             return WriteResult(200, codec.served(served, found.value))
         shown = new if served is kind else conversion.from_storage(served, new)
         if write.dry_run:
-            return WriteResult(200, body_of(shown))
+            return WriteResult(200, body_of(await self.as_if_stored(served, shown)))
         if gone_with_this_update(kind, new):
             (result,) = await self.store.commit((Write(found.key, None, found.mod_revision),))
             return (
                 None if isinstance(result.error, store_errors.Conflict) else WriteResult(200, body_of(shown))
             )
+        if kind.converted:
+            new = await self.to_store(kind, new)
         value = (
             await self.off_loop.run(write.turn, codec.encode, new, kind)
             if write.turn
@@ -378,7 +417,8 @@ class Verbs:
             return None
         event = result.check()
         assert event.now is not None
-        return WriteResult(200, codec.just_stored(served, event.now.value))
+        now = await self.in_version(served, event.now) if served.converted else event.now
+        return WriteResult(200, codec.just_stored(served, now.value))
 
 
 def _computed(kind: Kind, value: bytes, compute: Callable[[Document], Document]) -> tuple[Document, Document]:

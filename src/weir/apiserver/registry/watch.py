@@ -20,10 +20,13 @@ from weir.apiserver import documents
 from weir.apiserver.metrics import Metrics, WatchMetrics
 from weir.apiserver.printers import tables
 from weir.apiserver.registry import codec
+from weir.apiserver.registry.conversion import in_version
+from weir.apiserver.registry.converted_watch import ConvertedChanges
 from weir.apiserver.registry.lists import Lists, Matcher, matcher, turn_after
 from weir.apiserver.transport.http import Sink, Stream
 from weir.apiserver.transport.options import ListOptions
 from weir.clock import Clock
+from weir.customresources.served import CustomResourceKind
 from weir.objects.kinds import Kind
 from weir.store import Compacted, Event, KeyValue, Store, StoreError
 from weir.values.integer import IntegerError, parse_uint64
@@ -204,6 +207,12 @@ class _Watcher:
         if not self.over.done():
             self.over.set_result(None)
 
+    def fail(self, error: errors.ApiError | None) -> None:
+        """End the watch, and say why."""
+        if error is not None:
+            self.send(chunk(frame("ERROR", _encode(error.status()))))
+        self.finish()
+
     def ended(self, reason: StoreError) -> None:
         """The store cannot go on without a gap: the client lists again."""
         self.finish()
@@ -280,7 +289,7 @@ class Watches:
         if self._stopped:
             watcher.finish()
         from_state = after == 0 if options.send_initial_events is None else options.send_initial_events
-        subscription = None
+        subscription, converted = None, None
         self._open.add(watcher)
         kind = view.kind
         if self._metrics is not None:
@@ -294,7 +303,8 @@ class Watches:
                 page = self._store.range(under)
                 turn = turn_after(options)
                 for at in range(0, len(page.items), turn):
-                    watcher.initial(page.items[at : at + turn])
+                    items = page.items[at : at + turn]
+                    watcher.initial(await in_version(self._lists.conversion, kind, items))
                     if at + turn < len(page.items):
                         await asyncio.sleep(0)
                 after = page.revision
@@ -302,14 +312,24 @@ class Watches:
                     watcher.send(chunk(frame("BOOKMARK", view.bookmark(after, initial_end=True))))
             elif after == 0:
                 after = self._store.revision
+            deliver, webhooks = watcher.deliver, self._lists.conversion
+            if webhooks is not None and isinstance(kind, CustomResourceKind) and kind.asks_webhook:
+                converted = ConvertedChanges(
+                    kind, webhooks, watcher.deliver, watcher.fail, both=matches is not None
+                )
+                deliver = converted.take
             try:
-                subscription = self._store.watch(under, after, watcher.deliver, watcher.ended)
+                subscription = self._store.watch(under, after, deliver, watcher.ended)
             except Compacted as gone:
                 status = errors.Gone(f"too old resource version: {gone.revision} ({gone.oldest})").status()
                 watcher.send(chunk(frame("ERROR", _encode(status))))
                 return
-            await self._wait(watcher, view, options)
+            await self._wait(watcher, view, options, converted)
+        except errors.ApiError as error:  # a webhook could not convert what is there
+            watcher.fail(error)
         finally:
+            if converted is not None:
+                converted.stop()
             if subscription is not None:
                 subscription.cancel()
             self._open.discard(watcher)
@@ -317,8 +337,10 @@ class Watches:
                 watcher.metrics.closed()
             sink.close()
 
-    async def _wait(self, watcher: _Watcher, view: View, options: ListOptions) -> None:
-        """Return when the time is up or the watch is over; send bookmarks meanwhile."""
+    async def _wait(
+        self, watcher: _Watcher, view: View, options: ListOptions, converted: ConvertedChanges | None
+    ) -> None:
+        """Return when the time is up or the watch is over; send bookmarks meanwhile, none past what is not sent."""
         timeout = options.timeout_seconds
         if not timeout or timeout < 0:
             timeout = int(MIN_TIMEOUT_SECONDS * (1 + self._random.random()))
@@ -341,5 +363,5 @@ class Watches:
             if not pause_task.done():
                 pause_task.cancel()
                 return
-            if options.bookmarks and pause < left:
+            if options.bookmarks and pause < left and (converted is None or converted.idle):
                 watcher.send(chunk(frame("BOOKMARK", view.bookmark(self._store.revision))))

@@ -141,13 +141,13 @@ def encoded(a: Attributes, uid: str, version: str) -> bytes:
 
 def read_answer(body: bytes, uid: str, version: str, *, mutating: bool) -> Answer:
     """Return what the webhook said; raises CallFailed for an answer that is not one."""
-    review = _review(body)
-    _check_kind(review, version)
+    review = read_review(body)
+    check_kind(review, "AdmissionReview", "admission.k8s.io", version)
     response = review.get("response")
     if response is None:
         raise _invalid("webhook response was absent")
     if not isinstance(response, dict):
-        raise _mistyped(response, "AdmissionReview.response", f"{version}.AdmissionResponse")
+        raise mistyped(response, "AdmissionReview.response", f"{version}.AdmissionResponse")
     _check_types(response)
     if version == "v1":
         _check_identity(review, response, uid)
@@ -165,17 +165,17 @@ def _can_be_told(warning: str | None) -> bool:
     return bool(warning) and not any(unicodedata.category(character) == "Cc" for character in warning or "")
 
 
-def _check_kind(review: Document, version: str) -> None:
+def check_kind(review: Document, name: str, group: str, version: str) -> None:
     """Raise when the answer is of a kind that is none, or not the one asked for; what is not said is as asked."""
-    asked = f"admission.k8s.io/{version}"
-    kind, api_version = str(review.get("kind") or "AdmissionReview"), str(review.get("apiVersion") or asked)
-    if (kind, api_version) == ("AdmissionReview", asked):
+    asked = f"{group}/{version}"
+    kind, api_version = str(review.get("kind") or name), str(review.get("apiVersion") or asked)
+    if (kind, api_version) == (name, asked):
         return
-    reviews = tuple(f"admission.k8s.io/{known}" for known in VERSIONS)
-    if (kind == "AdmissionReview" and api_version in reviews) or (kind, api_version) == ("Status", "v1"):
+    reviews = tuple(f"{group}/{known}" for known in VERSIONS)
+    if (kind == name and api_version in reviews) or (kind, api_version) == ("Status", "v1"):
         given = f"{api_version.rpartition('/')[2]}.{kind}"
         raise CallFailed(
-            f"failed to call webhook: converting ({given}) to ({version}.AdmissionReview): unknown conversion"
+            f"failed to call webhook: converting ({given}) to ({version}.{name}): unknown conversion"
         )
     raise CallFailed(
         f"failed to call webhook: no kind {quote(kind)} is registered for version {quote(api_version)} in "
@@ -191,16 +191,16 @@ def _check_types(response: Document) -> None:
         into, kind = _FIELDS[name]
         at = f"AdmissionResponse.response.{name}"
         if not isinstance(value, kind):
-            raise _mistyped(value, at, into)
+            raise mistyped(value, at, into)
         inner = value if name == "warnings" else value.values() if name == "auditAnnotations" else ()
         for one in inner:
             if one is not None and not isinstance(one, str):
-                raise _mistyped(one, at, "string")
+                raise mistyped(one, at, "string")
         if name == "patch" and (offset := _illegal_base64(value)) is not None:
             raise CallFailed(f"failed to call webhook: illegal base64 data at input byte {offset}")
 
 
-def _mistyped(value: object, field: str, into: str) -> CallFailed:
+def mistyped(value: object, field: str, into: str) -> CallFailed:
     problem = f"json: cannot unmarshal {_word(value)} into Go struct field {field} of type {into}"
     return CallFailed(f"failed to call webhook: {problem}")
 
@@ -236,7 +236,7 @@ def _illegal_padding(text: str, at: int, taken: int) -> int | None:
     return places[0] if places else None
 
 
-def _review(body: bytes) -> dict[str, Any]:
+def read_review(body: bytes) -> dict[str, Any]:
     """Return the document; what is no JSON is reported in the words of upstream's reader of YAML and JSON."""
     try:
         review = plain(parse_json(body))

@@ -1,0 +1,110 @@
+"""Objects in another version than they are stored in, where the definition names a webhook that converts them.
+
+As upstream: what is read has its fields settled and its defaults filled in by the version it is stored in, is
+converted, and loses what the wanted version does not have; what is written is validated in the version of the request
+and converted last. Objects that are in the wanted version already are not sent. The objects of a list go together, some
+hundreds in one request.
+Not here: what is said to a webhook (weir.apiserver.webhooks.conversion_review), how it is reached (.webhooks.client).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from weir.apiserver.admission.attributes import Reader
+from weir.apiserver.off_loop import LARGE_BYTES
+from weir.apiserver.registry.conversion import Undecodable
+from weir.apiserver.webhooks.client import endpoint_of
+from weir.apiserver.webhooks.conversion_review import (
+    batches,
+    converted_objects,
+    encoded,
+    failed,
+    kind_of,
+    review_version,
+)
+from weir.apiserver.webhooks.dispatch import Client
+from weir.apiserver.webhooks.review import CallFailed
+from weir.customresources.reading import CONVERTED, stored_object
+from weir.customresources.served import CustomResourceKind
+from weir.errors import InternalError
+from weir.store import KeyValue
+
+__all__ = ["WebhookConversion"]
+
+Document = dict[str, Any]
+SECONDS: Final = 30.0
+MOST_OBJECTS: Final = 500
+MOST_BYTES: Final = 4 * 1024 * 1024  # an answer may be several times as large
+
+
+class WebhookConversion:
+    """Asks the conversion webhooks of definitions."""
+
+    def __init__(self, reader: Reader, client: Client) -> None:
+        self._reader, self._client = reader, client
+
+    async def read(self, kind: CustomResourceKind, items: Sequence[KeyValue]) -> Sequence[KeyValue]:
+        """Return stored objects in the version of *kind*, marked as such (weir.customresources.reading)."""
+        own = f',"apiVersion":"{kind.api_version}"}}'.encode()
+        others = [at for at, item in enumerate(items) if not item.value.endswith(own)]
+        if not others:
+            return items
+        result = list(items)
+        for batch in batches([len(items[at].value) for at in others], MOST_OBJECTS, MOST_BYTES):
+            try:
+                sent = [_sent(kind, items[others[at]].value) for at in batch]
+                found = await self._ask(kind, sent, kind.api_version)
+            except InternalError as error:
+                raise Undecodable(error.message, [items[others[at]] for at in batch]) from error
+            for at, now in zip(batch, found, strict=True):
+                item = items[others[at]]
+                result[others[at]] = msgspec.structs.replace(item, value=_value(now, item.mod_revision))
+        return result
+
+    async def write(self, kind: CustomResourceKind, document: Document) -> Document:
+        """Return an object of *kind*'s version in the version it is stored in."""
+        if kind.version == kind.storage:
+            return document
+        metadata = {name: value for name, value in document["metadata"].items() if name != "resourceVersion"}
+        sent = {**document, "kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        (found,) = await self._ask(kind, [sent], f"{kind.group}/{kind.storage}")
+        if "resourceVersion" in document["metadata"]:
+            found["metadata"]["resourceVersion"] = document["metadata"]["resourceVersion"]
+        return found
+
+    async def _ask(self, kind: CustomResourceKind, sent: list[Document], desired: str) -> list[Document]:
+        webhook = kind.conversion.get("webhook") or {}
+        version, uid = review_version(webhook), str(uuid.uuid4())
+        try:
+            endpoint = endpoint_of(webhook.get("clientConfig") or {}, self._reader, SECONDS)
+            body = await self._client.post(endpoint, encoded(sent, uid, desired, version), SECONDS)
+        except CallFailed as failure:
+            raise failed(kind_of(sent[0]), failure) from failure
+        if len(body) < LARGE_BYTES:
+            return converted_objects(body, uid, version, desired, sent)
+        return await asyncio.to_thread(converted_objects, body, uid, version, desired, sent)
+
+
+def _sent(kind: CustomResourceKind, value: bytes) -> Document:
+    """Return a stored object as a webhook is shown it: whole in its own version, of no revision yet."""
+    found = stored_object(kind, msgspec.json.decode(value))
+    if found is None:
+        version = msgspec.json.decode(value).get("apiVersion")
+        raise InternalError(
+            f"request to convert CR from an invalid group/version: {version}, Kind={kind.kind}"
+        )
+    found["metadata"].pop("resourceVersion", None)
+    return found
+
+
+def _value(document: Document, revision: int) -> bytes:
+    """Return a converted object as it would lie in the store."""
+    rest = {name: value for name, value in document.items() if name not in ("kind", "apiVersion", "metadata")}
+    metadata = {"resourceVersion": str(revision), **document["metadata"]}
+    return msgspec.json.encode({"metadata": metadata, **rest, "apiVersion": CONVERTED})

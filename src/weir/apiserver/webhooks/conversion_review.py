@@ -1,0 +1,213 @@
+"""What is a conversion webhook asked, and are the objects it answers with the ones that were sent?
+
+Spec: apiextensions.k8s.io/v1 ConversionReview. Pure: documents in, documents and errors out. A webhook may change
+everything of an object but who it is: of the metadata only labels and annotations are taken from the answer.
+What surprises: a review of v1beta1 is believed without its uid, kind and apiVersion, as a real server does.
+Not here: HTTP (weir.apiserver.webhooks.client), which objects have to be asked about
+(weir.apiserver.customresources.webhook_conversion).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from weir.apiserver.webhooks.review import VERSIONS, CallFailed, check_kind, mistyped, read_review
+from weir.customresources.reading import quick_json
+from weir.errors import InternalError
+from weir.validate.meta import validate_annotations, validate_labels
+from weir.values.quoting import quote
+
+Document = dict[str, Any]
+GROUP: Final = "apiextensions.k8s.io"
+KIND: Final = "ConversionReview"
+_RESPONSE: Final[Mapping[str, tuple[str, type[Any]]]] = {
+    "uid": ("types.UID", str),
+    "convertedObjects": ("[]runtime.RawExtension", list),
+    "result": ("v1.Status", dict),
+}
+
+
+def review_version(webhook: Mapping[str, Any]) -> str:
+    """Return the first version of ConversionReview that the webhook accepts and we can send."""
+    for version in webhook.get("conversionReviewVersions") or ():
+        if version in VERSIONS:
+            return str(version)
+    raise InternalError(
+        "no supported conversion review versions"
+    )  # such a definition is refused when it is written
+
+
+def encoded(objects: Sequence[Document], uid: str, desired: str, version: str) -> bytes:
+    """Return the ConversionReview that asks for *objects* in the apiVersion *desired*."""
+    request = {"uid": uid, "desiredAPIVersion": desired, "objects": objects}
+    review = {"kind": KIND, "apiVersion": f"{GROUP}/{version}", "request": request}
+    return msgspec.json.encode(review, order="sorted")
+
+
+def failed(kind: str, failure: CallFailed) -> InternalError:
+    """Return the error for the client when the webhook of *kind* could not be asked."""
+    reason = failure.reason.removeprefix("failed to call webhook: ")
+    return InternalError(f"conversion webhook for {kind} failed: {reason}")
+
+
+def converted_objects(
+    body: bytes, uid: str, version: str, desired: str, sent: Sequence[Document]
+) -> list[Document]:
+    """Return the objects of an answer, each with its metadata restored; raises InternalError."""
+    kind = kind_of(sent[0])
+    try:
+        found = _objects(body, uid, version)
+    except CallFailed as failure:
+        raise failed(kind, failure) from failure
+    if len(found) != len(sent):
+        raise InternalError(
+            f"conversion webhook for {kind} returned {len(found)} objects, expected {len(sent)}"
+        )
+    for at, one in enumerate(found):
+        if not isinstance(one, dict) or not one.get("kind"):
+            raise InternalError(f"Object 'Kind' is missing in '{_text(body, at)}'")
+    return [_checked(was, now, desired) for was, now in zip(sent, found, strict=True)]
+
+
+class _Response(msgspec.Struct):
+    objects: list[msgspec.Raw] = msgspec.field(name="convertedObjects")
+
+
+class _Texts(msgspec.Struct):
+    response: _Response
+
+
+def _text(body: bytes, at: int) -> str:
+    """Return the converted object at a place as the webhook wrote it."""
+    return bytes(msgspec.json.decode(body, type=_Texts).response.objects[at]).decode()
+
+
+def kind_of(document: Mapping[str, Any]) -> str:
+    """Return group, version and kind of an object as errors name them.
+
+    >>> kind_of({"apiVersion": "example.com/v1", "kind": "Widget"})
+    'example.com/v1, Kind=Widget'
+    """
+    return f"{document.get('apiVersion')}, Kind={document.get('kind')}"
+
+
+def _objects(body: bytes, uid: str, version: str) -> list[Any]:
+    """Return what a review says it converted; raises CallFailed."""
+    review = _review(body)
+    check_kind(review, KIND, GROUP, version)
+    response = review.get("response")
+    if response is not None and not isinstance(response, dict):
+        raise mistyped(response, f"{KIND}.response", f"{version}.ConversionResponse")
+    for name, (into, of) in _RESPONSE.items():
+        value = (response or {}).get(name)
+        if value is not None and not isinstance(value, of):
+            raise mistyped(value, f"ConversionResponse.response.{name}", into)
+    if version == "v1":
+        _check_version(review)
+    if response is None:
+        raise CallFailed("no response provided")
+    answered = str(response.get("uid") or "")
+    if version == "v1" and answered != uid:
+        raise CallFailed(f"expected response.uid={quote(uid)}, got {quote(answered)}")
+    result = response.get("result") or {}
+    status = result.get("status") or ""
+    if status != "Success":
+        raise CallFailed(
+            str(result.get("message") or f"response.result.status was '{status}', not 'Success'")
+        )
+    return list(response.get("convertedObjects") or ())
+
+
+def _review(body: bytes) -> Mapping[str, Any]:
+    """Return the document of an answer, which may hold hundreds of objects; raises CallFailed."""
+    try:
+        review = quick_json(body)
+    except (ValueError, RecursionError):
+        review = None
+    return review if isinstance(review, dict) else read_review(body)
+
+
+def _check_version(review: Mapping[str, Any]) -> None:
+    group, _, version = str(review.get("apiVersion") or "").rpartition("/")
+    got = f"{group}/{version}, Kind={review.get('kind') or ''}"
+    if got != f"{GROUP}/v1, Kind={KIND}":
+        raise CallFailed(f"expected webhook response of {GROUP}/v1, Kind={KIND}, got {got}")
+
+
+def _checked(was: Document, now: Document, desired: str) -> Document:
+    """Return a converted object with the metadata it had; raises InternalError when it is another one."""
+    head = f"conversion webhook for {kind_of(was)} returned invalid"
+    group_version = now.get("apiVersion") or ""
+    if group_version != desired:
+        raise InternalError(
+            f"{head} object at index 0: invalid groupVersion (expected {desired}, received {group_version})"
+        )
+    if now["kind"] != was["kind"]:
+        raise InternalError(
+            f"{head} object at index 0: invalid kind (expected {was['kind']}, received {now['kind']})"
+        )
+    given = now.get("metadata")
+    for field, shown in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+        had = was["metadata"].get(field) or ""
+        has = given.get(field) if isinstance(given, dict) else ""
+        has = has if isinstance(has, str) else ""
+        if had != has:
+            raise InternalError(f"{head} object: must have the same {shown}: {had} != {has}")
+    try:
+        return {**now, "metadata": _restored(was["metadata"], now)}
+    except ValueError as error:
+        raise InternalError(f"{head} metadata: {error}") from None
+
+
+def _restored(had: Document, now: Document) -> Document:
+    """Return the metadata an object had, with the labels and annotations it came back with; raises ValueError."""
+    if "metadata" not in now:
+        raise ValueError("missing metadata in converted object")
+    given = now["metadata"]
+    if not isinstance(given, dict):
+        raise ValueError(f"invalid metadata of type {_go_type(given)} in converted object")
+    metadata = dict(had)
+    for field, check, at in (
+        ("labels", validate_labels, "metadata.labels"),
+        ("annotations", validate_annotations, "metadata.annotation"),
+    ):
+        found = given.get(field)
+        if found is None:
+            metadata.pop(field, None)
+            continue
+        if not isinstance(found, dict):
+            raise ValueError(f"invalid metadata.{field} of type {_go_type(found)} in converted object")
+        for key, value in found.items():
+            if not isinstance(value, str):
+                raise ValueError(
+                    f"metadata.{field}[{key}] must be a string, but is {_go_type(value)} in converted object"
+                )
+        if found != (had.get(field) or {}) and (wrong := [str(one) for one in check(found, at)]):
+            texts = list(dict.fromkeys(wrong))
+            raise ValueError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        metadata[field] = found
+    return metadata
+
+
+def _go_type(value: object) -> str:
+    names = {"str": "string", "int": "int64", "float": "float64", "bool": "bool", "list": "[]interface {}"}
+    return {**names, "dict": "map[string]interface {}", "NoneType": "<nil>"}[type(value).__name__]
+
+
+def batches(sizes: Sequence[int], most_objects: int, most_bytes: int) -> list[range]:
+    """Return which objects go into one request each: a few at a time where they are large.
+
+    >>> batches([1, 1, 5, 9, 1], 2, 6)
+    [range(0, 2), range(2, 3), range(3, 4), range(4, 5)]
+    """
+    starts, held = [0], 0
+    for at, size in enumerate(sizes):
+        if at > starts[-1] and (at - starts[-1] == most_objects or held + size > most_bytes):
+            starts.append(at)
+            held = 0
+        held += size
+    return [range(*pair) for pair in pairwise([*starts, len(sizes)])]
