@@ -4,6 +4,7 @@ source.py      what the cluster holds, from a dump once, from a live one by watc
 workloads.py   the rows of the fit matrix: what people made, with the pods that came of it
 node_groups.py its columns: nodes that are equal in taints, size and the labels that matter
 matrix.py      its cells: the scheduler's engine asked about each
+remembered.py  what of the last matrix still holds after a change
 answers.py     one workload in full: the reasons, the smallest change, and that change tried
 timeline.py    what a change would do, and the values of a taint that make a difference
 fleet.py       devices, and rules that taint them

@@ -25,6 +25,7 @@ from weir.explain.verdict import Group
 from weir.gates import Gates
 from weir.objects.features import needed_gates
 from weir.ui.matrix import Cell, Matrix, Row, make_matrix
+from weir.ui.remembered import Memory
 from weir.ui.source import Seen, lacking
 from weir.ui.workloads import Workload
 from weir.world import World
@@ -144,8 +145,13 @@ def _pod(pod: Document) -> Document:
 # ── the matrix ───────────────────────────────────────────────────────────────────────────────────
 
 
-def matrix_of(seen: Seen, tries: Sequence[Try] = (), base: Matrix | None = None) -> tuple[Matrix, list[str]]:
-    """Return the matrix, with *tries* made, and what they are in words; *base* is the matrix without them."""
+def matrix_of(
+    seen: Seen, tries: Sequence[Try] = (), base: Matrix | None = None, remembered: Memory | None = None
+) -> tuple[Matrix, list[str]]:
+    """Return the matrix, with *tries* made, and what they are in words; *base* is the matrix without them.
+
+    *remembered* is what an earlier version of the cluster left to be used again.
+    """
     cannot = _cannot(seen)
     workloads, said = list(seen.workloads), []
     world, gates = seen.world, gates_of(seen, used_gates(seen))
@@ -165,7 +171,7 @@ def matrix_of(seen: Seen, tries: Sequence[Try] = (), base: Matrix | None = None)
             whole = whole or before != gates
     names = frozenset(each.workload for each in tries)
     if whole or base is None:
-        found = [make_matrix(workloads, world, each, cannot) for each in gates]
+        found = [make_matrix(workloads, world, each, cannot, before=remembered) for each in gates]
         made = found[0] if len(found) == 1 else _doubtful(found[0], found[1], seen)
     else:
         fresh = make_matrix([each for each in workloads if each.id in names], world, gates[0], cannot)

@@ -19,7 +19,6 @@ import msgspec
 from msgspec.structs import replace
 
 from weir.explain.admission import Admission
-from weir.explain.edits import cost_of
 from weir.explain.engine import EngineJudge, Engines
 from weir.explain.fix import Case
 from weir.explain.pod import over
@@ -32,6 +31,7 @@ from weir.objects.requests import RequestError
 from weir.scheduler.pod_class import class_key, relevant_volumes
 from weir.scheduler.reasons import Reason
 from weir.ui.node_groups import NodeGroup, group_nodes
+from weir.ui.remembered import Kept, Memory, Said, judged_by_node_alone, rememberable
 from weir.ui.workloads import Workload
 from weir.world import World
 
@@ -82,6 +82,7 @@ class Matrix:
     groups: Sequence[NodeGroup]
     rows: dict[str, Row] = field(default_factory=dict)
     changed: frozenset[str] = frozenset()  #: workloads whose hypothetical form is shown
+    memory: Memory | None = None  #: what the next matrix may use again
 
     def document(self) -> dict[str, Any]:
         """Return the matrix for the page: texts are written once, and cells name them by number."""
@@ -135,12 +136,13 @@ def make_matrix(
     gates: Gates,
     cannot: Mapping[str, str] | None = None,
     tick: Tick | None = None,
+    before: Memory | None = None,
 ) -> Matrix:
     """Return every workload held against every group of nodes; *cannot* says of which nothing can be said, and why."""
     selected = {key for each in workloads for key in _selected(each)}
     groups = group_nodes(list(world.nodes.values()), selected)
-    judging = Judging(world, gates, groups)
-    found = Matrix(workloads, groups)
+    judging = Judging(world, gates, groups, before)
+    found = Matrix(workloads, groups, memory=judging.memory)
     for done, each in enumerate(workloads):
         said = (cannot or {}).get(each.id)
         found.rows[each.id] = judging.unknown(said) if said else judging.row(each)
@@ -152,12 +154,18 @@ def make_matrix(
 class Judging:
     """The engine over one world, asked about one workload after the other."""
 
-    def __init__(self, world: World, gates: Gates, groups: Sequence[NodeGroup]) -> None:
+    def __init__(
+        self, world: World, gates: Gates, groups: Sequence[NodeGroup], before: Memory | None = None
+    ) -> None:
         self._world, self._gates, self._groups = world, gates, groups
         self._engines = Engines(world, resources=_resources(world))
         self._admission = Admission(world, gates)
         self._alone = _alone(world)
         self._known: dict[Any, Row] = {}
+        keeps = self._alone and rememberable(world)
+        self.memory = Memory(world, gates, groups) if keeps else None
+        self._reuse = before.after(world, gates, groups) if keeps and before is not None else None
+        self._again = Engines(self._reuse.world, resources=_resources(world)) if self._reuse else None
 
     def unknown(self, why: str) -> Row:
         """Return the row of a workload of which nothing can be said."""
@@ -185,6 +193,9 @@ class Judging:
             key = _likeness(pod, self._alone)
             if key in self._known:
                 return self._known[key]
+            if (reused := self._reused(key, workload, pod)) is not None:
+                self._known[key] = reused
+                return reused
         engines = self._engines
         if subject.claim_templates(0):
             engines = Engines(self._world, templates=subject.claim_templates(0))
@@ -194,7 +205,7 @@ class Judging:
         with aside:
             judge = engines(pod, self._world, self._gates)
             blockers = judge.blockers()
-            row = self._held(blockers[0]) if blockers else self._judged(workload, pod, engines, judge)
+            row = self._held(blockers[0]) if blockers else self._judged(workload, pod, engines, judge, key)
         if key is not None:
             self._known[key] = row
         return row
@@ -204,48 +215,103 @@ class Judging:
         verdict, said = _BY_KIND.get(reason.kind, "other"), sentence(reason)
         return Row(tuple(Cell(verdict, 0, said) for _ in self._groups), False, verdict, said)
 
-    def _judged(self, workload: Workload, pod: Pod, engines: Engines, judge: EngineJudge) -> Row:
+    def _judged(self, workload: Workload, pod: Pod, engines: Engines, judge: EngineJudge, key: Any) -> Row:
         fitting = judge.fitting()
         taken = [sum(name in fitting for name in group.nodes) for group in self._groups]
+        case, said = self._ask(workload, pod, engines, judge, self._groups, taken, fitting)
+        _prove(case, said, said)
+        if self.memory is not None and key is not None and judged_by_node_alone(pod, self._world):
+            self.memory.keep(key, Kept(taken, said))
+        return self._as_row(taken, said)
+
+    def _reused(self, key: Any, workload: Workload, pod: Pod) -> Row | None:
+        """Return the row of a pod that was judged for the matrix before; only groups that changed are asked."""
+        if self._reuse is None or self._again is None or self.memory is None:
+            return None
+        before = self._reuse.rows.get(key)
+        if before is None or not judged_by_node_alone(pod, self._world):
+            return None
+        taken = [before.taken[old] if old >= 0 else 0 for old in self._reuse.same]
+        said = [before.said[old] if old >= 0 else None for old in self._reuse.same]
+        fresh = [number for number, old in enumerate(self._reuse.same) if old < 0]
+        case: Case | None = None
+        answers: list[Said] = []
+        if fresh:
+            judge = self._again(pod, self._reuse.world, self._gates)
+            if judge.blockers():
+                return None
+            fitting, groups = judge.fitting(), [self._groups[number] for number in fresh]
+            counts = [sum(name in fitting for name in group.nodes) for group in groups]
+            case, answers = self._ask(workload, pod, self._again, judge, groups, counts, fitting)
+            for number, count, answer in zip(fresh, counts, answers, strict=True):
+                taken[number], said[number] = count, answer
+        whole = [each for each in said if each is not None]
+        if not _prove(case, whole, answers):
+            return None
+        self.memory.keep(key, Kept(taken, whole))
+        return self._as_row(taken, whole)
+
+    def _ask(
+        self,
+        workload: Workload,
+        pod: Pod,
+        engines: Engines,
+        judge: EngineJudge,
+        groups: Sequence[NodeGroup],
+        taken: Sequence[int],
+        fitting: frozenset[str],
+    ) -> tuple[Case, list[Said]]:
+        """Return what one node of each group says: one that refuses, if there is one."""
         spoken = [
-            next((name for name in group.nodes if name not in fitting), group.nodes[0])
-            for group in self._groups
+            next((name for name in group.nodes if name not in fitting), group.nodes[0]) for group in groups
         ]
         verdicts = judge.some(spoken)
-        case = Case(
-            workload.subject, pod, self._world, self._gates,
-            [Group(each, (each.node,)) for each in verdicts], (), engines,
-        )  # fmt: skip
-        near = self._near(case, taken)
-        cells = []
-        for number, (group, verdict) in enumerate(zip(self._groups, verdicts, strict=True)):
-            text = node_sentence(verdict) if verdict.reasons else ""
-            if verdict.fits or taken[number] == len(group.nodes):
-                cells.append(Cell("fits", len(group.nodes), node_sentence(verdict)))
-            elif taken[number]:
-                cells.append(Cell("some", taken[number], text))
-            elif number in near:
-                cells.append(Cell("change", 0, f"{text}; would help: {near[number]}"))
-            else:
-                first = verdict.deciding[0].kind if verdict.deciding else ""
-                cells.append(Cell(_BY_KIND.get(first, "other"), 0, text))
-        best = min((cell.verdict for cell in cells), key=VERDICTS.index, default="other")
-        return Row(tuple(cells), bool(fitting), best, "" if cells else "the cluster has no nodes")
+        held = [Group(each, (each.node,)) for each in verdicts]
+        case = Case(workload.subject, pod, engines.world, self._gates, held, (), engines)
+        found = []
+        for group, count in zip(held, taken, strict=True):
+            verdict = group.verdict
+            words = node_sentence(verdict)
+            kind = verdict.deciding[0].kind if verdict.deciding else ""
+            answer = Said(verdict.node, verdict.fits, words, words if verdict.reasons else "", kind)
+            if not count and len(verdict.reasons) == 1:
+                plans = case.plan(group)
+                if plans and len(plans[0][1]) == 1 and plans[0][0] < _SMALL and plans[0][1][0].side == "pod":
+                    answer.plan = plans[0]
+            found.append(answer)
+        return case, found
 
-    def _near(self, case: Case, taken: Sequence[int]) -> dict[int, str]:
-        """Return the groups that would take the pod after one small edit of it, with the edit in words."""
-        proposals = []
-        for number, group in enumerate(case.groups):
-            if taken[number] or not group.verdict.reasons or len(group.verdict.reasons) > 1:
-                continue
-            plans = case.plan(group)
-            if plans and len(plans[0][1]) == 1 and plans[0][0] < _SMALL and plans[0][1][0].side == "pod":
-                proposals.append((cost_of(plans[0][1]), number, plans[0][1]))
-        found: dict[int, str] = {}
-        for _, number, edits in sorted(proposals, key=lambda each: each[:2])[:_MOST_PROVEN]:
-            if case.groups[number].verdict.node in case.after(edits):
-                found[number] = edits[0].say()
-        return found
+    def _as_row(self, taken: Sequence[int], said: Sequence[Said]) -> Row:
+        cells = []
+        near = {id(each) for each in _nearest(said) if each.helps}
+        for group, count, each in zip(self._groups, taken, said, strict=True):
+            if each.fits or count == len(group.nodes):
+                cells.append(Cell("fits", len(group.nodes), each.words))
+            elif count:
+                cells.append(Cell("some", count, each.text))
+            elif id(each) in near and each.plan is not None:
+                cells.append(Cell("change", 0, f"{each.text}; would help: {each.plan[1][0].say()}"))
+            else:
+                cells.append(Cell(_BY_KIND.get(each.kind, "other"), 0, each.text))
+        best = min((cell.verdict for cell in cells), key=VERDICTS.index, default="other")
+        return Row(tuple(cells), any(taken), best, "" if cells else "the cluster has no nodes")
+
+
+def _nearest(said: Sequence[Said]) -> list[Said]:
+    """Return those groups whose small edit is the cheapest: so many are tried, no more."""
+    planned = [(each.plan[0], number) for number, each in enumerate(said) if each.plan is not None]
+    return [said[number] for _, number in sorted(planned)[:_MOST_PROVEN]]
+
+
+def _prove(case: Case | None, said: Sequence[Said], of_case: Sequence[Said]) -> bool:
+    """Try the small edits that were not tried yet; False: one is about a node that *case* does not hold."""
+    here = {id(each) for each in of_case}
+    for each in _nearest(said):
+        if each.helps is None and each.plan is not None:
+            if case is None or id(each) not in here:
+                return False
+            each.helps = each.node in case.after(each.plan[1])
+    return True
 
 
 def _likeness(pod: Pod, alone: bool) -> Any:

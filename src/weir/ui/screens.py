@@ -22,6 +22,7 @@ from weir.ui.answers import NotThere, Try, explain_workload, matrix_of
 from weir.ui.fleet import fleet, preview, preview_chosen
 from weir.ui.matrix import Matrix
 from weir.ui.pods import pod_page
+from weir.ui.remembered import Memory
 from weir.ui.rights import denied, needs, needs_to_untaint
 from weir.ui.source import Seen, Source, lacking
 from weir.ui.timeline import BadQuestion, Question, foresee, ticks
@@ -45,6 +46,7 @@ class Screens:
         self.source, self.read_only = source, read_only or not source.live
         self._lock = threading.RLock()
         self._kept: dict[tuple[int, str], Any] = {}
+        self._memory: Memory | None = None  #: of the last matrix
         self._drains = Drains()
         self._plan: Document | None = None
         self._gets: dict[str, Callable[[Query], Document]] = {
@@ -158,7 +160,8 @@ class Screens:
     def _base(self, seen: Seen) -> Matrix:
         key = (seen.version, "matrix itself")
         if key not in self._kept:
-            self._kept[key] = matrix_of(seen)[0]
+            self._kept[key] = made = matrix_of(seen, remembered=self._memory)[0]
+            self._memory = made.memory
         found: Matrix = self._kept[key]
         return found
 
