@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     if "--readme" in arguments:
         readme = Path(__file__).parents[1] / "README.md"
         day = datetime.now(UTC).strftime("%-d %B %Y")
-        machine = f"{os.cpu_count()} cores of a {platform.machine()} machine on {day}"
+        machine = f"{os.cpu_count()} cores ({platform.machine()}) on {day}"
         readme.write_text(
             written(readme.read_text(), machine, lambda name: importlib.import_module(f"bench.{name}").run())
         )
