@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, merge
+from itertools import islice
 from operator import attrgetter
 
 from weir.store.backend import (
@@ -106,39 +107,47 @@ class Log:
         return self._at(key, revision)
 
     def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
-        """Return part of the list of *prefix*; see `Store.range`."""
+        """Return part of the list of *prefix*; see `Store.range`. A page costs its own length, whatever follows it."""
         if revision:
             self._require_kept(revision)
         stop = after_prefix(prefix)
         low = max(start, prefix)
-        if revision and revision < self.revision:
-            items = self._range_at(low, stop, revision)
-        else:
-            current = self._current
-            if limit:
-                return self._first_of_range(low, stop, limit)
-            items = []
-            for run in self._order.runs(low, stop):
-                items += map(current.__getitem__, run)
-        if limit and len(items) > limit:
-            return Page(items[:limit], revision, len(items) - limit)
-        return Page(items, revision or self.revision)
+        past = revision and revision < self.revision
+        items = self._items_at(low, stop, limit, revision) if past else self._items(low, stop, limit)
+        if not limit or len(items) < limit:
+            return Page(items, revision or self.revision)
+        after = items[-1].key + "\0"
+        left = self._order.count(after, stop)
+        if past:
+            left += self._more_then(after, stop, revision)
+        return Page(items, revision or self.revision, left)
 
-    def _first_of_range(self, low: str, stop: str, limit: int) -> Page:
+    def _items(self, low: str, stop: str, limit: int) -> list[KeyValue]:
+        """Return what lies from *low* on and before *stop*, the first *limit* of it if there is one."""
+        current = self._current
+        if limit:
+            return [current[key] for key in islice(self._order.between(low, stop), limit)]
         items: list[KeyValue] = []
-        for key in self._order.between(low, stop):
-            items.append(self._current[key])
-            if len(items) == limit:
-                break
-        return Page(items, self.revision, self._order.count(low, stop) - len(items))
+        for run in self._order.runs(low, stop):
+            items += map(current.__getitem__, run)
+        return items
 
-    def _range_at(self, low: str, stop: str, revision: int) -> list[KeyValue]:
+    def _items_at(self, low: str, stop: str, limit: int, revision: int) -> list[KeyValue]:
+        """Return the same as it was at *revision*."""
         keys: Iterable[str] = self._order.between(low, stop)
-        gone = list(self._gone.between(low, stop))
-        if gone:
-            keys = sorted([*keys, *gone])
+        if self._gone.count(low, stop):
+            keys = merge(keys, self._gone.between(low, stop))
         found = (self._at(key, revision) for key in keys)
-        return [item for item in found if item is not None]
+        there = (item for item in found if item is not None)
+        return list(islice(there, limit) if limit else there)
+
+    def _more_then(self, low: str, stop: str, revision: int) -> int:
+        """Return how many more keys there were at *revision* than are now; the first change since knows."""
+        changed: dict[str, bool] = {}
+        for event in self._events[bisect_right(self._events, revision, key=_REVISION) :]:
+            if event.key >= low and (not stop or event.key < stop):
+                changed.setdefault(event.key, event.before is not None)
+        return sum(then - (key in self._current) for key, then in changed.items())
 
     def count(self, prefix: str) -> int:
         return self._order.count(prefix, after_prefix(prefix))

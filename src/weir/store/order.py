@@ -106,4 +106,11 @@ class OrderedKeys:
 
     def count(self, start: str, stop: str) -> int:
         """Return how many keys lie from *start* on and before *stop*."""
-        return sum(map(len, self.runs(start, stop)))
+        if not self._runs or (stop and stop <= start):
+            return 0
+        first = self._run_of(start)
+        last = self._run_of(stop) if stop else len(self._runs) - 1
+        whole = sum(map(len, self._runs[first : last + 1]))
+        skipped = bisect_left(self._runs[first], start)
+        beyond = len(self._runs[last]) - bisect_left(self._runs[last], stop) if stop else 0
+        return whole - skipped - beyond

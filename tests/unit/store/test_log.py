@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases import tries
-from weir.store import Compacted, Event, Write
+from weir.store import Compacted, Event, KeyValue, Write
 from weir.store.log import Log
 
 steps = st.lists(
@@ -24,6 +24,20 @@ def commit(log: Log, *writes: Write) -> list[Event]:
     events = [result.event for result in log.decide(writes, 0.0) if result.event is not None]
     log.apply(events)
     return events
+
+
+def paged(log: Log, prefix: str, limit: int, revision: int) -> list[KeyValue]:
+    """Return the list of *prefix* put together from pages, each of which knows how many follow."""
+    found: list[KeyValue] = []
+    remaining, start = None, ""
+    while True:
+        page = log.range(prefix, start=start, limit=limit, revision=revision)
+        assert page.revision == revision and len(page.items) <= limit
+        assert remaining is None or remaining == page.remaining + len(page.items)
+        found += page.items
+        remaining, start = page.remaining, page.next_start
+        if not remaining:
+            return found
 
 
 @given(steps)
@@ -55,6 +69,8 @@ def test_lists_and_watches_agree_with_a_copy_of_every_state(history: list[tuple[
             expected = {key: value for key, value in sorted(state.items()) if key.startswith(prefix)}
             assert [(item.key, item.value) for item in page.items] == list(expected.items())
             assert page.revision == revision
+            for limit in (1, 2):
+                assert paged(log, prefix, limit, revision) == page.items
         log.watch("/", revision, seen.extend)
         assert seen == [event for event in happened if event.revision > revision]
 
@@ -80,3 +96,24 @@ def test_a_list_of_thousands_takes_the_stored_objects_themselves() -> None:
     commit(log, *(Write(f"/pods/{n:05}", b"x") for n in range(5000)))
     first, second = log.range("/pods/").items, log.range("/pods/").items
     assert len(first) == 5000 and all(one is other for one, other in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("objects", [1_000, 10_000])
+def test_a_page_costs_its_length_also_of_a_list_that_has_changed_since(
+    objects: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(1, 1)
+    commit(log, *(Write(f"/pods/{n:05}", b"x") for n in range(objects)))
+    then = log.revision
+    commit(log, *(Write(f"/pods/{n:05}", None) for n in range(5)), Write("/pods/00007+", b"new"))
+    looked_at: list[str] = []
+    plain = Log._at
+
+    def counted(self: Log, key: str, revision: int) -> KeyValue | None:
+        looked_at.append(key)
+        return plain(self, key, revision)
+
+    monkeypatch.setattr(Log, "_at", counted)
+    page = log.range("/pods/", limit=20, revision=then)
+    assert [item.key for item in page.items] == [f"/pods/{n:05}" for n in range(20)]
+    assert (page.remaining, len(looked_at)) == (objects - 20, 21)  # the new key was looked at as well
