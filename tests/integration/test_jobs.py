@@ -95,3 +95,42 @@ def test_a_finished_job_goes_when_its_time_to_live_is_over(cluster):
     before = cluster.get("Job", "sum")
     cluster.advance(120)
     assert (before is not None, cluster.get("Job", "sum"), cluster.list("Pod")) == (True, None, [])
+
+
+def commanded(*command, volume=None, **spec):
+    """Return a Job whose containers run a command."""
+    made = job(**spec)
+    container = {"name": "c", "image": "busybox", "command": list(command)}
+    if volume:
+        container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+        made["spec"]["template"]["spec"]["volumes"] = [{"name": "data", **volume}]
+    made["spec"]["template"]["spec"]["containers"] = [container]
+    return made
+
+
+def test_a_command_that_fails_fails_its_job(cluster):
+    cluster.apply(commanded("/bin/sh", "-c", "exit 1", backoffLimit=0))
+    cluster.advance(60)
+    assert conditions(cluster)["Failed"] == "BackoffLimitExceeded"
+
+
+def test_a_file_of_the_node_lets_the_second_pod_succeed(cluster):
+    once = "if [ -r /data/foo ]; then exit 0; else touch /data/foo; exit 42; fi"
+    made = commanded("sh", "-c", once, volume={"hostPath": {"path": "/tmp/once"}})
+    made["spec"]["template"]["spec"]["nodeName"] = "node-0"
+    made["spec"]["podFailurePolicy"] = {
+        "rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]
+    }
+    cluster.apply({**made, "spec": {**made["spec"], "backoffLimit": 0}})
+    cluster.advance(60)
+    assert conditions(cluster)["Complete"] == "CompletionsReached"
+    assert sorted(pod["status"]["phase"] for pod in cluster.list("Pod")) == ["Failed", "Succeeded"]
+
+
+def test_an_exit_code_that_a_policy_names_fails_the_job_early(cluster):
+    made = commanded("sh", "-c", "sleep 2; exit 3", backoffLimit=6)
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
+    made["spec"]["podFailurePolicy"] = {"rules": [rule]}
+    cluster.apply(made)
+    cluster.advance(60)
+    assert (len(cluster.list("Pod")), conditions(cluster)["Failed"]) == (1, "PodFailurePolicy")

@@ -8,7 +8,8 @@
     weir.dev/image-pull        "fail": its image cannot be pulled; a number: so many tries fail first
 
 Each is about the pod's ordinary containers; with a container's name behind it (`weir.dev/exit-code.setup`) about that
-one, and only so about init, sidecar and ephemeral containers.
+one, and only so about init, sidecar and ephemeral containers. Where no annotation says anything, a command that can be
+played decides (weir.simulation.kubelet.programs), and the node's class where it cannot.
 What surprises: a container of a pod that runs for ever (restartPolicy Always) ends with 0 after SIGTERM, as a server
 does that shuts down; one that works on something ends with 143, as a process does that SIGTERM interrupts.
 Not here: what follows from it (weir.simulation.kubelet.pod_lifecycle).
@@ -21,6 +22,9 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from weir.simulation.kubelet.programs.images import is_missing
+from weir.simulation.kubelet.programs.play import Play, Stage
 
 Document = dict[str, Any]
 PREFIX: Final = "weir.dev/"
@@ -77,14 +81,15 @@ class Life:
 class Behaviour:
     """How the containers of one pod behave."""
 
-    def __init__(self, pod: Document, life: Life, chance: random.Random) -> None:
+    def __init__(self, pod: Document, life: Life, chance: random.Random, stage: Stage | None = None) -> None:
+        """*stage* plays commands; without one they say nothing."""
         annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
         self._settings = {
             name[len(PREFIX) :]: text
             for name, text in annotations.items()
             if name.startswith(PREFIX) and name[len(PREFIX) :].partition(".")[0] in SETTINGS
         }
-        self._life, self._chance = life, chance
+        self._life, self._chance, self._stage = life, chance, stage
         self._runs_for_ever = pod["spec"].get("restartPolicy", "Always") == "Always"
 
     def problems(self) -> Iterator[str]:
@@ -106,20 +111,35 @@ class Behaviour:
         """Return how long it takes until the pod's containers can start."""
         return self._varied(self._life.start_seconds)
 
-    def run_seconds(self, container: str, start: int, *, ordinary: bool, init: bool = False) -> float:
+    def play(self, pod: Document, container: Document, start: int, now: float) -> Play | None:
+        """Return how the command of a container goes that is started now, if it can be played."""
+        return self._stage.play(pod, container, start, now) if self._stage is not None else None
+
+    def stopped(self, pod: Document, container: Document, start: int, now: float) -> None:
+        """Note that a container whose command was played has ended, perhaps before its time."""
+        if self._stage is not None:
+            self._stage.stop(pod, container, start, now)
+
+    def run_seconds(
+        self, container: str, start: int, *, ordinary: bool, init: bool = False, play: Play | None = None
+    ) -> float:
         """Return how long the container runs when it is started for the *start*-th time (0, 1, …)."""
         asked: float | None = _nth(self._text(RUN_SECONDS, container, ordinary), start, _seconds)
         if asked is not None:
             return asked
+        if play is not None:
+            return play.seconds
         if init:
             return 0.0
         return math.inf if self._runs_for_ever or not ordinary else self._varied(self._life.run_seconds)
 
-    def exit_code(self, container: str, start: int, *, ordinary: bool) -> int:
+    def exit_code(self, container: str, start: int, *, ordinary: bool, play: Play | None = None) -> int:
         """Return how the container ends by itself."""
         asked: int | None = _nth(self._text(EXIT_CODE, container, ordinary), start, _code)
         if asked is not None:
             return asked
+        if play is not None:
+            return play.exit_code
         rate = self._life.failure_rate if ordinary else 0.0
         return 1 if rate and self._chance.random() < rate else 0
 
@@ -148,12 +168,12 @@ class Behaviour:
             return asked
         return float((hook.get("sleep") or {}).get("seconds") or 0)
 
-    def failed_pulls(self, container: str, *, ordinary: bool) -> float:
+    def failed_pulls(self, container: str, *, ordinary: bool, image: str = "") -> float:
         """Return how many tries to pull the container's image fail."""
         text = self._text(IMAGE_PULL, container, ordinary)
-        if text == FAILS:
-            return math.inf
-        return int(text) if text.isdigit() else 0
+        if text.isdigit():
+            return int(text)
+        return math.inf if text == FAILS or is_missing(image) else 0
 
     def _text(self, setting: str, container: str, ordinary: bool) -> str:
         own = self._settings.get(f"{setting}.{container}")

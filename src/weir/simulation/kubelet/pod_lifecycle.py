@@ -20,6 +20,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from weir.simulation.kubelet.behaviour import Behaviour
+from weir.simulation.kubelet.programs.images import reference
+from weir.simulation.kubelet.programs.play import Play
 
 Document = dict[str, Any]
 FIRST_BACK_OFF_SECONDS: Final = 10.0
@@ -58,6 +60,7 @@ class Ended:
     reason: str
     started_at: float
     finished_at: float
+    message: str = ""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class Container:
     at: float = math.inf  #: when it ends (running) or is started or pulled again (otherwise)
     exit_code: int = 0  #: of the end at that time
     stopping: bool = False
+    play: Play | None = None  #: of this run, when its command can be played
 
     @property
     def name(self) -> str:
@@ -259,11 +263,13 @@ class PodLife:
 
     def _pull(self, container: Container, now: float) -> bool:
         """Start the container, if its image can be pulled."""
-        failing = self.behaviour.failed_pulls(container.name, ordinary=container.ordinary)
+        image = container.spec.get("image", "")
+        if image and reference(image) is None:
+            return self._invalid_name(container, image, now)
+        failing = self.behaviour.failed_pulls(container.name, ordinary=container.ordinary, image=image)
         if container.pulls >= failing:
             self._start(container, now)
             return True
-        image = container.spec.get("image", "")
         if container.reason == "ErrImagePull":
             container.reason, container.message = "ImagePullBackOff", f'Back-off pulling image "{image}"'
             self._record("Normal", "BackOff", container.message)
@@ -281,16 +287,24 @@ class PodLife:
             container.back_off = 0.0
         return True
 
+    def _invalid_name(self, container: Container, image: str, now: float) -> bool:
+        """Let the container wait: its image has no name that could be asked for."""
+        if container.reason != "InvalidImageName":
+            container.reason = "InvalidImageName"
+            problem = f'couldn\'t parse image name "{image}": invalid reference format'
+            container.message = f'Failed to apply default image tag "{image}": {problem}'
+            self._record("Warning", "InspectFailed", container.message)
+            self._record("Warning", "Failed", "Error: InvalidImageName")
+        container.at = now + LONGEST_BACK_OFF_SECONDS
+        return True
+
     def _start(self, container: Container, now: float) -> None:
         if container.ended is not None:
             container.last = container.ended
-        init = container.role is Role.INIT
-        run = self.behaviour.run_seconds(
-            container.name, container.starts, ordinary=container.ordinary, init=init
-        )
-        container.exit_code = self.behaviour.exit_code(
-            container.name, container.starts, ordinary=container.ordinary
-        )
+        init, ordinary, start = container.role is Role.INIT, container.ordinary, container.starts
+        play = container.play = self.behaviour.play(self.pod, container.spec, start, now)
+        run = self.behaviour.run_seconds(container.name, start, ordinary=ordinary, init=init, play=play)
+        container.exit_code = self.behaviour.exit_code(container.name, start, ordinary=ordinary, play=play)
         container.state, container.reason, container.message = State.RUNNING, "", ""
         container.ended, container.started_at = None, now
         container.at = now + run
@@ -303,7 +317,11 @@ class PodLife:
     def _stop(self, container: Container, exit_code: int, now: float) -> None:
         reason = "Completed" if exit_code == 0 else "Error"
         container.state = State.TERMINATED
-        container.ended = Ended(exit_code, reason, container.started_at, now)
+        message = ""
+        if container.play is not None:
+            self.behaviour.stopped(self.pod, container.spec, container.starts - 1, now)
+            message = container.play.message if now >= container.started_at + container.play.seconds else ""
+        container.ended = Ended(exit_code, reason, container.started_at, now, message)
         container.at = math.inf
         if self.ending is not None or not self._restarts(container, exit_code):
             return
@@ -457,6 +475,7 @@ def _ended(terminated: Document, now: float) -> Ended:
         terminated.get("reason", ""),
         _time(terminated.get("startedAt"), now),
         _time(terminated.get("finishedAt"), now),
+        terminated.get("message", ""),
     )
 
 

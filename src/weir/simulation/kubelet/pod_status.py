@@ -87,12 +87,15 @@ def _state(container: Container) -> Document:
 
 
 def _terminated(ended: Ended) -> Document:
-    return {
+    found: Document = {
         "exitCode": ended.exit_code,
         "reason": ended.reason,
         "startedAt": _printed(ended.started_at),
         "finishedAt": _printed(ended.finished_at),
     }
+    if ended.message:
+        found["message"] = ended.message
+    return found
 
 
 # ── conditions ───────────────────────────────────────────────────────────────────────────────────

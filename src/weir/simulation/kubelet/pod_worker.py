@@ -35,6 +35,8 @@ from weir.simulation.kubelet.behaviour import Behaviour, Life
 from weir.simulation.kubelet.metrics import KubeletMetrics
 from weir.simulation.kubelet.pod_lifecycle import Ending, PodLife
 from weir.simulation.kubelet.pod_status import status_of
+from weir.simulation.kubelet.programs.files import Files
+from weir.simulation.kubelet.programs.play import Stage
 from weir.taints.expression import Expressions
 from weir.taints.toleration import EVICTING
 
@@ -85,6 +87,7 @@ class PodWorker:
         self._addresses: dict[str, str] = {}
         self._written: dict[str, Document] = {}  # uid → the status last written
         self._deleted: set[str] = set()  # uids of pods whose deletion was asked for
+        self._files = Files()  # what commands that are played have written
         self._next_address = 0
         self.expressions = Expressions()  # a cache of its own, as every component has
         self._log = log or Log("weir.simulation.kubelet")
@@ -101,6 +104,11 @@ class PodWorker:
             seen.discard(uid)
         for each in (self._views, self._lives, self._hosts, self._addresses, self._written):
             each.pop(uid, None)
+        self._files.forget(uid)
+
+    def forget_node(self, name: str) -> None:
+        """A node was deleted."""
+        self._files.forget(name)
 
     def write_again(self, pod: Document) -> None:
         """Write the status of a pod anew: others may have changed it while its node was off."""
@@ -139,7 +147,8 @@ class PodWorker:
     async def _begin(self, pod: Document, node: Document) -> PodLife | None:
         """Return the life of a pod that is seen for the first time; None when it is not admitted."""
         uid, status = pod["metadata"]["uid"], pod.get("status") or {}
-        behaviour = Behaviour(pod, self._life_of(node), self._chance)
+        stage = Stage(node, self._files, self._chance)
+        behaviour = Behaviour(pod, self._life_of(node), self._chance, stage)
         if uid in self._rejected and not status.get("startTime"):
             return None  # the copy does not show its final status yet
         known = bool(status.get("startTime")) or status.get("phase") in ("Succeeded", "Failed")

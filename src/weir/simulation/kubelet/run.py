@@ -145,6 +145,8 @@ class Kubelets:
             self.reports.changed(old, new)
         elif self._ledger is not None:
             self._note_silently(old, new)
+        if new is None and old is not None:
+            self._worker.forget_node(old["metadata"]["name"])
         if new is not None and (old is None or (is_off(old) and not is_off(new))):
             for pod in self._pods.cache.by_index("node", new["metadata"]["name"]):
                 self._worker.write_again(pod)

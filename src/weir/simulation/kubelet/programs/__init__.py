@@ -1,0 +1,1 @@
+"""What a simulated container's command does, played without running anything."""

@@ -1,0 +1,151 @@
+"""How does a container's command go? Played ahead when the container starts: what it prints, writes, and its end.
+
+A command that is understood whole decides how its container behaves, unless an annotation says otherwise; one that is
+not is left to the node's class. Nothing is run: files are those that simulated containers wrote, and there is no
+network.
+Spec: core/v1 Container (command, args, terminationMessagePath, terminationMessagePolicy); decision 89.
+Not here: the shell (.shell) and its commands (.commands); what follows from the end
+(weir.simulation.kubelet.pod_lifecycle).
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weir.simulation.kubelet.programs import images
+from weir.simulation.kubelet.programs.commands import find
+from weir.simulation.kubelet.programs.environment import environment, expand_all
+from weir.simulation.kubelet.programs.files import Files, Place
+from weir.simulation.kubelet.programs.shell import Exit, ForEver, Printed, Shell, text_of
+from weir.simulation.kubelet.programs.syntax import Unplayable
+
+Document = Mapping[str, Any]
+TERMINATION_LOG: Final = "/dev/termination-log"
+LONGEST_MESSAGE: Final = 4096
+LONGEST_LOG_MESSAGE: Final = 2048
+MOST_LOG_LINES: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One run of a container, foretold."""
+
+    seconds: float  #: until it ends by itself
+    exit_code: int
+    printed: tuple[Printed, ...] = ()
+    message: str = ""  #: what it left for the status
+
+
+class Stage:
+    """The containers of one pod, with the files they see."""
+
+    def __init__(self, node: Document, files: Files, chance: random.Random) -> None:
+        self._node, self._files, self._chance = node, files, chance
+
+    def play(self, pod: Document, container: Document, start: int, now: float) -> Play | None:
+        """Return how a container that is started now for the *start*-th time goes; None when that is not known."""
+        disk = _Disk(pod, container, self._files, start, now)
+        try:
+            variables = environment(pod, container, self._node)
+            words = images.program(
+                container.get("image", ""),
+                expand_all(container.get("command") or (), variables),
+                expand_all(container.get("args") or (), variables),
+            )
+            if not words:
+                return None
+            disk.begin()
+            shell = Shell(variables, disk, find, lambda: self._chance.randrange(32768))
+            return _played(shell, words, container, disk)
+        except Unplayable:
+            disk.undo()
+            return None
+
+    def stop(self, pod: Document, container: Document, start: int, now: float) -> None:
+        """Note that a run of a container ended now: what it was to write later is not written."""
+        for owner in (pod["metadata"]["uid"], pod["spec"].get("nodeName", "")):
+            self._files.undo(owner, _writer(pod, container, start), now)
+
+
+def _played(shell: Shell, words: tuple[str, ...], container: Document, disk: _Disk) -> Play:
+    try:
+        code = find(words[0])(shell, words[1:], "")
+    except Exit as exit:
+        code = exit.code
+    except ForEver:
+        return Play(math.inf, 0, tuple(shell.printed))
+    path = container.get("terminationMessagePath") or TERMINATION_LOG
+    message = (disk.read(path, shell.after) or "")[:LONGEST_MESSAGE]
+    if not message and code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        lines = text_of(shell.printed).splitlines(keepends=True)
+        message = "".join(lines[-MOST_LOG_LINES:])[-LONGEST_LOG_MESSAGE:]
+    return Play(shell.after, code, tuple(shell.printed), message)
+
+
+class _Disk:
+    """The files of one run of a container, by path."""
+
+    def __init__(self, pod: Document, container: Document, files: Files, start: int, now: float) -> None:
+        self._files, self._now, self.uses = files, now, 0
+        self._uid, self._node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
+        self._writer = _writer(pod, container, start)
+        self._layer = Place("layer", self._uid, container["name"])
+        volumes = {each["name"]: each for each in pod["spec"].get("volumes") or ()}
+        self._mounts = sorted(
+            (
+                (posixpath.normpath(mount["mountPath"]), mount, volumes.get(mount["name"]) or {})
+                for mount in container.get("volumeMounts") or ()
+            ),
+            key=lambda each: -len(each[0]),
+        )
+
+    def begin(self) -> None:
+        """Start with an empty layer: what an earlier run wrote there is gone."""
+        self._files.remove(self._layer)
+
+    def undo(self) -> None:
+        """Take back what was written: the command cannot be played after all."""
+        for owner in (self._uid, self._node):
+            self._files.undo(owner, self._writer, -math.inf)
+
+    def read(self, path: str, after: float) -> str | None:
+        return self._files.read(*self._at(path), self._now + after)
+
+    def is_folder(self, path: str, after: float) -> bool:
+        place, inside = self._at(path)
+        if inside in ("", "/") or any(mount == posixpath.normpath(path) for mount, _, _ in self._mounts):
+            return True
+        return self._files.is_folder(place, inside, self._now + after)
+
+    def write(self, path: str, text: str | None, after: float) -> None:
+        place, inside = self._at(path)
+        if not self._files.write(place, inside, text, self._now + after, self._writer):
+            raise Unplayable("too many files")
+
+    def _at(self, path: str) -> tuple[Place, str]:
+        self.uses += 1
+        full = posixpath.normpath(posixpath.join("/", path))
+        for prefix, mount, volume in self._mounts:
+            if full != prefix and not full.startswith(prefix.rstrip("/") + "/"):
+                continue
+            if mount.get("subPathExpr"):
+                raise Unplayable("a path with variables")
+            inside = posixpath.normpath(f"/{mount.get('subPath', '')}/{full[len(prefix) :]}")
+            if "emptyDir" in volume:
+                return Place("emptyDir", self._uid, volume["name"]), inside
+            if "hostPath" in volume:
+                host = volume["hostPath"]["path"]
+                return Place("hostPath", self._node), posixpath.normpath(f"/{host}/{inside}")
+            raise Unplayable("what the volume holds is not known")
+        if full.startswith(("/proc/", "/sys/", "/etc/", "/var/run/secrets/")):
+            raise Unplayable("files of the image or the machine")
+        return self._layer, full
+
+
+def _writer(pod: Document, container: Document, start: int) -> str:
+    return f"{pod['metadata']['uid']}/{container['name']}/{start}"
