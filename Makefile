@@ -17,7 +17,7 @@ export PYTHONHASHSEED ?= 0
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo demo-real-time soak faults test test-fresh fuzz hostile mutants test-newest test-old-kubectl check test-ui e2e bench docs changelog release tools \
-  kubernetes test-kubernetes test-stock clean
+  kubernetes test-kubernetes test-stock test-ecosystem clean
 
 help:
 	@echo "make demo             live through every story of the KEPs (STORY=word for some of them)"
@@ -41,6 +41,7 @@ help:
 	@echo "make generate         make the tables taken from Kubernetes' own code again (needs Go)"
 	@echo "make kubernetes       build a real Kubernetes for tests (needs Go, minutes, once; VERSION=1.35)"
 	@echo "make test-kubernetes  run the tests that need it"
+	@echo "make test-ecosystem   Karpenter, cert-manager, Helm, kwok and others against weir up (needs Go; NAME=kopf for one)"
 	@echo "make test-stock       change taints under 3,000 running pods of a stock Kubernetes, live 500 random histories"
 
 $(READY): pyproject.toml constraints.txt
@@ -149,6 +150,10 @@ test-kubernetes: $(READY) tools
 test-stock: $(READY) tools
 	@binaries=$$(tests/kubernetes/build) && KUBERNETES_BIN=$$binaries $(BIN)/python -m tests.stock flips $(or $(FLIPS),500)
 	@$(BIN)/python -m tests.stock histories $(or $(HISTORIES),500)
+
+# Operators and tools of the field, unmodified, built once from Go modules (half an hour) and run against `weir up`.
+test-ecosystem: $(READY) tools
+	@sh tests/ecosystem/run $(BIN)/python $(NAME)
 
 clean:
 	rm -rf $(VENV) .venv-* dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,4 +17,4 @@ def test_the_code_of_the_page_is_a_test_file_that_passes(tmp_path):
     done = subprocess.run(
         [*command, str(tmp_path)], capture_output=True, text=True, cwd=tmp_path, timeout=300
     )
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "4 passed" in done.stdout, done.stdout + done.stderr

@@ -77,7 +77,7 @@ from weir.store import Store, StoreUnavailable
 from weir.store.compact import keep_up
 from weir.values.names import name_suffix
 
-__all__ = ["Options", "Running", "build", "open_store", "run", "serve"]
+__all__ = ["Options", "Running", "build", "open_store", "run", "serve", "sweep"]
 
 log = Log("weir.apiserver")
 SWEEP_SECONDS = 5.0
@@ -95,6 +95,7 @@ class Options:
     bind_address: str = "127.0.0.1"
     secure_port: int = 6443
     insecure: bool = False  #: plain HTTP: loopback only, for benches and tests
+    admin_token: str = ""  #: of an insecure server's administrator; made by chance unless given
     gates: Gates = ALL_FEATURES
     authorization_modes: Sequence[str] = ("Node", "RBAC")
     admission: Settings = field(default_factory=Settings)
@@ -322,7 +323,7 @@ async def build(options: Options, store: Store, clock: Clock) -> Running:
         durations=metrics.admission,
         new_suffix=lambda: name_suffix(options.random_bytes),
     )
-    admin_token = secrets.token_urlsafe(32)
+    admin_token = options.admin_token or secrets.token_urlsafe(32)
     readers: list[Callable[[str], User | None]] = []
     if options.insecure:
         readers.append(StaticTokens({admin_token: proven("weir-admin", (MASTERS,))}).find)
@@ -437,7 +438,7 @@ async def serve(running: Running, clock: Clock) -> None:
     )
     running.port = running.listener.port
     running.chores.append(loop.create_task(keep_up(running.store, clock)))
-    running.chores.append(loop.create_task(_sweep(connections)))
+    running.chores.append(loop.create_task(sweep(connections)))
     running.chores.append(loop.create_task(trim_for_ever()))
     running.chores.append(loop.create_task(running.files.run(clock)))
     running.chores.append(loop.create_task(_renew(running, clock)))
@@ -473,7 +474,7 @@ async def _renew(running: Running, clock: Clock) -> None:
             log.error("the certificates cannot be renewed", err=error)
 
 
-async def _sweep(connections: Connections) -> None:
+async def sweep(connections: Connections) -> None:
     """Close connections that hold a place without using it."""
     loop = asyncio.get_running_loop()
     while True:

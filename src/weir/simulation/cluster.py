@@ -17,6 +17,8 @@ import asyncio
 import builtins
 import gc
 import random
+import secrets
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -37,7 +39,7 @@ from weir.clock import VirtualClock
 from weir.controllers.nodes.lifecycle import OWNED
 from weir.errors import NotFound
 from weir.gates import GatesLike
-from weir.objects.kinds import KINDS, Kind, by_kind, find_kind, hub_of
+from weir.objects.kinds import KINDS, Kind, by_kind, hub_of
 from weir.objects.pod_usage import UsageModel
 from weir.objects.times import format_time
 from weir.observe.metrics import render_together
@@ -51,6 +53,7 @@ from weir.simulation.kubelet.heartbeat_flush import HeartbeatFlush
 from weir.simulation.kubelet.heartbeat_ledger import HeartbeatLedger
 from weir.simulation.kubelet.node_classes import CLASSES, NodeClass, node_document
 from weir.simulation.kubelet.run import Hosts
+from weir.simulation.named_kinds import kind_called, kind_of
 from weir.store import Event, KeyValue, Write
 from weir.store.compact import keep_up
 from weir.store.log import next_version
@@ -59,6 +62,7 @@ from weir.taints.notation import parse_taint, taint_document
 
 if TYPE_CHECKING:
     from weir.explain.explanation import Explanation
+    from weir.simulation.outside import Outside
 
 __all__ = ["Cluster", "ComponentGates"]
 
@@ -70,12 +74,9 @@ NODES: Final = by_kind("v1", "Node")
 PODS: Final = by_kind("v1", "Pod")
 EVENTS: Final = by_kind("v1", "Event")
 SETTLE_SECONDS: Final = 0.001
+WAIT_SECONDS: Final = 0.02  # between two questions about what goes on outside
 USAGE: Final = UsageModel()
 UPKEEP_SECONDS: Final = 60.0  # how long an event may outlive its hour
-
-
-class ObjectError(ValueError):
-    """What was given to a cluster is no object it can take; the message says what is missing."""
 
 
 class ClusterClosed(RuntimeError):
@@ -116,6 +117,7 @@ class Cluster:
         self._controllers, self._seed, self._every_heartbeat = list(controllers), seed, every_heartbeat
         self._hosts, self._scheduler, self._seats, self._usage = hosts, scheduler, seats, usage
         self._event_reasons = event_reasons
+        self._outside: Outside | None = None
         self._followers: builtins.list[asyncio.Task[None]] = []
         self._onlookers = HeartbeatFlush(lambda asked: self._running.server.handle(asked))
         self._loop = asyncio.new_event_loop()
@@ -149,6 +151,7 @@ class Cluster:
             authorization_modes=("AlwaysAllow",),
             usage=self._usage,
             random_bytes=chance.randbytes,
+            admin_token=secrets.token_urlsafe(32),  # the same after a restart: programs outside have it
             priority_and_fairness=False,  # nobody has to wait where time stands still until all have been served
         )
         keep = options.compaction_seconds
@@ -193,6 +196,8 @@ class Cluster:
         if self._loop.is_closed():
             work.close()
             raise ClusterClosed("this cluster is closed: nothing runs in it any more")
+        if self._outside is not None:
+            return self._outside.wait(work)
         return self._loop.run_until_complete(work)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -218,7 +223,8 @@ class Cluster:
             old.store,
             self.clock,
         )
-        self._running.chores = old.chores
+        self._running.chores, self._running.port = old.chores, old.port
+        self._running.listener, self._running.connections = old.listener, old.connections
         old.server.watches.close()  # who followed the old one comes to the new one
         await old.webhook_client.close()
 
@@ -232,6 +238,42 @@ class Cluster:
     def now(self) -> datetime:
         return self.clock.now()
 
+    # ── programs outside of this process ─────────────────────────────────────────────────────────
+
+    @property
+    def address(self) -> str:
+        """The URL at which programs of this machine reach the API server; it listens from the first question on."""
+        return self._door().address
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig of `address` with all rights, for KUBECONFIG; it goes with the cluster."""
+        return self._door().kubeconfig
+
+    def _door(self) -> Outside:
+        from weir.simulation.outside import Outside
+
+        if self._loop.is_closed():
+            raise ClusterClosed("this cluster is closed: nothing runs in it any more")
+        if self._outside is None:
+            self._outside = Outside(self._loop, lambda: self._running, self._onlookers.handle)
+        return self._outside
+
+    def wait_for(self, question: Callable[[], T], within: float = 30.0) -> T:
+        """Ask until the answer is true, and return it: for what programs outside do, in their own time.
+
+        The cluster's time passes meanwhile as the machine's does. Raises TimeoutError after *within* seconds.
+        """
+        began = asked = time.monotonic()
+        while not (answer := question()):
+            now = time.monotonic()
+            if now - began > within:
+                raise TimeoutError(f"not so within {within:g} s; the last answer was {answer!r}")
+            self.advance(now - asked)
+            asked = now
+            time.sleep(WAIT_SECONDS)
+        return answer
+
     # ── objects ──────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, *objects: Document | str) -> builtins.list[Document]:
@@ -239,7 +281,7 @@ class Cluster:
         return [self._do(self._apply(document)) for each in objects for document in _documents(each)]
 
     async def _apply(self, document: Document) -> Document:
-        kind = _kind_of(document)
+        kind = self._kind_of(document)
         metadata = dict(document["metadata"])
         if kind.namespaced:
             metadata.setdefault("namespace", "default")
@@ -248,18 +290,24 @@ class Cluster:
 
     def create(self, document: Document) -> Document:
         """Create one object; raises what the server answers."""
-        kind = _kind_of(document)
+        kind = self._kind_of(document)
         namespace = document["metadata"].get("namespace", "default") if kind.namespaced else ""
         return self._do(self.client.create(kind, document, namespace))
 
+    def _kind_of(self, document: Any) -> Kind:
+        return kind_of(document, self._running.server.served)
+
+    def _kind(self, name: str) -> Kind:
+        return kind_called(name, self._running.server.served)
+
     def patch(self, kind: str, name: str, patch: Document, namespace: str = "default") -> Document:
         """Change an object by a JSON merge patch."""
-        row = _kind(kind)
+        row = self._kind(kind)
         return self._do(self.client.patch(row, name, patch, namespace if row.namespaced else ""))
 
     def patch_all(self, kind: str, patches: Mapping[str, Document], namespace: str = "default") -> None:
         """Change several objects by JSON merge patches, all before any component sees the first."""
-        row = _kind(kind)
+        row = self._kind(kind)
 
         async def act() -> None:
             where = namespace if row.namespaced else ""
@@ -270,7 +318,7 @@ class Cluster:
 
     def patch_status(self, kind: str, name: str, status: Document, namespace: str = "default") -> Document:
         """Change an object's status by a strategic merge patch: conditions are merged by their type."""
-        row = _kind(kind)
+        row = self._kind(kind)
         where = namespace if row.namespaced else ""
         patch = self.client.patch(
             row, name, {"status": status}, where, patch_type=STRATEGIC_MERGE_PATCH, subresource="status"
@@ -279,17 +327,17 @@ class Cluster:
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Document | None:
         """Return one object, or None."""
-        row = _kind(kind)
+        row = self._kind(kind)
         return self._wait(self.client.find(row, name, namespace if row.namespaced else ""))
 
     def list(self, kind: str, namespace: str = "", selector: str = "") -> builtins.list[Document]:
         """Return the objects of a kind, of all namespaces unless one is named."""
-        listed = self._wait(self.client.list(_kind(kind), namespace, label_selector=selector))
+        listed = self._wait(self.client.list(self._kind(kind), namespace, label_selector=selector))
         return listed.documents()
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete an object, if it is there."""
-        row = _kind(kind)
+        row = self._kind(kind)
 
         async def act() -> None:
             try:
@@ -379,7 +427,9 @@ class Cluster:
 
     def follow(self, kind: str, listener: Listener) -> None:
         """Call *listener* with (before, after) for every object of a kind, those there now first."""
-        informer: Informer[Document] = Informer(self.client, _kind(kind), self.clock, decode_document, seed=0)
+        informer: Informer[Document] = Informer(
+            self.client, self._kind(kind), self.clock, decode_document, seed=0
+        )
         informer.cache.listen(listener)
 
         async def act() -> None:
@@ -397,7 +447,7 @@ class Cluster:
 
         What was written since the cluster began is told first; objects that it was holding are not.
         """
-        row = _kind(kind)
+        row = self._kind(kind)
 
         def deliver(changes: Sequence[Event]) -> None:
             for change in changes:
@@ -405,7 +455,10 @@ class Cluster:
                 after = codec.decode(row, change.now.value) if change.now is not None else None
                 observer(self.now, before, after)
 
-        self._running.store.watch(row.prefix, self._first_revision, deliver)
+        async def act() -> None:
+            self._running.store.watch(row.prefix, self._first_revision, deliver)
+
+        self._wait(act())
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Let *work* go on beside the cluster's components, until it ends or the cluster is closed."""
@@ -465,6 +518,8 @@ class Cluster:
                 self._wait(self._running.stop())
             finally:
                 self._wait(_cancel_others())
+                if self._outside is not None:
+                    self._outside.close()
                 self._loop.close()
                 self._calm.close()
 
@@ -528,42 +583,6 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-def _kind_of(document: Any) -> Kind:
-    """Return the row of the kind that *document* says it is of. Raises ObjectError with what it does not say.
-
-    >>> _kind_of({"a": "b"})
-    Traceback (most recent call last):
-    weir.simulation.cluster.ObjectError: not a Kubernetes object: it has no apiVersion (its fields: a)
-    """
-    if not isinstance(document, Mapping):
-        raise ObjectError(f"not a Kubernetes object: {type(document).__name__} {document!r}")
-    for field in ("apiVersion", "kind"):
-        if not isinstance(document.get(field), str):
-            fields = ", ".join(map(str, document)) or "none"
-            raise ObjectError(f"not a Kubernetes object: it has no {field} (its fields: {fields})")
-    api_version, kind = document["apiVersion"], document["kind"]
-    found = find_kind(api_version, kind)
-    if found is None:
-        others = sorted({row.api_version for row in KINDS if row.kind == kind})
-        hint = f"; it is served in {', '.join(others)}" if others else ""
-        raise ObjectError(f"this cluster serves no {kind} in {api_version}{hint}")
-    if not isinstance(document.get("metadata"), Mapping):
-        raise ObjectError(f"{kind} without metadata: it needs at least a name")
-    return found
-
-
-def _kind(name: str) -> Kind:
-    """Return the row of a kind by its name, plural or short name.
-
-    >>> _kind("deploy").kind, _kind("Pod").kind
-    ('Deployment', 'Pod')
-    """
-    for kind in KINDS:
-        if kind.stored and name in (kind.kind, kind.plural, kind.singular, *kind.short_names):
-            return kind
-    raise ValueError(f"no kind is called {name!r}")
 
 
 def _class(chosen: str | NodeClass, devices: int | None) -> NodeClass:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weir.simulation.cluster import Cluster, _kind
+from weir.simulation.cluster import Cluster
+from weir.simulation.named_kinds import kind_called
 
 VERSION = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
@@ -74,12 +75,12 @@ class Devices:
         if found is None:
             return self.cluster.create(document)
         whole = {**found, "apiVersion": document["apiVersion"], "kind": kind, "spec": document["spec"]}
-        return self.cluster._do(self.cluster.client.update(_kind(kind), whole))
+        return self.cluster._do(self.cluster.client.update(kind_called(kind), whole))
 
     def status(self, kind: str, name: str, status: Document) -> Document:
         client = self.cluster.client
         return self.cluster._do(
-            client.patch(_kind(kind), name, {"status": status}, "default", subresource="status")
+            client.patch(kind_called(kind), name, {"status": status}, "default", subresource="status")
         )
 
     def claim(

@@ -20,6 +20,10 @@ from weir.values.quoting import compact_json, quote
 __all__ = ["element_text", "path_text", "problems_of", "scalar_problem"]
 
 _UNTYPED: Final = ("Time", "MicroTime", "Quantity", "IntOrString", "Duration")
+#: What a schema says nothing about: any value fits, and the decoder says what is wrong with it.
+_ANYTHING: Final = frozenset(
+    {"RawExtension", "FieldsV1", "any", "JSON", "SchemaOrArray", "SchemaOrBool", "SchemaOrStrings"}
+)
 
 
 def problems_of(configuration: Any, root: schema.Struct) -> list[str]:
@@ -47,7 +51,7 @@ def _look_at(value: Any, shape: schema.Shape, field: schema.Field | None, at: st
         else:
             for key in sorted(value):
                 _look_at(value[key], _item(shape), None, f"{at}.{key}", found)
-    elif shape.kind not in ("RawExtension", "FieldsV1", "any"):
+    elif shape.kind not in _ANYTHING:
         problem = scalar_problem(value, shape.kind)
         if problem:
             found.append(_told(at, problem))

@@ -200,6 +200,28 @@ def test_a_configuration_that_does_not_fit_is_told_in_applys_words(
     assert caught.value.message == f"failed to create typed patch object (/x; /v1, Kind=Pod): {problem}"
 
 
+def test_a_definition_holds_schemas_lists_of_them_and_any_value_where_upstream_declares_no_type() -> None:
+    row = {
+        "type": "object",
+        "properties": {
+            "sizes": {"type": "array", "items": {"type": "integer"}, "default": [1], "example": {"a": 1}},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}, "default": {}},
+            "open": {"type": "object", "additionalProperties": True, "default": "x", "enum": [{"a": 1}, 2]},
+            "pairs": {"items": [{"type": "string"}], "dependencies": {"a": ["b"], "c": {"type": "object"}}},
+        },
+    }
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": row}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rows.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster", "versions": [version]},
+    }
+    kind = kinds.by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    made = apply(None, json.dumps(definition).encode(), kind, manager="m", now=T0)
+    assert made["spec"]["versions"] == [version]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -401,9 +401,9 @@ def allocate(cluster, name, *pods):
 
 
 def write_status(cluster, kind, name, status):
-    from weir.simulation.cluster import _kind
+    from weir.simulation.named_kinds import kind_called
 
-    row = _kind(kind)
+    row = kind_called(kind)
     cluster._do(cluster.client.patch(row, name, {"status": status}, "default", subresource="status"))
 
 

@@ -1,0 +1,72 @@
+"""How do programs outside of this process reach a simulated cluster? By a port of this machine and a kubeconfig.
+
+A cluster's event loop turns only while one of its calls waits. For programs that ask whenever they like it turns in a
+thread of its own from the first question for an address on, and calls hand their work over to it. Time is virtual as
+before: requests are answered at once, and what is due later waits until somebody lets time pass.
+Only this machine can reach the port, and only with the token in the kubeconfig, which nobody else can read.
+Not here: sockets (weir.apiserver.transport.listener), what is served (weir.apiserver.run).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from weir.apiserver.auth import kubeconfig
+from weir.apiserver.run import Running, sweep
+from weir.apiserver.transport.connections import Connections
+from weir.apiserver.transport.http import Handler
+from weir.apiserver.transport.listener import listen
+
+__all__ = ["Outside"]
+
+T = TypeVar("T")
+HOST = "127.0.0.1"
+
+
+class Outside:
+    """A cluster's door. *running* tells which server there is now: a restarted one takes the other's place."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, running: Callable[[], Running], handle: Handler
+    ) -> None:
+        self._loop, self._running, self._handle = loop, running, handle
+        self._thread = threading.Thread(target=loop.run_forever, name="weir-cluster", daemon=True)
+        self._folder = tempfile.TemporaryDirectory(prefix="weir-cluster-")
+        self.kubeconfig = Path(self._folder.name) / "kubeconfig"
+        self._thread.start()
+        try:
+            self.address = self.wait(self._listen())
+        except BaseException:
+            self.close()
+            raise
+        access = kubeconfig.Access(self.address, token=running().admin_token)
+        kubeconfig.write(self.kubeconfig, kubeconfig.document(access))
+
+    async def _listen(self) -> str:
+        running = self._running()
+        connections = Connections(
+            self._handle,
+            lambda request: self._running().server.prove(request),
+            running.metrics.refused,
+            allows=lambda request: self._running().server.allows(request),
+        )
+        running.connections = connections
+        running.listener = await listen(connections, HOST, 0, None)
+        running.port = running.listener.port
+        running.chores.append(asyncio.ensure_future(sweep(connections)))
+        return running.url
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Let the loop do *work*; return what comes of it, or raise it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Give the loop back, standing still; the server has closed its sockets by itself."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._folder.cleanup()

@@ -1,0 +1,1 @@
+"""Programs of the field, unmodified, against `weir up`: `make test-ecosystem`."""
