@@ -76,3 +76,52 @@ def test_an_owner_in_another_namespace_owns_nothing_and_is_told_of(cluster):
         None,
         [f'ownerRef [v1/ConfigMap, namespace: default, name: far, uid: {uid}] does not exist in namespace "default"'],
     )  # fmt: skip
+
+
+def configs_owning_each_other(cluster, *pairs):
+    """Create config maps, then give each the owners that it has: pairs of a name and its owner's."""
+    names = sorted({name for pair in pairs for name in pair})
+    for name in names:
+        cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+    for name in names:
+        references = [
+            config(name, "ConfigMap", cluster.get("ConfigMap", owner))["metadata"]["ownerReferences"][0]
+            for owned, owner in pairs
+            if owned == name
+        ]
+        if references:
+            cluster.patch("ConfigMap", name, {"metadata": {"ownerReferences": references}})
+    cluster.advance(5)
+
+
+def delete_in_foreground(cluster, name):
+    cluster._do(
+        cluster.client.delete(by_kind("v1", "ConfigMap"), name, "default", propagation_policy="Foreground")
+    )
+    cluster.advance(30)
+
+
+@pytest.mark.parametrize("length", [2, 3, 5])
+def test_a_circle_of_owners_goes(cluster, length):
+    names = [f"c{i}" for i in range(length)]
+    configs_owning_each_other(cluster, *((names[i], names[i - 1]) for i in range(length)))
+    delete_in_foreground(cluster, "c0")
+    assert [cluster.get("ConfigMap", name) for name in names] == [None] * length
+
+
+def test_an_owner_does_not_wait_for_what_another_keeps(cluster):
+    configs_owning_each_other(cluster, ("shared", "going"), ("shared", "staying"), ("own", "going"))
+    delete_in_foreground(cluster, "going")
+    left = cluster.get("ConfigMap", "shared")
+    assert [owner["name"] for owner in left["metadata"]["ownerReferences"]] == ["staying"]
+    assert [cluster.get("ConfigMap", name) for name in ("going", "own")] == [None, None]
+
+
+def test_an_owner_goes_once_its_dependent_is_released_by_hand(cluster):
+    configs_owning_each_other(cluster, ("held", "going"))
+    cluster.patch("ConfigMap", "held", {"metadata": {"finalizers": ["example.com/mine"]}})
+    delete_in_foreground(cluster, "going")
+    assert cluster.get("ConfigMap", "going") is not None
+    cluster.patch("ConfigMap", "held", {"metadata": {"ownerReferences": None}})
+    cluster.advance(5)
+    assert cluster.get("ConfigMap", "going") is None

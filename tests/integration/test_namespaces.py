@@ -107,3 +107,17 @@ def test_a_namespace_says_what_holds_it(cluster):
         ),
         None,
     )
+
+
+def test_pods_go_before_the_rest_of_a_namespace(cluster):
+    held = {"name": "held", "namespace": "team", "finalizers": ["example.com/mine"]}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    cluster.apply(config("a"), {"apiVersion": "v1", "kind": "Pod", "metadata": held, "spec": spec})
+    cluster.advance(5)
+    cluster.delete("Namespace", "team", "")
+    cluster.advance(60)
+    assert cluster.get("Pod", "held", "team")["metadata"]["deletionTimestamp"]
+    assert cluster.get("ConfigMap", "a", "team") is not None
+    cluster.patch("Pod", "held", {"metadata": {"finalizers": None}}, "team")
+    cluster.advance(5)
+    assert (cluster.get("ConfigMap", "a", "team"), cluster.get("Namespace", "team", "")) == (None, None)

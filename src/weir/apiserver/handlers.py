@@ -38,7 +38,9 @@ from weir.apiserver.transport.bodies import JSON_TYPES, UNKNOWN_BODY, YAML_TYPES
 from weir.apiserver.transport.http import Request, Response, Stream
 from weir.apiserver.transport.negotiation import (
     JSON,
+    NO_TABLES,
     ONLY,
+    SHAPES,
     WITH_STREAMS,
     MediaTypeOptions,
     check_shape,
@@ -125,7 +127,8 @@ class Handlers:
             raise errors.MethodNotAllowed()
         accept = request.headers.get(b"accept")
         offered = WITH_STREAMS if verb in ("list", "watch") else errors.REPRESENTATIONS
-        form = JSON if not accept else negotiate(accept.decode("latin-1"), offered)
+        shapes = SHAPES if kind.stored or kind.group == RESOURCE_METRICS else NO_TABLES
+        form = JSON if not accept else negotiate(accept.decode("latin-1"), offered, shapes)
         namespace, name = info.namespace if kind.namespaced else "", info.name
         if self._usage is not None and kind.group == RESOURCE_METRICS:
             return self._measured(request, kind, namespace, name, form)

@@ -53,6 +53,7 @@ from weir.apiserver.flowcontrol.keeper import FlowControlKeeper
 from weir.apiserver.identity_lease import IdentityLease
 from weir.apiserver.metrics import Metrics
 from weir.apiserver.older_release import RELEASES, OlderStore
+from weir.apiserver.own_endpoints import OwnEndpoints, advertised
 from weir.apiserver.patches.json import patch_of_webhook
 from weir.apiserver.registry import codec
 from weir.apiserver.registry.verbs import Parts
@@ -447,8 +448,14 @@ async def serve(running: Running, clock: Clock) -> None:
     address = f"{options.bind_address or '127.0.0.1'}:{running.port}"
     instance = str(uuid.UUID(bytes=options.random_bytes(16), version=4))
     log.v(1, "Serving", address=address, store=options.store, gates=options.gates)
+    known_at = advertised(options.bind_address)
+    if known_at and options.bind_address in ("0.0.0.0", "::"):
+        address = f"{known_at}:{running.port}"
     lease = IdentityLease(running.server.verbs, clock, socket.gethostname(), address, instance)
     running.chores.append(loop.create_task(lease.run()))
+    if known_at:
+        endpoints = OwnEndpoints(running.server.verbs, clock, known_at, running.port)
+        running.chores.append(loop.create_task(endpoints.run()))
     running.write_kubeconfig()
 
 

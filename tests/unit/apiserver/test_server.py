@@ -293,3 +293,12 @@ async def test_protobuf_answers_are_refused_and_json_beside_it_is_taken(cluster)
 async def test_whoever_shows_nothing_is_turned_away(cluster):
     found = await cluster.call("GET", PODS, "", {}, b"", token=False)
     assert (found["code"], found["body"]["reason"]) == (401, "Unauthorized")
+
+
+@pytest.mark.parametrize("accept, code", [(TABLE["Accept"].partition(",")[0], 406), (TABLE["Accept"], 201)])
+async def test_what_is_not_stored_has_no_table(cluster, accept, code):
+    review = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1"}
+    review["spec"] = {"nonResourceAttributes": {"path": "/", "verb": "get"}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    found = await call(cluster, "POST", path, review, {"Accept": accept})
+    assert (found["code"], found["body"]["kind"]) == (code, "Status" if code == 406 else review["kind"])

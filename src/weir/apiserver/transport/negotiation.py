@@ -22,6 +22,8 @@ ONLY_WHOLE = ONLY + errors.REPRESENTATIONS
 WITH_STREAMS = f"{errors.REPRESENTATIONS}, {errors.STREAMS}"
 _YAML_TYPES = ("application/yaml", "application/x-yaml")
 SHAPES = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+#: Reviews, bindings and what else is answered without being stored have no columns.
+NO_TABLES = SHAPES - {"Table"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,16 @@ def accepts(accept: str, offered: str) -> bool:
 
 
 @bounded(512)
-def negotiate(accept: str, offered: str = errors.REPRESENTATIONS) -> MediaTypeOptions:
+def negotiate(
+    accept: str, offered: str = errors.REPRESENTATIONS, shapes: frozenset[str] = SHAPES
+) -> MediaTypeOptions:
     """Return the first form in an Accept header that is offered; raises 406.
 
     >>> negotiate("application/json;as=Table;v=v1;g=meta.k8s.io,application/json").shape
     'Table'
     >>> negotiate("application/vnd.kubernetes.protobuf, application/json") == JSON
+    True
+    >>> negotiate("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", shapes=NO_TABLES) == JSON
     True
     """
     if not accept.strip():
@@ -74,7 +80,7 @@ def negotiate(accept: str, offered: str = errors.REPRESENTATIONS) -> MediaTypeOp
         values = dict(part.split("=", 1) for part in parameters if "=" in part)
         shape = values.get("as", "")
         if shape and not (
-            shape in SHAPES and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1")
+            shape in shapes and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1")
         ):
             odd_shape = odd_shape or media == "application/json"
             continue

@@ -102,13 +102,15 @@ class GarbageCollector(Controller):
                 yield key
             if after.deleting and (FOREGROUND in after.finalizers or ORPHAN in after.finalizers):
                 yield key
+            for owner in before.owners if before is not None else ():
+                if owner.blocks and owner not in after.owners:
+                    yield from _owner_key(owner, key)  # it need not wait for this one any more
             return
         assert before is not None
         self._doubted.pop(key, None)
         yield from sorted(self._dependents.pop(before.uid, ()), key=_order)
         for owner in before.owners:  # it may have been the last one an owner waited for
-            if owner.kind is not None:
-                yield ItemKey(owner.kind, key.namespace if owner.kind.namespaced else "", owner.name)
+            yield from _owner_key(owner, key)
 
     def reconcile(self, key: ItemKey, listers: Listers, now: datetime) -> Iterator[Action]:
         """Yield what follows for one object from the state of its owners and dependents."""
@@ -121,7 +123,7 @@ class GarbageCollector(Controller):
         if item.deleting and ORPHAN in item.finalizers:
             yield from self._release(key, item, listers)
         elif item.deleting and FOREGROUND in item.finalizers:
-            yield from self._wait(key, item, listers)
+            yield from self._wait(key, item, listers, now)
         if item.owners and not item.deleting:
             yield from self._owned(key, item, listers, now)
 
@@ -134,7 +136,8 @@ class GarbageCollector(Controller):
                 yield _without_owners(dependent, self._read(other), {item.uid})
         yield _without_finalizer(key, item, ORPHAN)
 
-    def _wait(self, key: ItemKey, item: Item, listers: Listers) -> Iterator[Action]:
+    def _wait(self, key: ItemKey, item: Item, listers: Listers, now: datetime) -> Iterator[Action]:
+        """Yield the deletion of the dependents, or the end of waiting where none of them blocks any more."""
         blocking = False
         for dependent in sorted(self._dependents.get(item.uid, ()), key=_order):
             other = listers.get(dependent.kind, dependent.name, dependent.namespace)
@@ -142,44 +145,50 @@ class GarbageCollector(Controller):
                 continue
             inner = self._read(other)
             blocking = blocking or any(o.uid == item.uid and o.blocks for o in inner.owners)
-            if not inner.deleting and all(owner.uid == item.uid for owner in inner.owners):
-                has_own = bool(self._dependents.get(inner.uid))
-                policy = "Foreground" if has_own else "Background"
-                yield Delete(
-                    dependent.kind,
-                    dependent.name,
-                    dependent.namespace,
-                    inner.uid,
-                    propagation_policy=policy,
-                )
+            if not inner.deleting:
+                yield from self._owned(dependent, inner, listers, now)
         if not blocking:
             yield _without_finalizer(key, item, FOREGROUND)
 
     # ── an object with owners ────────────────────────────────────────────────────────────────────
 
     def _owned(self, key: ItemKey, item: Item, listers: Listers, now: datetime) -> Iterator[Action]:
+        """Yield what follows from the owners: some are there, some gone, some wait for their dependents to go."""
         if any(
             owner.kind in listers.caches and not listers.caches[owner.kind].synced for owner in item.owners
         ):
             yield WakeAt(key, now + SECOND_LOOK)  # a kind that just came: its objects are being read
             return
         gone = [owner for owner in item.owners if _is_gone(owner, key.namespace, listers)]
+        waiting = [
+            owner for owner in item.owners if owner not in gone and self._waits(owner, key.namespace, listers)
+        ]
         if not gone:
             self._doubted.pop(key, None)
-            return
-        if key not in self._doubted:
-            for owner in gone:
-                yield from _elsewhere(key, item, owner, listers)
-        since = self._doubted.setdefault(key, now)
-        if now - since < SECOND_LOOK:  # the other copy may only be late
-            yield WakeAt(key, since + SECOND_LOOK)
-            return
-        if len(gone) < len(item.owners):
-            yield _without_owners(key, item, {owner.uid for owner in gone})
+            if not waiting:
+                return
+        else:
+            if key not in self._doubted:
+                for owner in gone:
+                    yield from _elsewhere(key, item, owner, listers)
+            since = self._doubted.setdefault(key, now)
+            if now - since < SECOND_LOOK:  # the other copy may only be late
+                yield WakeAt(key, since + SECOND_LOOK)
+                return
+        if len(gone) + len(waiting) < len(item.owners):
+            # One that stays would otherwise be waited for until it goes for another reason.
+            yield _without_owners(key, item, {owner.uid for owner in (*gone, *waiting)})
             return
         policy = "Orphan" if ORPHAN in item.finalizers else "Background"
         if FOREGROUND in item.finalizers:
             policy = "Foreground"
+        own = self._dependents.get(item.uid, ())
+        if waiting and own:
+            policy = "Foreground"
+            if any(self._deletes_dependents(each, listers) for each in own):
+                yield _unblocking(
+                    key, item
+                )  # it may be a circle, in which each would wait for the next for ever
         owners = tuple((owner.kind, owner.name, owner.uid) for owner in gone if owner.kind is not None)
         yield Delete(
             key.kind,
@@ -189,6 +198,22 @@ class GarbageCollector(Controller):
             propagation_policy=policy,
             unless_present=owners,
         )
+
+    def _waits(self, owner: Owner, namespace: str, listers: Listers) -> bool:
+        if owner.kind is None:
+            return False
+        where = namespace if owner.kind.namespaced else ""
+        return self._deletes_dependents(ItemKey(owner.kind, where, owner.name), listers)
+
+    def _deletes_dependents(self, key: ItemKey, listers: Listers) -> bool:
+        """Return whether an object waits in the foreground until its dependents are gone."""
+        if key.kind not in listers.caches:
+            return False
+        found = listers.get(key.kind, key.name, key.namespace)
+        if found is None:
+            return False
+        item = self._read(found)
+        return item.deleting and FOREGROUND in item.finalizers
 
 
 def _elsewhere(key: ItemKey, item: Item, owner: Owner, listers: Listers) -> Iterator[Action]:
@@ -267,6 +292,11 @@ def _key(kind: Kind, found: Any) -> ItemKey:
     return ItemKey(kind, found.metadata.namespace, found.metadata.name)
 
 
+def _owner_key(owner: Owner, of: ItemKey) -> Iterator[ItemKey]:
+    if owner.kind is not None:
+        yield ItemKey(owner.kind, of.namespace if owner.kind.namespaced else "", owner.name)
+
+
 def _order(key: ItemKey) -> tuple[str, str, str]:
     return key.kind.plural, key.namespace, key.name
 
@@ -291,3 +321,14 @@ def _without_owners(key: ItemKey, item: Item, uids: set[str]) -> Patch:
     gone = [{"$patch": "delete", "uid": uid} for uid in sorted(uids)]
     patch = {"metadata": {"uid": item.uid, "ownerReferences": gone}}
     return Patch(key.kind, key.name, key.namespace, patch, "application/strategic-merge-patch+json")
+
+
+def _unblocking(key: ItemKey, item: Item) -> Patch:
+    """Return the change after which no owner waits for an object, though they stay its owners."""
+    if key.kind.group and find_kind(key.kind.api_version, key.kind.kind) is None:
+        free = [{**owner, "blockOwnerDeletion": False} for owner in item.written]
+        patch = {"uid": item.uid, "resourceVersion": item.version, "ownerReferences": free}
+        return Patch(key.kind, key.name, key.namespace, {"metadata": patch})
+    blocking = [{"uid": owner.uid, "blockOwnerDeletion": False} for owner in item.owners if owner.blocks]
+    changed = {"metadata": {"uid": item.uid, "ownerReferences": blocking}}
+    return Patch(key.kind, key.name, key.namespace, changed, "application/strategic-merge-patch+json")

@@ -1,8 +1,8 @@
 """What is left to do before a namespace that is being deleted can go? Everything in it, first.
 
-The server refuses new objects in a Terminating namespace; what is there is deleted kind by kind, and looked at
-again until nothing is left (pods take their grace period), then the namespace's own finalizer is taken away. Meanwhile
-its conditions say what remains, which finalizers hold it, and what could not be deleted.
+The server refuses new objects in a Terminating namespace; what is there is deleted, pods first, then kind by kind, and
+looked at again until nothing is left (pods take their grace period), then the namespace's own finalizer is taken away.
+Meanwhile its conditions say what remains, which finalizers hold it, and what could not be deleted.
 What surprises: a cluster may serve groups that weir does not know (custom resources); they are found by discovery
 before the namespace is let go.
 """
@@ -26,13 +26,15 @@ from weir.objects.kinds import KINDS, Kind, by_kind
 from weir.objects.times import format_time
 
 NAMESPACES: Final = by_kind("v1", "Namespace")
-#: Every kind that lives in namespaces; events of both groups are one store.
+PODS: Final = by_kind("v1", "Pod")
+#: Every kind that lives in namespaces but pods, which go first; events of both groups are one store.
 CONTENT: Final = tuple(
     kind
     for kind in KINDS
     if kind.namespaced
     and kind.stored
     and "list" in kind.verbs
+    and kind.kind != "Pod"
     and kind.group != "events.k8s.io"
     and not kind.hub
 )
@@ -109,13 +111,20 @@ class Emptying(Steps):
     async def carry_out(self, context: ActionContext) -> Left:
         left = Left()
         resources: list[Kind | Resource] = [*CONTENT, *await self._unknown(context, left)]
-        for resource in resources:
-            await self._empty(context, resource, left)
+        await self._empty(context, PODS, left)
+        told = left
+        if left.objects:
+            # A pod that still runs may need its secrets, its policies and its network: the rest waits until all are
+            # gone. Upstream does not count the rest then, nor tell of the pods.
+            told = Left(failures=left.failures)
+        else:
+            for resource in resources:
+                await self._empty(context, resource, left)
         found = await context.client.find(NAMESPACES, self.namespace)
         if found is None:
             return Left()
         conditions = conditions_of(
-            left, (found.get("status") or {}).get("conditions") or (), context.clock.now()
+            told, (found.get("status") or {}).get("conditions") or (), context.clock.now()
         )
         if conditions is not None:
             patch = {"status": {"conditions": conditions}}
